@@ -1,0 +1,116 @@
+"""Results: curves of metrics over recorded steps, and which steps are recorded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._arrays import Array, to_numpy
+
+
+def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
+    """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or the given ones."""
+    if isinstance(record, str):
+        if record == "last":
+            return np.array([k])
+        if record == "all":
+            return np.arange(1, k + 1)
+        if record == "log":
+            points = 1 + int(20 * np.log10(k)) if k > 1 else 1
+            return np.unique(np.rint(np.geomspace(1, k, points)).astype(np.int64))
+        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+    steps = np.atleast_1d(np.asarray(record))
+    if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
+        raise TypeError(f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}')
+    if steps.min() < 0 or steps.max() > k:
+        bad = steps.min() if steps.min() < 0 else steps.max()
+        raise ValueError(f"record must hold steps in 0..{k}, got {bad}; raise k or drop the step")
+    return np.unique(steps.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Metrics at recorded steps; each metric is an attribute.
+
+    Attributes
+    ----------
+    steps : array of shape (n_steps,)
+        The recorded steps, in increasing order; 0 is before the first task.
+    values : mapping from metric name to array
+    """
+
+    steps: NDArray[np.int64]
+    values: Mapping[str, Array] = field(repr=False)
+
+    @property
+    def average_loss(self) -> Array:
+        """Mean loss over all tasks."""
+        return self._value("average_loss")
+
+    @property
+    def seen_loss(self) -> Array:
+        """Mean loss over the tasks seen so far; NaN at step 0."""
+        return self._value("seen_loss")
+
+    @property
+    def forgetting(self) -> Array:
+        """Mean loss degradation since each task was learned; NaN at step 0."""
+        return self._value("forgetting")
+
+    @property
+    def drift(self) -> Array:
+        """Mean squared change of outputs since each task was learned; NaN at step 0."""
+        return self._value("drift")
+
+    @property
+    def task_losses(self) -> Array:
+        """Loss of every task, with the tasks along the last axis."""
+        return self._value("task_losses")
+
+    def _value(self, name: str) -> Array:
+        if name not in self.values:
+            raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
+        return self.values[name]
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """Return the curves as NumPy columns, without per-task losses."""
+        return {name: to_numpy(value) for name, value in self.values.items() if name != "task_losses"}
+
+
+def frame(columns: Mapping[str, NDArray[Any]]) -> Any:
+    """Return a pandas data frame of equally long columns."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_frame needs pandas; install it with: pip install 'forgetless[frame]'") from None
+    return pandas.DataFrame({name: np.ravel(values) for name, values in columns.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Curves):
+    """What a simulation recorded: each metric is an array of shape (n_trials, n_steps).
+
+    Attributes
+    ----------
+    weights : array of shape (n_trials, n_steps, d) or (n_trials, n_steps, d, c), or None
+        The weights at the recorded steps; None with ``keep_weights=False``.
+    """
+
+    weights: Array | None = field(default=None, repr=False)
+
+    @property
+    def n_trials(self) -> int:
+        """Number of independent runs."""
+        return int(next(iter(self.values.values())).shape[0])
+
+    def to_frame(self) -> Any:
+        """Return a tidy pandas data frame: one row per trial and step, one column per metric."""
+        shape = (self.n_trials, len(self.steps))
+        trials = np.broadcast_to(np.arange(shape[0])[:, None], shape)
+        return frame({"trial": trials, "step": np.broadcast_to(self.steps, shape), **self._columns()})
+
+    def __repr__(self) -> str:
+        shown = f"{len(self.steps)} in {self.steps[0]}..{self.steps[-1]}"
+        return f"Trace(n_trials={self.n_trials}, steps={shown}, metrics={', '.join(self.values)})"

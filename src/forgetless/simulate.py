@@ -1,0 +1,258 @@
+"""Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless import _checks
+from forgetless._arrays import Array, from_numpy, is_numpy_namespace, zeros
+from forgetless._runs import ArrayRun, Run
+from forgetless.filters import Filter
+from forgetless.metrics import METRICS, PATH_METRICS, Floats, Visits, check_metrics, evaluate
+from forgetless.orderings import BLOCK, Indices, Ordering, WithReplacement, index_dtype
+from forgetless.results import Trace, recorded_steps
+from forgetless.schedules import Schedule, resolve
+from forgetless.step import Coordinates, gram_coordinates, span_coordinates
+from forgetless.tasks import TaskCollection
+
+Progress = Callable[[int, int], None]
+
+_WEIGHTS_LIMIT = 2 * 2**30
+_SNAPSHOTS = 2**22
+
+
+def simulate(
+    tasks: TaskCollection,
+    schedule: Schedule | Filter,
+    k: int,
+    *,
+    ordering: Ordering | None = None,
+    n_trials: int = 1,
+    seed: Any = None,
+    record: Any = "log",
+    start: Any = None,
+    metrics: Any = METRICS,
+    keep_weights: bool = True,
+    backend: Literal["auto", "array", "numba"] = "auto",
+    progress: Progress | None = None,
+) -> Trace:
+    """Return recorded losses of ``n_trials`` independent runs of k steps.
+
+    Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter φ_t of ``schedule``.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule or filter
+        A callable (k, radius) → filter, or a filter for all steps.
+    k : int
+        Number of steps.
+    ordering : Ordering, default ``WithReplacement()``
+    n_trials : int, default 1
+        Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
+    seed : int, SeedSequence, Generator or None
+        Source of randomness; the same integer gives the same numbers. A Generator is advanced by one draw.
+    record : "log", "last", "all" or steps in 0..k, default "log"
+        Where metrics and weights are kept. Memory grows with these, not with k.
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    metrics : names, default all four
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``task_losses``. With only the first or
+        last of these the path need not be followed, which is faster.
+    keep_weights : bool, default True
+        Whether the trace holds the weights at the recorded steps.
+    backend : "auto", "array" or "numba"
+        "auto" takes numba for NumPy tasks where it is installed and the work is worth its start-up time.
+    progress : callable, optional
+        Called as ``progress(steps_done, k)`` now and then.
+
+    Returns
+    -------
+    Trace
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
+    >>> trace = fl.simulate(tasks, fl.schedules.increasing(), k=100, n_trials=50, seed=0)
+    >>> trace
+    Trace(n_trials=50, steps=33 in 1..100, metrics=average_loss, seen_loss, forgetting, drift)
+    >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
+    True
+    """
+    k = _checks.integer("k", k, 1, "ask for at least one step")
+    n_trials = _checks.integer("n_trials", n_trials, 1, "ask for at least one run")
+    ordering = WithReplacement() if ordering is None else ordering
+    if not isinstance(ordering, Ordering):
+        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
+    ordering.check(tasks.n_tasks, k)
+    names = check_metrics(metrics)
+    steps = recorded_steps(record, k)
+    filter_ = resolve(schedule, k, tasks.radius)
+    _check_contraction(filter_, tasks)
+    origin = tasks.start(start)
+    if keep_weights:
+        _check_size(n_trials, len(steps), tasks)
+    track = any(name in PATH_METRICS for name in names)
+    run = _start(tasks, origin, k, n_trials, track, backend)
+    recorder = _Recorder(tasks, names, steps, n_trials, keep_weights)
+    done = 0
+    if steps[0] == 0:
+        recorder.take(run, 0)
+    for indices in _draws(ordering, tasks.n_tasks, k, n_trials, seed):
+        size = indices.shape[1]
+        inside = steps[(steps > done) & (steps < done + size)] - done
+        for low, high in _pairs([0, *inside.tolist(), size]):
+            part = filter_.at(slice(done + low, done + high))
+            shares, kept = _evaluate(part, tasks.singular_values)
+            run.advance(indices[:, low:high], shares, kept)
+            if recorder.wants(done + high):
+                recorder.take(run, done + high)
+        done += size
+        if done < k:
+            run.rebase()
+        if progress is not None:
+            progress(done, k)
+    return recorder.trace()
+
+
+def _pairs(points: list[int]) -> Iterator[tuple[int, int]]:
+    return ((a, b) for a, b in zip(points[:-1], points[1:], strict=True) if b > a)
+
+
+def _evaluate(part: Filter, singular_values: Floats) -> tuple[Floats, Floats]:
+    """Return φ and 1 − φ of shape (T or 1, Σr)."""
+    shares, kept = np.atleast_2d(part.learned(singular_values)), np.atleast_2d(part.kept(singular_values))
+    return np.ascontiguousarray(shares, np.float64), np.ascontiguousarray(kept, np.float64)
+
+
+def _check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
+    # Filters are monotone up to their overshoot, so the ends of the spectrum tell.
+    ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
+    with np.errstate(over="ignore"):
+        worst = np.max(np.abs(filter_.kept(ends)))
+    if not worst <= 1 + 1e-9:
+        raise ValueError(
+            f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be below 2/R² = "
+            f"{2 / tasks.radius**2:.6g} for these tasks"
+        )
+
+
+def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
+    size = 8 * n_trials * n_steps * tasks.n_features * tasks.n_targets
+    if size > _WEIGHTS_LIMIT:
+        raise ValueError(
+            f"keep_weights=True would hold {size:,} bytes of weights (n_trials={n_trials} × {n_steps} recorded steps × "
+            f"{tasks.n_features * tasks.n_targets} weights); pass keep_weights=False, or record fewer steps"
+        )
+
+
+def _draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
+    """Yield task indices in blocks of shape (n_trials, T): a generator of its own for every trial."""
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**63))
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    # Children are named by trial rather than spawned, so that the caller's sequence is left as it was.
+    keys = ((*sequence.spawn_key, trial) for trial in range(n_trials))
+    children = (np.random.SeedSequence(sequence.entropy, spawn_key=key) for key in keys)
+    streams = [ordering.blocks(n_tasks, k, np.random.Generator(np.random.PCG64(child))) for child in children]
+    for first in range(0, k, BLOCK):
+        block = np.empty((n_trials, min(BLOCK, k - first)), index_dtype(n_tasks))
+        for trial, stream in enumerate(streams):
+            block[trial] = next(stream)
+        yield block
+
+
+def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: bool, backend: str) -> Run:
+    coordinates = _coordinates(tasks, origin, k * n_trials)
+    if backend not in ("auto", "array", "numba"):
+        raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
+    if backend == "numba" and not is_numpy_namespace(tasks.xp):
+        raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
+    if backend == "auto":
+        backend = "numba" if is_numpy_namespace(tasks.xp) and _numba_pays(coordinates, k, n_trials) else "array"
+    if backend == "array":
+        return ArrayRun(coordinates, n_trials, track)
+    try:
+        from forgetless._compiled import CompiledRun
+    except ImportError:
+        raise ImportError("backend=\"numba\" needs numba; install it with: pip install 'forgetless[fast]'") from None
+    return CompiledRun(coordinates, n_trials, track)
+
+
+def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:
+    """Choose coordinates: gram where Σr is small, else the span, reduced where finding it costs less than it may save."""
+    total, d = int(tasks.offsets[-1]), tasks.n_features
+    width = total / tasks.n_tasks
+    finding, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
+    if finding < stepping:
+        # A step costs 2rq in the span and rΣr in gram coordinates.
+        return gram_coordinates(tasks, origin) if total < 2 * tasks.span_dimension and total < d else span_coordinates(tasks, origin)
+    if total <= d:
+        return gram_coordinates(tasks, origin)
+    return span_coordinates(tasks, origin, reduced=False)
+
+
+def _numba_pays(coordinates: Coordinates, k: int, n_trials: int) -> bool:
+    if importlib.util.find_spec("numba") is None:
+        return False
+    total, Q = coordinates.maps.shape
+    width = total / coordinates.tasks.n_tasks
+    # Seconds the array path takes, roughly: calls per step, then products at a few GFLOP/s.
+    seconds = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
+    return seconds > (0.1 if "forgetless._compiled" in sys.modules else 1.0)
+
+
+class _Recorder:
+    """Collects snapshots at the recorded steps and turns them into metrics, many at a time."""
+
+    def __init__(
+        self, tasks: TaskCollection, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
+    ) -> None:
+        self.tasks, self.names, self.steps, self.n_trials = tasks, names, steps, n_trials
+        self.track = any(name in PATH_METRICS for name in names)
+        self.position = 0
+        self.pending: list[tuple[Floats, Visits]] = []
+        per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
+        self.batch = max(1, _SNAPSHOTS // per_step)
+        self.values: dict[str, list[Floats]] = {name: [] for name in names}
+        shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
+        self.weights = zeros(shape, tasks[0].X) if weights else None
+
+    def wants(self, step: int) -> bool:
+        return self.position < len(self.steps) and int(self.steps[self.position]) == step
+
+    def take(self, run: Run, step: int) -> None:
+        empty = np.zeros((self.n_trials, 0))
+        visits = run.visits(step) if self.track else Visits(np.full(self.n_trials, step), empty, empty, empty)
+        self.pending.append((run.outputs(), visits))
+        if self.weights is not None:
+            self.weights[:, self.position, :, :] = run.weights()
+        self.position += 1
+        if len(self.pending) == self.batch:
+            self._flush()
+
+    def _flush(self) -> None:
+        outputs = np.stack([outputs for outputs, _ in self.pending], axis=1)
+        parts = [visits for _, visits in self.pending]
+        visits = Visits(*(np.stack([getattr(part, name) for part in parts], axis=1) for name in _FIELDS))
+        for name in self.names:
+            self.values[name].append(evaluate(name, outputs, visits, self.tasks))
+        self.pending = []
+
+    def trace(self) -> Trace:
+        if self.pending:
+            self._flush()
+        like = self.tasks[0].X
+        values = {name: from_numpy(np.concatenate(parts, axis=1), like=like) for name, parts in self.values.items()}
+        weights = self.weights
+        if weights is not None and not self.tasks.target_shape:
+            weights = weights[..., 0]
+        return Trace(self.steps, values, weights)
+
+
+_FIELDS = ("n_steps", "counts", "means", "spread")

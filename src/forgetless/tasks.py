@@ -1,0 +1,359 @@
+"""Task collections: regression tasks with their spectra, computed once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless import _checks, _linalg
+from forgetless._arrays import Array, Namespace, as_float, from_numpy, namespace_of, to_numpy, zeros
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One regression task ½‖Xw − y‖² and its spectrum; unpacks as ``X, y = task``.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, c)
+    directions : array of shape (r, d)
+        Orthonormal rows V: the right singular vectors of X with nonzero singular value.
+    singular_values : array of shape (r,)
+        s, in decreasing order.
+    targets : array of shape (r,) or (r, c)
+        V X⁺y: what ``directions @ w`` should be. The task's excess loss is ½‖s ∘ (V w − targets)‖².
+    floor : float
+        The least loss any w can reach on this task, ½‖y − X X⁺y‖².
+    """
+
+    X: Array
+    y: Array
+    directions: Array
+    singular_values: Array
+    targets: Array
+    floor: float
+
+    @property
+    def rank(self) -> int:
+        """Numerical rank r of X."""
+        return int(self.singular_values.shape[0])
+
+    @property
+    def radius(self) -> float:
+        """Spectral norm of X, 0 for a task without information."""
+        return float(self.singular_values[0]) if self.rank else 0.0
+
+    def loss(self, w: Array) -> float:
+        """Return ½‖Xw − y‖² (summed over targets)."""
+        xp = namespace_of(self.X)
+        residual = self.X @ as_float("w", w) - self.y
+        return 0.5 * float(xp.sum(residual * residual))
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.X, self.y))
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"Task(n={n}, d={d}, rank={self.rank}, radius={self.radius:.4g})"
+
+
+def make_task(X: Any, y: Any, name: str = "task") -> Task:
+    """Check one pair (X, y) and return it with its spectrum."""
+    X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
+    if X.ndim != 2:
+        raise ValueError(f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a single row")
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y of {name} must have shape (n,) or (n, c), got {y.shape}; flatten the targets to columns")
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"X and y of {name} must have the same number of rows, got {X.shape[0]} and {y.shape[0]}; "
+            "give one target row per row of X"
+        )
+    if X.shape[1] == 0:
+        raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
+    try:
+        xp = namespace_of(X, y)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"X and y of {name} must come from one array library, got {type(X).__name__} and {type(y).__name__}; "
+            "convert one of them"
+        ) from None
+    U, s, V = _linalg.spectrum(X)
+    fit = U.T @ y
+    rest = y - U @ fit
+    targets = fit / (s if y.ndim == 1 else s[:, None])
+    return Task(X, y, V, s, targets, 0.5 * float(xp.sum(rest * rest)))
+
+
+class TaskCollection:
+    """The M regression tasks a continual learner chooses from.
+
+    Parameters
+    ----------
+    tasks : iterable of (X, y)
+        X of shape (n, d) with the same d in every task; y of shape (n,), or (n, c) for c targets. Arrays of any
+        array-API library; all engines then work with that library, on its device. Tasks may differ in n, be
+        rank-deficient, have no rows or only zeros; the last two teach nothing and have zero loss at y = 0.
+        Everything is computed in float64. The arrays are not copied: do not change them afterwards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [4.0])])
+    >>> tasks
+    TaskCollection(n_tasks=2, n_features=2, rows=1, ranks=1, radius=2)
+    >>> tasks.teacher().tolist(), tasks.is_realizable()
+    ([1.0, 2.0], True)
+    """
+
+    def __init__(self, tasks: Iterable[Any]) -> None:
+        made = []
+        for m, pair in enumerate(tasks):
+            if isinstance(pair, Task):
+                made.append(pair)
+                continue
+            try:
+                X, y = pair
+            except (TypeError, ValueError):
+                raise TypeError(f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}") from None
+            made.append(make_task(X, y, f"task {m}"))
+        _check_alike(made)
+        self._tasks = tuple(made)
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, groups: Any) -> "TaskCollection":
+        """Split one data set into tasks by a column of group labels.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,) or (n, c)
+        groups : array of shape (n,)
+            The task each row belongs to: any sortable labels. Tasks are in sorted order of their labels.
+
+        Returns
+        -------
+        TaskCollection
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> fl.TaskCollection.from_arrays([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], ["b", "a", "b"])
+        TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3.162)
+        """
+        X, y = as_float("X", X), as_float("y", y)
+        labels = np.asarray(groups)
+        if labels.ndim != 1 or X.ndim != 2 or y.ndim not in (1, 2) or not len(labels) == X.shape[0] == y.shape[0]:
+            raise ValueError(
+                f"groups must have one label per row of X and y, got shapes {labels.shape}, {X.shape} and {y.shape}"
+            )
+        xp = namespace_of(X, y)
+        names, codes = np.unique(labels, return_inverse=True)
+        pairs = []
+        for code in range(len(names)):
+            rows = from_numpy(np.flatnonzero(codes == code), like=X)
+            pairs.append((xp.take(X, rows, axis=0), xp.take(y, rows, axis=0)))
+        return cls(pairs)
+
+    @property
+    def n_tasks(self) -> int:
+        """M, the number of tasks."""
+        return len(self._tasks)
+
+    @property
+    def n_features(self) -> int:
+        """d, the number of features."""
+        return int(self._tasks[0].X.shape[1])
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """() for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) + target_shape."""
+        return tuple(self._tasks[0].y.shape[1:])
+
+    @property
+    def n_targets(self) -> int:
+        """c, the number of targets."""
+        return self.target_shape[0] if self.target_shape else 1
+
+    @property
+    def ranks(self) -> list[int]:
+        """Numerical rank of each task."""
+        return [task.rank for task in self._tasks]
+
+    @cached_property
+    def radius(self) -> float:
+        """R = max ‖X_m‖₂ over all tasks, seen or not."""
+        return max(task.radius for task in self._tasks)
+
+    @property
+    def xp(self) -> Namespace:
+        """The array-API namespace of the tasks."""
+        return namespace_of(self._tasks[0].X)
+
+    @cached_property
+    def directions(self) -> Array:
+        """The directions of all tasks, one below the other, of shape (Σr, d)."""
+        return self.xp.concat([task.directions for task in self._tasks], axis=0)
+
+    @cached_property
+    def targets(self) -> Array:
+        """The targets of all directions, of shape (Σr, c), with c = 1 for y of shape (n,)."""
+        stacked = self.xp.concat([task.targets for task in self._tasks], axis=0)
+        return self.xp.reshape(stacked, (stacked.shape[0], self.n_targets))
+
+    @cached_property
+    def singular_values(self) -> NDArray[np.float64]:
+        """The singular values of all directions, as a NumPy array of shape (Σr,)."""
+        return np.concatenate([to_numpy(task.singular_values) for task in self._tasks])
+
+    @cached_property
+    def floors(self) -> NDArray[np.float64]:
+        """The least loss reachable on each task alone, of shape (M,)."""
+        return np.array([task.floor for task in self._tasks])
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each task starts among all directions, and their number, of shape (M + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.ranks)]).astype(np.int64)
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products of all directions, of shape (Σr, Σr)."""
+        return self.directions @ self.directions.T
+
+    @cached_property
+    def span(self) -> Array | None:
+        """An orthonormal basis (d × q) of the joint span of all rows, or None if it is the whole space.
+
+        No learner here ever moves outside w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
+        """
+        return _linalg.span(self.directions, self.ranks)
+
+    @property
+    def span_dimension(self) -> int:
+        """q, the dimension of the joint span."""
+        return self.n_features if self.span is None else int(self.span.shape[1])
+
+    def teacher(self, start: Any = None) -> Array:
+        """Return the joint least-squares solution nearest to ``start``.
+
+        Parameters
+        ----------
+        start : array of shape (d,) or (d, c), optional
+            w₀; the origin if omitted.
+
+        Returns
+        -------
+        array of shape (d,) or (d, c)
+            w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other.
+        """
+        w0 = self.start(start)
+        xp, basis = self.xp, self.span
+        columns = xp.reshape(w0, (self.n_features, self.n_targets))
+        missing = self.targets - self.directions @ columns
+        A = self.directions if basis is None else self.directions @ basis
+        z = _solve_full_rank(A, missing)
+        if _size(A @ z - missing) > 1e-9 * _size(missing):
+            # Not every task can be met: weigh the directions as the losses do.
+            weights = from_numpy(self.singular_values / self.radius, like=A)[:, None]
+            z = _solve_full_rank(A * weights, missing * weights)
+        moved = z if basis is None else basis @ z
+        return xp.reshape(columns + moved, w0.shape)
+
+    @cached_property
+    def residual(self) -> float:
+        """How far the tasks are from jointly realizable: 0 if they are, up to rounding; at most 1.
+
+        The largest over tasks of ‖X w⋆ − y‖ / (‖X‖‖w⋆‖ + ‖y‖), with w⋆ = ``teacher()``; it does not change when a
+        task is rescaled.
+        """
+        xp, w = self.xp, self.teacher()
+        size, worst = float(xp.linalg.vector_norm(w)), 0.0
+        for task in self._tasks:
+            if task.X.shape[0]:
+                gap = float(xp.linalg.vector_norm(task.X @ w - task.y))
+                scale = task.radius * size + float(xp.linalg.vector_norm(task.y))
+                worst = max(worst, gap / scale if scale > 0 else 0.0)
+        return worst
+
+    def is_realizable(self, tol: float = 1e-9) -> bool:
+        """Return whether one w fits every task: ``residual <= tol``."""
+        return self.residual <= _checks.number("tol", tol, "the default is 1e-9")
+
+    def start(self, start: Any = None) -> Array:
+        """Return ``start`` as checked float64 weights of shape (d,) + target_shape; zeros for None."""
+        shape = (self.n_features, *self.target_shape)
+        if start is None:
+            return zeros(shape, self._tasks[0].X)
+        w = as_float("start", start)
+        if tuple(w.shape) != shape:
+            raise ValueError(f"start must have shape {shape}, like the weights of these tasks, got {tuple(w.shape)}")
+        if namespace_of(w) is not self.xp:
+            w = from_numpy(to_numpy(w), like=self._tasks[0].X)
+        return w
+
+    def __len__(self) -> int:
+        return self.n_tasks
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> "TaskCollection": ...
+    def __getitem__(self, index: int | slice) -> "Task | TaskCollection":
+        if isinstance(index, slice):
+            return TaskCollection(self._tasks[index])
+        return self._tasks[index]
+
+    def __repr__(self) -> str:
+        targets = f", n_targets={self.target_shape[0]}" if self.target_shape else ""
+        return (
+            f"TaskCollection(n_tasks={self.n_tasks}, n_features={self.n_features}{targets}, "
+            f"rows={_range([task.X.shape[0] for task in self._tasks])}, ranks={_range(self.ranks)}, "
+            f"radius={self.radius:.4g})"
+        )
+
+
+def _check_alike(tasks: Sequence[Task]) -> None:
+    if not tasks:
+        raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
+    first = tasks[0]
+    for m, task in enumerate(tasks[1:], start=1):
+        if task.X.shape[1] != first.X.shape[1]:
+            raise ValueError(
+                f"X of task {m} has {task.X.shape[1]} columns but task 0 has {first.X.shape[1]}; "
+                "all tasks must share the same features"
+            )
+        if task.y.shape[1:] != first.y.shape[1:]:
+            raise ValueError(
+                f"y of task {m} has shape {tuple(task.y.shape)} but task 0 has {tuple(first.y.shape)}; "
+                "all tasks must have the same number of targets"
+            )
+        if namespace_of(task.X) is not namespace_of(first.X):
+            raise TypeError(f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library")
+
+
+def _solve_full_rank(A: Array, b: Array) -> Array:
+    """Return the least-squares solution for A of full column rank, by QR: no rank cut-off, so no direction is lost."""
+    xp = namespace_of(A)
+    if A.shape[1] == 0 or A.shape[0] == 0:
+        return zeros((A.shape[1], b.shape[1]), b)
+    Q, R = xp.linalg.qr(A)
+    return xp.linalg.solve(R, Q.T @ b)
+
+
+def _size(values: Array) -> float:
+    xp = namespace_of(values)
+    return float(xp.max(xp.abs(values))) if values.shape[0] else 0.0
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low}..{high}"
