@@ -7,9 +7,9 @@ the raw arrays and return the mean final loss; the last problem includes the set
 import argparse
 
 import numpy as np
-from harness import gemm_gflops, medians, ratio, table
 
 import forgetless as fl
+from harness import gemm_gflops, medians, ratio, table
 
 PROBLEMS = [(2, 2, 1, 10_000, 1000), (20, 10, 5, 10_000, 200), (200, 50, 10, 2000, 50), (2000, 20, 50, 500, 8)]
 BARS = {"numba": (2000, 500, 500, 6000), "array": (300, 100, 150, 4000)}
@@ -73,7 +73,15 @@ def main() -> None:
         cells.append(f"{1e3 * seconds['numba']:.0f} ms, {flops / seconds['numba'] * 1e-9:.1f} of {peak:.0f}")
         rows.append(cells)
         print(cells, flush=True)
-    header = ["d, M, n, k, trials", "script", "numba", "all metrics", "NumPy", "all metrics", "numba: time, GFLOP/s of GEMM's"]
+    header = [
+        "d, M, n, k, trials",
+        "script",
+        "numba",
+        "all metrics",
+        "NumPy",
+        "all metrics",
+        "numba: time, GFLOP/s of GEMM's",
+    ]
     print(table("Simulation", "make bench", header, rows))
 
 

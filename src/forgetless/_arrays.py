@@ -7,6 +7,7 @@ from array_api_compat import (
     array_namespace,
     device,
     is_array_api_obj,
+    is_cupy_namespace,
     is_numpy_namespace,
     is_torch_namespace,
     to_device,
@@ -42,7 +43,7 @@ def as_float(name: str, value: Any) -> Array:
 
     float64 whatever the input: the laboratory's answers are meant to be exact, and a float32 spectrum is not.
     """
-    array = value if is_array_api_obj(value) else _nested(name, value)
+    array: Any = value if is_array_api_obj(value) else _nested(name, value)
     xp = array_namespace(array)
     if not xp.isdtype(array.dtype, ("integral", "real floating", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column")
@@ -67,9 +68,9 @@ def _nested(name: str, value: Any) -> NDArray[Any]:
 def to_numpy(array: Array) -> NDArray[Any]:
     """Return ``array`` as a NumPy array on the host."""
     xp = array_namespace(array)
-    if is_numpy_namespace(xp):
-        return np.asarray(array)
-    return np.asarray(to_device(array, "cpu"))
+    if is_torch_namespace(xp) or is_cupy_namespace(xp):
+        array = to_device(array, "cpu")
+    return np.asarray(array)
 
 
 def from_numpy(array: NDArray[Any], like: Array) -> Array:

@@ -30,9 +30,7 @@ def number(name: str, value: Any, cure: str, *, positive: bool = False) -> float
     return result
 
 
-def numbers_per_step(
-    name: str, value: Any, cure: str, *, positive: bool = False
-) -> float | NDArray[np.float64]:
+def numbers_per_step(name: str, value: Any, cure: str, *, positive: bool = False) -> float | NDArray[np.float64]:
     """Return one checked float, or a read-only vector with one checked float per step."""
     if np.ndim(value) == 0:
         return number(name, value.item() if hasattr(value, "item") else value, cure, positive=positive)

@@ -1,7 +1,11 @@
 """The simulation's inner loop compiled by numba: one trial after the other, trials spread over threads."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from forgetless._arrays import Array
@@ -12,15 +16,22 @@ from forgetless.step import Coordinates
 # Sums may be reordered (SIMD) and fused; nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract"}
 
+# Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
+_1, _2 = np.uint64(1), np.uint64(2)
 
-@njit(cache=True, fastmath=_FAST, nogil=True)  # type: ignore[untyped-decorator]
-def _advance_trial(
+_TOGETHER = 4
+"""Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1."""
+
+
+@njit(cache=True, fastmath=_FAST, nogil=True)
+def _advance_blocks(
+    first: int,
+    last: int,
     state: Floats,
     moved: Floats,
     counts: Floats,
     means: Floats,
     spread: Floats,
-    trial: int,
     indices: Indices,
     shares: Floats,
     kept: Floats,
@@ -30,46 +41,74 @@ def _advance_trial(
     offsets: NDArray[np.uint64],
     gram: bool,
     track: bool,
-    gains: Floats,
 ) -> None:
-    n_targets, Q = state.shape[1], state.shape[2]
-    varying = shares.shape[0] > 1
-    total = 0.0
-    for t in range(indices.shape[1]):
-        m = indices[trial, t]
-        low, high = offsets[m], offsets[m + 1]
-        row = t if varying else 0
-        if track:
-            counts[trial, m] += 1.0
-            weight = 1.0 / counts[trial, m]
-        for c in range(n_targets):
-            for j in range(low, high):
-                if gram:
-                    error = state[trial, c, j]
-                else:
-                    error = -missing[c, j]
-                    for i in range(Q):
-                        error += maps[j, i] * state[trial, c, i]
-                gains[j - low] = shares[row, j] * error
+    """Advance trials first..last − 1, a few together: their steps are independent, so the processor overlaps them.
+
+    ``state``, ``moved`` and ``means`` have one row per trial and target. Rows of ``maps`` are taken in pairs, so that
+    the state is read and written half as often.
+    """
+    n_targets, Q = missing.shape[0], state.shape[1]
+    errors = np.empty(maps.shape[0])
+    weight = 0.0
+    for group in range(first, last, _TOGETHER):
+        for t in range(indices.shape[1]):
+            now = t if shares.shape[0] > 1 else 0
+            for trial in range(group, min(group + _TOGETHER, last)):
+                m = np.uint64(indices[trial, t])
+                low, high = offsets[m], offsets[m + _1]
                 if track:
-                    # Welford's update of mean and spread with the output right after the step, s(1 − φ)e.
-                    output = scale[j] * kept[row, j] * error
-                    change = output - means[trial, c, j]
-                    means[trial, c, j] += weight * change
-                    total += change * (output - means[trial, c, j])
-            for j in range(low, high):
-                gain = gains[j - low]
-                if gram:
-                    moved[trial, c, j] += gain
-                for i in range(Q):
-                    state[trial, c, i] -= gain * maps[j, i]
-    spread[trial] += total
+                    counts[trial, m] += 1.0
+                    weight = 1.0 / counts[trial, m]
+                for c in range(n_targets):
+                    row = trial * n_targets + c
+                    if gram:
+                        for j in range(low, high):
+                            errors[j - low] = state[row, j]
+                    else:
+                        j = low
+                        while j < high:
+                            a = b = 0.0
+                            if j + _1 < high:
+                                for i in range(Q):
+                                    a += maps[j, i] * state[row, i]
+                                    b += maps[j + _1, i] * state[row, i]
+                                errors[j + _1 - low] = b - missing[c, j + _1]
+                            else:
+                                for i in range(Q):
+                                    a += maps[j, i] * state[row, i]
+                            errors[j - low] = a - missing[c, j]
+                            j += _2
+                    if track:
+                        # Welford's update of mean and spread with the outputs right after the step, s(1 − φ)e.
+                        total = 0.0
+                        for j in range(low, high):
+                            output = scale[j] * kept[now, j] * errors[j - low]
+                            change = output - means[row, j]
+                            means[row, j] += weight * change
+                            total += change * (output - means[row, j])
+                        spread[trial] += total
+                    j = low
+                    while j < high:
+                        a = shares[now, j] * errors[j - low]
+                        if gram:
+                            moved[row, j] += a
+                        if j + _1 < high:
+                            b = shares[now, j + _1] * errors[j + _1 - low]
+                            if gram:
+                                moved[row, j + _1] += b
+                            for i in range(Q):
+                                state[row, i] -= a * maps[j, i] + b * maps[j + _1, i]
+                        else:
+                            for i in range(Q):
+                                state[row, i] -= a * maps[j, i]
+                        j += _2
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _advance_serial(
+@njit(cache=True, fastmath=_FAST, nogil=True)
+def _advance_rank_one(
+    first: int,
+    last: int,
     state: Floats,
-    moved: Floats,
     counts: Floats,
     means: Floats,
     spread: Floats,
@@ -79,40 +118,35 @@ def _advance_serial(
     scale: Floats,
     maps: Floats,
     missing: Floats,
-    offsets: NDArray[np.uint64],
-    gram: bool,
     track: bool,
 ) -> None:
-    gains = np.empty(maps.shape[0])
-    for trial in range(state.shape[0]):
-        _advance_trial(
-            state, moved, counts, means, spread, trial, indices, shares, kept, scale, maps, missing, offsets, gram, track, gains
-        )
+    """Do the same as ``_advance_blocks`` where every task has one direction, five times faster for a short state."""
+    n_targets, Q = missing.shape[0], state.shape[1]
+    for group in range(first, last, _TOGETHER):
+        for t in range(indices.shape[1]):
+            now = t if shares.shape[0] > 1 else 0
+            for trial in range(group, min(group + _TOGETHER, last)):
+                m = np.uint64(indices[trial, t])
+                if track:
+                    counts[trial, m] += 1.0
+                for c in range(n_targets):
+                    row = trial * n_targets + c
+                    error = -missing[c, m]
+                    for i in range(Q):
+                        error += maps[m, i] * state[row, i]
+                    if track:
+                        output = scale[m] * kept[now, m] * error
+                        change = output - means[row, m]
+                        means[row, m] += change / counts[trial, m]
+                        spread[trial] += change * (output - means[row, m])
+                    error *= shares[now, m]
+                    for i in range(Q):
+                        state[row, i] -= error * maps[m, i]
 
 
-# A second function rather than the same one compiled twice: numba's cache keeps one entry per Python function.
-@njit(cache=True, parallel=True, nogil=True)  # type: ignore[untyped-decorator]
-def _advance_parallel(
-    state: Floats,
-    moved: Floats,
-    counts: Floats,
-    means: Floats,
-    spread: Floats,
-    indices: Indices,
-    shares: Floats,
-    kept: Floats,
-    scale: Floats,
-    maps: Floats,
-    missing: Floats,
-    offsets: NDArray[np.uint64],
-    gram: bool,
-    track: bool,
-) -> None:
-    for trial in prange(state.shape[0]):
-        gains = np.empty(maps.shape[0])
-        _advance_trial(
-            state, moved, counts, means, spread, trial, indices, shares, kept, scale, maps, missing, offsets, gram, track, gains
-        )
+# Called with tuples of arrays, which a type checker cannot match with sixteen parameters.
+_rank_one: Any = _advance_rank_one
+_blocks: Any = _advance_blocks
 
 
 class CompiledRun:
@@ -124,37 +158,40 @@ class CompiledRun:
         self.track = track
         self.state = np.ascontiguousarray(coordinates.initial(n_trials))
         self.base: Array | None = None
-        shape = (n_trials, tasks.n_targets, len(coordinates.maps))
-        self.moved = np.zeros(shape if coordinates.gram else (1, 1, 1))
-        self.counts = np.zeros((n_trials, tasks.n_tasks) if track else (1, 1))
-        self.means = np.zeros(shape if track else (1, 1, 1))
+        rows = (n_trials, tasks.n_targets)
+        self.moved = np.zeros((*rows, len(coordinates.maps) if coordinates.gram else 1))
+        self.means = np.zeros((*rows, len(coordinates.maps) if track else 1))
+        self.counts = np.zeros((n_trials, tasks.n_tasks if track else 0))
         self.spread = np.zeros(n_trials)
         self.maps = np.ascontiguousarray(coordinates.maps)
         self.missing = np.ascontiguousarray(coordinates.missing.T)
-        self.offsets = tasks.offsets.astype(np.uint64)  # signed indices would block SIMD
+        self.offsets = tasks.offsets.astype(np.uint64)
+        self.rank_one = not coordinates.gram and set(tasks.ranks) == {1}
+        self.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         n_trials, n_steps = indices.shape
-        work = n_trials * n_steps * (20 + self.maps.size / self.coordinates.tasks.n_tasks)
-        # Waking the threads costs some 20 µs.
-        parallel = n_trials > 1 and get_num_threads() > 1 and work > 2e5
-        advance = _advance_parallel if parallel else _advance_serial
-        advance(
-            self.state,
-            self.moved,
-            self.counts,
-            self.means,
-            self.spread,
-            indices,
-            shares,
-            kept,
-            self.coordinates.tasks.singular_values,
-            self.maps,
-            self.missing,
-            self.offsets,
-            self.coordinates.gram,
-            self.track,
-        )
+        rows = n_trials * self.state.shape[1]
+        state, moved, means = (x.reshape(rows, -1) for x in (self.state, self.moved, self.means))
+        tasks, gram = self.coordinates.tasks, self.coordinates.gram
+        data: tuple[Any, ...] = (indices, shares, kept, tasks.singular_values, self.maps, self.missing)
+        visits: tuple[Any, ...] = (self.counts, means, self.spread)
+
+        def advance(first: int) -> None:
+            span: tuple[Any, ...] = (first, min(first + size, n_trials), state)
+            if self.rank_one:
+                _rank_one(*span, *visits, *data, self.track)
+            else:
+                _blocks(*span, moved, *visits, *data, self.offsets, gram, self.track)
+
+        work = rows * n_steps * (20 + self.maps.size / tasks.n_tasks)
+        threads = min(self.threads, -(-n_trials // _TOGETHER)) if work > 1e6 else 1  # handing work over costs 50 µs
+        size = -(-n_trials // threads)
+        if threads == 1:
+            advance(0)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(advance, range(0, n_trials, size)))
 
     def outputs(self) -> Floats:
         return np.asarray(self.coordinates.errors(self.state) * self.coordinates.tasks.singular_values)

@@ -29,8 +29,11 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
     scale = float(xp.max(xp.abs(X))) if n and d else 0.0
     if scale == 0.0:
         return zeros((n, 0), X), zeros((0,), X), zeros((0, d), X)
-    scaled = X / scale  # keeps squares inside the range of a float
-    U, s, V = _gram_spectrum(scaled) or xp.linalg.svd(scaled, full_matrices=False)
+    if 1e-100 < scale < 1e100:
+        scale = 1.0
+    else:
+        X = X / scale  # keeps squares inside the range of a float
+    U, s, V = _gram_spectrum(X) or xp.linalg.svd(X, full_matrices=False)
     r = int(xp.sum(xp.astype(s > rank_tolerance((n, d)) * s[0], xp.int64)))
     return U[:, :r], scale * s[:r], V[:r, :]
 

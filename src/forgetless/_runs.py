@@ -1,5 +1,6 @@
 """The simulation's inner loop over any array library: many trials advance together, step by step."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,12 @@ from forgetless.step import Coordinates
 
 _BUFFER = 2**20
 """Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise."""
+
+
+Order = tuple[Indices, NDArray[np.int64]]
+"""Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors."""
+
+Method = Callable[[Indices, Floats, Array | None], Order]
 
 
 class Run(Protocol):
@@ -36,9 +43,10 @@ class Run(Protocol):
 class ArrayRun:
     """Trials as one array of an array-API library, advanced by batched products.
 
-    Two ways of making a step, chosen by a cost model in microseconds that was fitted on the benchmark's problems:
-    *gather* copies each trial's map and multiplies in one batched call; *loop* sorts the trials by task and makes one
-    product per task. Gathering wins for small maps and many tasks, looping for large maps or many trials per task.
+    Three ways of making a step, chosen by a cost model in microseconds that was fitted on the benchmark's problems:
+    *group* keeps the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
+    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups win
+    for many trials per task, gathering for many tasks with small maps, looping for large maps or uneven ranks.
     """
 
     def __init__(self, coordinates: Coordinates, n_trials: int, track: bool) -> None:
@@ -50,31 +58,38 @@ class ArrayRun:
         self.tally = Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
         self.ranks = np.diff(tasks.offsets)
         self.width = int(self.ranks.max(initial=0))
-        self.gathers = not coordinates.gram and self._gather_wins(n_trials)
-        if self.gathers:
+        self.positions = self._positions(int(tasks.offsets[-1]))
+        self.method = self._choose(n_trials)
+        if self.method is not self._loop:
             self.padded_maps, self.padded_missing = self._pad()
 
-    def _gather_wins(self, n_trials: int) -> bool:
+    def _choose(self, n_trials: int) -> Method:
         n_tasks, Q = len(self.ranks), self.state.shape[2]
-        if n_tasks * self.width * Q > 4 * self.coordinates.maps.shape[0] * Q + 2**16:
-            return False  # ranks too uneven to pad
+        uneven = n_tasks * self.width * Q > 4 * self.coordinates.maps.shape[0] * Q + 2**16
+        if self.coordinates.gram or uneven:
+            return self._loop
+        size = self.width * Q
         distinct = n_tasks * -np.expm1(n_trials * np.log1p(-1 / n_tasks)) if n_tasks > 1 else 1.0
-        gather = 10 + n_trials * (0.1 + 6e-4 * self.width * Q)
-        loop = 10 + 9 * distinct + 1e-4 * n_trials * self.width * Q
-        return bool(gather < loop)
+        fullest = n_trials + 4 * np.sqrt(n_trials * n_tasks)  # the fullest group sets the size of all
+        costs: dict[Method, float] = {
+            self._group: 6 + n_tasks + 0.03 * n_trials + 2e-4 * fullest * size,
+            self._gather: 8 + n_trials * (0.01 + 0.004 * min(size, 20) + 4.5e-4 * size),
+            self._loop: 10 + 9 * distinct + 1e-4 * n_trials * size,
+        }
+        return min(costs, key=lambda method: costs[method])
 
     def _pad(self) -> tuple[Array, Array]:
-        """Return maps (M, width, Q) and missing (M, c, width), filled up with zero rows: these learn nothing."""
+        """Return maps (M, width, Q) and missing (M, width, c), filled up with zero rows: these learn nothing."""
         maps, missing = self.coordinates.maps, self.coordinates.missing
         xp = namespace_of(maps)
-        rows = self._positions(len(maps))
         padded = xp.concat([maps, zeros((1, maps.shape[1]), maps)], axis=0)
         blank = xp.concat([missing, zeros((1, missing.shape[1]), maps)], axis=0)
-        index = from_numpy(rows.ravel(), like=maps)
-        shape = (len(self.ranks), self.width, -1)
-        all_maps = xp.reshape(xp.take(padded, index, axis=0), (*shape[:2], maps.shape[1]))
-        all_missing = xp.reshape(xp.take(blank, index, axis=0), (*shape[:2], missing.shape[1]))
-        return all_maps, xp.permute_dims(all_missing, (0, 2, 1))
+        index = from_numpy(self.positions.ravel(), like=maps)
+        shape = (len(self.ranks), self.width)
+        return (
+            xp.reshape(xp.take(padded, index, axis=0), (*shape, maps.shape[1])),
+            xp.reshape(xp.take(blank, index, axis=0), (*shape, missing.shape[1])),
+        )
 
     def _positions(self, blank: int) -> NDArray[np.int64]:
         """Return where each task's directions stand among all, of shape (M, width), ``blank`` where there are fewer."""
@@ -83,92 +98,113 @@ class ArrayRun:
 
     def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         indices = np.ascontiguousarray(indices.T)
-        if self.width == 0:
-            self._count(indices, None, kept)
-            return
         n_trials, n_targets = self.state.shape[:2]
-        size = max(1, _BUFFER // (n_trials * n_targets * self.width))
+        size = max(1, _BUFFER // (n_trials * n_targets * max(1, self.width)))
         for first in range(0, len(indices), size):
             rows = slice(first, first + size)
             part = rows if len(shares) > 1 else slice(0, 1)
-            move = self._gather if self.gathers else self._loop
-            order, errors = move(indices[rows], shares[part])
-            chosen = indices[rows] if order is None else np.take_along_axis(indices[rows], order, axis=1)
-            self._count(chosen, errors, kept[part], order)
+            errors = None
+            if self.tally is not None:
+                errors = zeros((len(indices[rows]), n_trials, n_targets, self.width), self.state)
+            tasks, trials = self.method(indices[rows], shares[part], errors)
+            if self.tally is not None:
+                self._count(tasks.astype(np.int64), trials, errors, kept[part])
 
-    def _gather(self, indices: Indices, shares: Floats) -> tuple[None, Array]:
-        xp, state = namespace_of(self.state), self.state
-        n_steps, n_trials = indices.shape
-        blank = np.concatenate([shares, np.zeros((len(shares), 1))], axis=1)
-        by_task = blank[:, self._positions(shares.shape[1])]  # (T or 1, M, width)
-        tasks = indices.astype(np.int64)
-        steps = np.arange(n_steps)[:, None] if len(shares) > 1 else 0
-        share = from_numpy(by_task[steps, tasks][:, :, None, :], like=state)
-        drawn = from_numpy(tasks, like=state)
-        missing = xp.take(self.padded_missing, xp.reshape(drawn, (-1,)), axis=0)
-        missing = xp.reshape(missing, (n_steps, n_trials, *missing.shape[1:]))
-        errors = zeros((n_steps, n_trials, state.shape[1], self.width), state)
-        for t in range(n_steps):
-            maps = xp.take(self.padded_maps, drawn[t, :], axis=0)
-            error = state @ xp.matrix_transpose(maps)
-            error -= missing[t, ...]
-            errors[t, ...] = error
-            state -= (error * share[t, ...]) @ maps
-        return None, errors
+    def _group(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+        xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)
+        n_trials, n_targets, Q = self.state.shape
+        slots, sources, size = _slots(indices, n_tasks)
+        # One row per slot and target; all that is constant is laid out like the rows, so that nothing broadcasts.
+        targets = np.arange(n_targets)
+        moves, places = (
+            from_numpy((slot[:, :, None] * n_targets + targets).reshape(len(indices), -1), like=maps)
+            for slot in (sources, slots)
+        )
+        transposed = xp.asarray(xp.matrix_transpose(maps), copy=True)
+        missing = xp.tile(xp.matrix_transpose(self.padded_missing), (1, size, 1))
+        share = from_numpy(self._by_task(shares)[:, :, None, :], like=maps)
+        state = xp.reshape(self.state, (n_trials * n_targets, Q))
+        for t in range(len(indices)):
+            grouped = xp.reshape(xp.take(state, moves[t, :], axis=0), (n_tasks, size * n_targets, Q))
+            error = grouped @ transposed
+            error -= missing
+            if errors is not None:
+                rows = xp.take(xp.reshape(error, (-1, self.width)), places[t, :], axis=0)
+                errors[t, ...] = xp.reshape(rows, errors.shape[1:])
+            error *= share[t if len(shares) > 1 else 0, ...]
+            grouped -= error @ maps
+            state = xp.reshape(grouped, (-1, Q))
+        self.state = xp.reshape(xp.take(state, places[-1, :], axis=0), self.state.shape)
+        return indices, np.broadcast_to(np.arange(n_trials), indices.shape)
 
-    def _loop(self, indices: Indices, shares: Floats) -> tuple[NDArray[np.int64], Array]:
+    def _gather(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+        xp, maps, missing = namespace_of(self.state), self.padded_maps, self.padded_missing
+        share = from_numpy(self._by_task(shares)[..., None], like=maps)
+        drawn = from_numpy(indices.astype(np.int64), like=maps)
+        state = xp.matrix_transpose(self.state)  # targets last, so that neither product needs a copy
+        for t in range(len(indices)):
+            now = drawn[t, :]
+            own = xp.take(maps, now, axis=0)
+            error = own @ state
+            error -= xp.take(missing, now, axis=0)
+            if errors is not None:
+                errors[t, ...] = xp.matrix_transpose(error)
+            error *= xp.take(share[t if len(shares) > 1 else 0, ...], now, axis=0)
+            state -= xp.matrix_transpose(own) @ error
+        self.state = xp.matrix_transpose(state)
+        return indices, np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
+
+    def _loop(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
         xp, coordinates = namespace_of(self.state), self.coordinates
         n_steps, n_trials = indices.shape
         order = np.argsort(indices, axis=1, kind="stable")
+        tasks = np.take_along_axis(indices, order, axis=1)
         inverse = np.argsort(order, axis=1, kind="stable")
-        # The trials stay sorted between steps: p_t takes the arrangement of step t − 1 to that of step t.
+        # The trials stay sorted between steps: moves take the arrangement of one step to that of the next.
         before = np.concatenate([np.arange(n_trials)[None, :], inverse[:-1]])
         moves = from_numpy(np.take_along_axis(before, order, axis=1), like=self.state)
         share = from_numpy(shares, like=self.state)
         n_targets, offsets = self.state.shape[1], coordinates.tasks.offsets.tolist()
-        errors = zeros((n_steps, n_trials, n_targets, self.width), self.state)
         state, moved = self.state, self.moved
+        groups = _runs(tasks)
         for t in range(n_steps):
             state = xp.take(state, moves[t, :], axis=0)
             moved = None if moved is None else xp.take(moved, moves[t, :], axis=0)
-            counts = np.bincount(indices[t])
             now = share[t if len(shares) > 1 else 0, :]
-            a = 0
-            for m in np.flatnonzero(counts).tolist():
-                b, low, high = a + int(counts[m]), offsets[m], offsets[m + 1]
+            for m, a, b in groups[t]:
+                low, high = offsets[m], offsets[m + 1]
                 maps = coordinates.maps[low:high, :]
-                flat = (n_targets * (b - a), -1)
                 if coordinates.gram:
                     error = state[a:b, :, low:high]
                 else:
-                    error = xp.reshape(xp.reshape(state[a:b, ...], flat) @ maps.T, (b - a, n_targets, high - low))
-                    error = error - coordinates.missing[low:high, :].T
-                errors[t, a:b, :, : high - low] = error
+                    flat = xp.reshape(state[a:b, ...], (n_targets * (b - a), maps.shape[1]))
+                    error = xp.reshape(flat @ maps.T, (b - a, n_targets, high - low))
+                    error -= coordinates.missing[low:high, :].T
+                if errors is not None:
+                    errors[t, a:b, :, : high - low] = error
                 gain = error * now[low:high]
                 if moved is not None:
                     moved[a:b, :, low:high] += gain
-                state[a:b, ...] -= xp.reshape(xp.reshape(gain, flat) @ maps, (b - a, n_targets, maps.shape[1]))
-                a = b
+                change = xp.reshape(gain, (n_targets * (b - a), high - low)) @ maps
+                state[a:b, ...] -= xp.reshape(change, (b - a, n_targets, maps.shape[1]))
         back = from_numpy(inverse[-1], like=state)
         self.state = xp.take(state, back, axis=0)
         self.moved = None if moved is None else xp.take(moved, back, axis=0)
-        return order, errors
+        return tasks, order
 
-    def _count(
-        self, tasks: Indices, errors: Array | None, kept: Floats, trials: NDArray[np.int64] | None = None
-    ) -> None:
-        """Add steps to the statistics; rows of ``tasks`` and ``errors`` follow the order of ``trials``."""
-        if self.tally is None:
-            return
-        if errors is None:
-            self.tally.add(tasks, np.zeros((*tasks.shape, self.state.shape[1], 0)), self._positions(0), trials)
-            return
+    def _by_task(self, values: Floats) -> Floats:
+        """Arrange values (T, Σr) by task: (T, M, width), zero where a task has fewer directions."""
+        blank = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
+        return blank[:, self.positions]
+
+    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, kept: Floats) -> None:
+        """Add steps to the statistics; along the second axis everything is in the order of ``trials``."""
+        assert self.tally is not None
         # Right after a step on m, its own error is (1 − φ) ∘ e: the directions of one task are orthonormal.
-        factors = np.concatenate([kept * self.coordinates.tasks.singular_values, np.zeros((len(kept), 1))], axis=1)
-        by_task = factors[:, self._positions(kept.shape[1])]
+        factors = self._by_task(kept * self.coordinates.tasks.singular_values)
         steps = np.arange(len(tasks))[:, None] if len(kept) > 1 else 0
-        outputs = to_numpy(errors) * by_task[steps, tasks.astype(np.int64)][:, :, None, :]
-        self.tally.add(tasks, outputs, self._positions(kept.shape[1]), trials)
+        outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
+        self.tally.add(tasks, trials, outputs, self.positions)
 
     def outputs(self) -> Floats:
         return np.asarray(to_numpy(self.coordinates.errors(self.state)) * self.coordinates.tasks.singular_values)
@@ -188,6 +224,47 @@ class ArrayRun:
         self.moved = zeros(self.state.shape, self.state)
 
 
+def _runs(tasks: Indices) -> list[list[tuple[int, int, int]]]:
+    """Return for each row of sorted task indices its runs as (task, first, last + 1)."""
+    n_steps, n_trials = tasks.shape
+    new = np.ones((n_steps, n_trials), dtype=bool)
+    new[:, 1:] = tasks[:, 1:] != tasks[:, :-1]
+    steps, firsts = np.nonzero(new)
+    lasts = np.append(firsts[1:], 0)
+    lasts[lasts == 0] = n_trials
+    runs = list(zip(tasks[steps, firsts].tolist(), firsts.tolist(), lasts.tolist(), strict=True))
+    ends = np.cumsum(new.sum(axis=1)).tolist()
+    return [runs[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Place the trials of every step in equal groups of slots, one group per task.
+
+    Returns
+    -------
+    slots : array of shape (T, n_trials)
+        The slot of each trial.
+    sources : array of shape (T, n_tasks * size)
+        The slot each slot is filled from: that of the same trial one step before (before the first step, trial i is
+        in slot i). Slots left over are filled with some trial, and never read.
+    size : int
+        Slots per task.
+    """
+    n_steps, n_trials = indices.shape
+    order = np.argsort(indices, axis=1, kind="stable")
+    tasks = np.take_along_axis(indices, order, axis=1).astype(np.int64)
+    keys = np.arange(n_steps)[:, None] * n_tasks + indices
+    counts = np.bincount(keys.ravel(), minlength=n_steps * n_tasks).reshape(n_steps, n_tasks)
+    size = int(counts.max())
+    heads = np.cumsum(counts, axis=1) - counts
+    slots = np.empty((n_steps, n_trials), np.int64)
+    sorted_slots = tasks * size + np.arange(n_trials) - np.take_along_axis(heads, tasks, axis=1)
+    np.put_along_axis(slots, order, sorted_slots, axis=1)
+    sources = np.zeros((n_steps, n_tasks * size), np.int64)
+    np.put_along_axis(sources, slots, np.concatenate([np.arange(n_trials)[None, :], slots[:-1]]), axis=1)
+    return slots, sources, size
+
+
 class Tally:
     """Running count, mean and spread of every task's outputs after its own steps, merged block by block."""
 
@@ -198,14 +275,12 @@ class Tally:
         self.spread = np.zeros(n_trials)
 
     def add(
-        self, tasks: Indices, outputs: Floats, positions: NDArray[np.int64], trials: NDArray[np.int64] | None
+        self, task: NDArray[np.int64], trial: NDArray[np.int64], outputs: Floats, positions: NDArray[np.int64]
     ) -> None:
-        """Add steps: ``outputs`` (T, n_trials, c, width) of ``tasks`` (T, n_trials), directions at ``positions``."""
+        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), directions at ``positions``."""
         n_trials, n_targets, columns = self.means.shape
-        trial = np.broadcast_to(np.arange(n_trials), tasks.shape) if trials is None else trials
-        task = tasks.astype(np.int64)
-        fresh = np.bincount((trial * len(self.ranks) + task).ravel(), minlength=self.counts.size)
-        fresh = fresh.reshape(self.counts.shape).astype(np.float64)
+        keys = (trial * len(self.ranks) + task).ravel()
+        fresh: Floats = np.bincount(keys, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
         total = self.counts + fresh
         fraction = self._columns(np.divide(fresh, total, out=np.zeros_like(fresh), where=total > 0))
         old, new = self._columns(self.counts), self._columns(fresh)
@@ -214,7 +289,7 @@ class Tally:
         for c in range(n_targets):
             values = outputs[:, :, c, :].ravel()
             sums = np.bincount(keys, weights=values, minlength=n_trials * columns).reshape(n_trials, columns)
-            means = np.divide(sums, new, out=np.zeros_like(sums), where=new > 0)
+            means = np.divide(sums, new, out=np.zeros_like(new), where=new > 0)
             deviations = (values - means.ravel()[keys]) ** 2
             # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without cancellation.
             shift = means - self.means[:, c, :]

@@ -97,7 +97,7 @@ class Filter(ABC):
         lengths = {name: len(value) for name, value in self._parameters() if np.ndim(value) == 1}
         if len(set(lengths.values())) > 1:
             raise ValueError(
-                f"the parameters of {type(self).__name__} have different lengths {lengths}; give each one value per step"
+                f"the parameters of {type(self).__name__} have lengths {lengths}; give each one value per step"
             )
         return next(iter(lengths.values()), None)
 
@@ -174,14 +174,22 @@ class Ridge(Filter):
         object.__setattr__(self, "coefficient", checked)
 
     def share(self, eigenvalues: Array) -> Array:
-        return self.share_of_singular(eigenvalues**0.5)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _inverse_of_one_plus(self.coefficient / eigenvalues, eigenvalues == 0, 0.0)
 
     def share_of_singular(self, singular_values: Array) -> Array:
-        # (s/hypot(s, √λ))²: s² overflows from ‖X‖ ≈ 1e155 on, this does not.
-        return _ratio_squared(singular_values, self.coefficient)
+        # λ/s/s: s² leaves the range of a float from ‖X‖ ≈ 1e154 on, the quotients go to their limits instead.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            ratio = self.coefficient / singular_values
+            ratio /= singular_values
+        return _inverse_of_one_plus(ratio, singular_values == 0, 0.0)
 
     def kept_of_singular(self, singular_values: Array) -> Array:
-        return _ratio_squared(singular_values, self.coefficient, kept=True)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            # Not s / λ: a Python float λ = 0 would raise where an array gives infinity.
+            ratio = singular_values / (self.coefficient + 0.0 * singular_values)
+            ratio *= singular_values
+        return _inverse_of_one_plus(ratio, singular_values == 0, 1.0)
 
     def slope(self) -> float | NDArray[np.float64]:
         with np.errstate(divide="ignore"):
@@ -189,17 +197,12 @@ class Ridge(Filter):
         return float(slope) if slope.ndim == 0 else slope
 
 
-def _ratio_squared(s: Array, coefficient: Any, *, kept: bool = False) -> Array:
-    xp = namespace_of(s)
-    root = xp.asarray(coefficient, dtype=s.dtype, device=device(s)) ** 0.5
-    # Dividing both by the larger one is hypot without the square root, and exact at λ = 0.
-    top = xp.maximum(s, root)
-    top = xp.where(top > 0, top, 1.0)
-    a, b = (s / top) ** 2, (root / top) ** 2
-    total = xp.where(a + b > 0, a + b, 1.0)
-    if kept:
-        return xp.where(a + b > 0, b / total, 1.0)
-    return a / total
+def _inverse_of_one_plus(ratio: Array, zero: Array, at_zero: float) -> Array:
+    """Return 1/(1 + ratio), and ``at_zero`` where the eigenvalue is zero; overwrites ``ratio``."""
+    xp = namespace_of(ratio)
+    ratio += 1.0
+    share = 1.0 / ratio
+    return xp.where(zero, at_zero, share) if bool(xp.any(zero)) else share
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +251,7 @@ class GradientDescent(Filter):
 
     def _product(self, s: Array) -> Array:
         # γs² as (√γ·s)²: γ and s² may each leave the range of a float while their product does not.
-        xp = namespace_of(s)
-        return (s * xp.asarray(self.step_size, dtype=s.dtype, device=device(s)) ** 0.5) ** 2
+        return (s * self.step_size**0.5) ** 2
 
     def _kept(self, u: Array, *, expm1: bool) -> Array:
         """Return (1 − u)^N, or with ``expm1`` (1 − u)^N − 1 without cancellation for small u."""
@@ -259,7 +261,7 @@ class GradientDescent(Filter):
         exponent = n * xp.log1p(-xp.where(small, u, 0.5))
         contracting = xp.expm1(exponent) if expm1 else xp.exp(exponent)
         # From γξ = 1 on the factor 1 − γξ is zero or negative: the inner iteration overshoots.
-        overshoot = xp.where(small, 0.0, u - 1.0) ** n * xp.where(n % 2 == 0, 1.0, -1.0)
+        overshoot = xp.where(small, 0.0, u - 1.0) ** n * (1.0 - 2.0 * (n % 2))
         return xp.where(small, contracting, overshoot - 1.0 if expm1 else overshoot)
 
 
@@ -333,7 +335,8 @@ class Stages(Filter):
                 if chosen < length:
                     return part.at(chosen)
                 chosen -= length
-        assert isinstance(chosen, range) and chosen.step == 1, "stages are cut in contiguous ranges only"
+        if not isinstance(chosen, range) or chosen.step != 1:
+            raise ValueError(f"steps must be an index or a contiguous range of the {self.horizon} steps, got {steps!r}")
         lengths, parts, first = [], [], 0
         for length, part in zip(self.lengths, self.parts, strict=True):
             low, high = max(chosen.start - first, 0), min(chosen.stop - first, length)

@@ -63,20 +63,20 @@ def evaluate(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) 
     """Return one metric from outputs of shape (..., c, Σr); NaN before the first step for metrics of the path."""
     if name in ("average_loss", "task_losses"):
         losses = _losses(outputs, tasks)
-        return losses if name == "task_losses" else losses.mean(-1)
+        return losses if name == "task_losses" else np.mean(losses, axis=-1)
     with np.errstate(invalid="ignore"):  # 0/0 at step 0: nothing has been seen
         return _of_path(name, outputs, visits, tasks) / np.where(visits.n_steps > 0, visits.n_steps, np.nan)
 
 
 def _of_path(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) -> Floats:
     if name == "seen_loss":
-        return np.sum(visits.counts * _losses(outputs, tasks), axis=-1)
+        return np.asarray(np.sum(visits.counts * _losses(outputs, tasks), axis=-1))
     change = outputs - visits.means
     if name == "drift":
-        return np.sum(visits.counts * _by_task(change**2, tasks), axis=-1) + visits.spread
+        return np.asarray(np.sum(visits.counts * _by_task(change**2, tasks), axis=-1) + visits.spread)
     # forgetting: |x|² − |mean|² as a product, so that it vanishes with the change rather than by cancellation
     gained = _by_task(change * (outputs + visits.means), tasks)
-    return 0.5 * (np.sum(visits.counts * gained, axis=-1) - visits.spread)
+    return np.asarray(0.5 * (np.sum(visits.counts * gained, axis=-1) - visits.spread))
 
 
 def _losses(outputs: Floats, tasks: TaskCollection) -> Floats:
@@ -101,7 +101,7 @@ def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
         raise ValueError(f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
     columns = w.reshape(*w.shape[: w.ndim - len(tail)], tasks.n_features, tasks.n_targets)
     errors = to_numpy(tasks.directions) @ columns - to_numpy(tasks.targets)
-    return np.swapaxes(errors, -1, -2) * tasks.singular_values
+    return np.asarray(np.swapaxes(errors, -1, -2) * tasks.singular_values)
 
 
 def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Visits]:
@@ -142,7 +142,7 @@ def task_losses(tasks: TaskCollection, w: Array) -> Floats:
 
 def average_loss(tasks: TaskCollection, w: Array) -> Floats:
     """Return the mean loss over all tasks, for weights of shape (..., d) or (..., d, c)."""
-    return task_losses(tasks, w).mean(-1)
+    return np.asarray(np.mean(task_losses(tasks, w), axis=-1))
 
 
 def seen_loss(tasks: TaskCollection, w: Array, indices: Any) -> float:

@@ -118,8 +118,8 @@ class FixedBudget:
     --------
     >>> import forgetless as fl
     >>> f = fl.schedules.fixed_budget(n_steps=4)(100, radius=1.0)
-    >>> round(f.value_at_radius(1.0), 6), round(1 / np.log(100), 6)
-    (0.217147, 0.217147)
+    >>> round(f.value_at_radius(1.0), 6)  # 1/ln 100
+    0.217147
 
     References
     ----------
@@ -134,7 +134,9 @@ class FixedBudget:
 
     def __call__(self, k: int, radius: float) -> GradientDescent:
         _horizon(k, 3, "fixed_budget", "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))")
-        return GradientDescent(self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), radius))
+        return GradientDescent(
+            self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), radius)
+        )
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,9 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not isinstance(self.filter, Filter):
-            raise TypeError(f"filter must be a filter, got {self.filter!r}; wrap a coefficient as fl.Ridge(coefficient)")
+            raise TypeError(
+                f"filter must be a filter, got {self.filter!r}; wrap a coefficient as fl.Ridge(coefficient)"
+            )
 
     def __call__(self, k: int, radius: float) -> Filter:
         return self.filter
@@ -252,7 +256,9 @@ class Coefficients:
     coefficients: tuple[float, ...]
 
     def __init__(self, coefficients: ArrayLike) -> None:
-        values = np.atleast_1d(_checks.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step"))
+        values = np.atleast_1d(
+            _checks.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step")
+        )
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
 
     def __call__(self, k: int, radius: float) -> Ridge:

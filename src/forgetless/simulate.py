@@ -1,6 +1,7 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
 import importlib.util
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from forgetless._arrays import Array, from_numpy, is_numpy_namespace, zeros
 from forgetless._runs import ArrayRun, Run
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, PATH_METRICS, Floats, Visits, check_metrics, evaluate
-from forgetless.orderings import BLOCK, Indices, Ordering, WithReplacement, index_dtype
+from forgetless.orderings import BLOCK, TRIALS, Indices, Ordering, WithReplacement, index_dtype
 from forgetless.results import Trace, recorded_steps
 from forgetless.schedules import Schedule, resolve
 from forgetless.step import Coordinates, gram_coordinates, span_coordinates
@@ -80,7 +81,7 @@ def simulate(
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
     >>> trace = fl.simulate(tasks, fl.schedules.increasing(), k=100, n_trials=50, seed=0)
     >>> trace
-    Trace(n_trials=50, steps=33 in 1..100, metrics=average_loss, seen_loss, forgetting, drift)
+    Trace(n_trials=50, steps=30 in 1..100, metrics=average_loss, seen_loss, forgetting, drift)
     >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     True
     """
@@ -108,8 +109,7 @@ def simulate(
         inside = steps[(steps > done) & (steps < done + size)] - done
         for low, high in _pairs([0, *inside.tolist(), size]):
             part = filter_.at(slice(done + low, done + high))
-            shares, kept = _evaluate(part, tasks.singular_values)
-            run.advance(indices[:, low:high], shares, kept)
+            run.advance(indices[:, low:high], *_evaluate(part, tasks.singular_values, track))
             if recorder.wants(done + high):
                 recorder.take(run, done + high)
         done += size
@@ -121,13 +121,15 @@ def simulate(
 
 
 def _pairs(points: list[int]) -> Iterator[tuple[int, int]]:
-    return ((a, b) for a, b in zip(points[:-1], points[1:], strict=True) if b > a)
+    return ((a, b) for a, b in itertools.pairwise(points) if b > a)
 
 
-def _evaluate(part: Filter, singular_values: Floats) -> tuple[Floats, Floats]:
-    """Return φ and 1 − φ of shape (T or 1, Σr)."""
-    shares, kept = np.atleast_2d(part.learned(singular_values)), np.atleast_2d(part.kept(singular_values))
-    return np.ascontiguousarray(shares, np.float64), np.ascontiguousarray(kept, np.float64)
+def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
+    """Return φ and 1 − φ of shape (T or 1, Σr); the second only where the path is tracked."""
+    shares = np.ascontiguousarray(np.atleast_2d(part.learned(singular_values)), np.float64)
+    if not track:
+        return shares, np.zeros((1, 1))
+    return shares, np.ascontiguousarray(np.atleast_2d(part.kept(singular_values)), np.float64)
 
 
 def _check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
@@ -152,19 +154,22 @@ def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
 
 
 def _draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
-    """Yield task indices in blocks of shape (n_trials, T): a generator of its own for every trial."""
+    """Yield task indices in blocks of shape (n_trials, T); trial i is the same whatever ``n_trials`` is."""
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**63))
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    # Children are named by trial rather than spawned, so that the caller's sequence is left as it was.
-    keys = ((*sequence.spawn_key, trial) for trial in range(n_trials))
-    children = (np.random.SeedSequence(sequence.entropy, spawn_key=key) for key in keys)
-    streams = [ordering.blocks(n_tasks, k, np.random.Generator(np.random.PCG64(child))) for child in children]
+    streams = []
+    for group in range(-(-n_trials // TRIALS)):
+        # Children are named by their number rather than spawned, so that the caller's sequence is left as it was.
+        child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
+        streams.append(ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child))))
+    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))  # yielded anew each time
     for first in range(0, k, BLOCK):
-        block = np.empty((n_trials, min(BLOCK, k - first)), index_dtype(n_tasks))
-        for trial, stream in enumerate(streams):
-            block[trial] = next(stream)
-        yield block
+        size = min(BLOCK, k - first)
+        block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
+        for group, stream in enumerate(streams):
+            block[group * TRIALS : (group + 1) * TRIALS] = next(stream)
+        yield block[:n_trials]
 
 
 def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: bool, backend: str) -> Run:
@@ -185,13 +190,17 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
 
 
 def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:
-    """Choose coordinates: gram where Σr is small, else the span, reduced where finding it costs less than it may save."""
+    """Choose gram coordinates where Σr is small, else the span, reduced where finding it may pay."""
     total, d = int(tasks.offsets[-1]), tasks.n_features
     width = total / tasks.n_tasks
     finding, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
     if finding < stepping:
         # A step costs 2rq in the span and rΣr in gram coordinates.
-        return gram_coordinates(tasks, origin) if total < 2 * tasks.span_dimension and total < d else span_coordinates(tasks, origin)
+        return (
+            gram_coordinates(tasks, origin)
+            if total < 2 * tasks.span_dimension and total < d
+            else span_coordinates(tasks, origin)
+        )
     if total <= d:
         return gram_coordinates(tasks, origin)
     return span_coordinates(tasks, origin, reduced=False)
@@ -203,7 +212,7 @@ def _numba_pays(coordinates: Coordinates, k: int, n_trials: int) -> bool:
     total, Q = coordinates.maps.shape
     width = total / coordinates.tasks.n_tasks
     # Seconds the array path takes, roughly: calls per step, then products at a few GFLOP/s.
-    seconds = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
+    seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
     return seconds > (0.1 if "forgetless._compiled" in sys.modules else 1.0)
 
 

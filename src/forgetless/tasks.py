@@ -337,7 +337,9 @@ def _check_alike(tasks: Sequence[Task]) -> None:
                 "all tasks must have the same number of targets"
             )
         if namespace_of(task.X) is not namespace_of(first.X):
-            raise TypeError(f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library")
+            raise TypeError(
+                f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
+            )
 
 
 def _solve_full_rank(A: Array, b: Array) -> Array:

@@ -1,0 +1,82 @@
+"""Other array libraries give the same numbers, in their own arrays."""
+
+import array_api_strict
+import numpy as np
+import pytest
+
+import forgetless as fl
+from collections_ import random_pairs
+
+METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
+
+PROBLEMS = [
+    ({"M": 3, "d": 2, "rows": (1, 1)}, 5),
+    ({"M": 2, "d": 9, "rows": (3, 5), "targets": 2}, 60),
+    ({"M": 4, "d": 60, "rows": (1, 6)}, 3),
+    ({"M": 40, "d": 5, "rows": (1, 3), "realizable": False}, 4),
+]
+
+
+def check_same_numbers(convert, kind, rng):
+    for shape, trials in PROBLEMS:
+        pairs = random_pairs(rng, **shape)
+        here, there = fl.TaskCollection(pairs), fl.TaskCollection([(convert(X), convert(y)) for X, y in pairs])
+        start = rng.standard_normal(here.start().shape)
+        assert isinstance(there.teacher(), kind)
+        np.testing.assert_allclose(np.asarray(there.teacher(convert(start))), here.teacher(start), rtol=1e-9)
+        assert there.residual == pytest.approx(here.residual, rel=1e-6, abs=1e-14)
+        assert there.span_dimension == here.span_dimension
+        for schedule in (fl.schedules.increasing(), fl.schedules.fixed_budget(3), fl.Projection()):
+            options = {"k": 30, "n_trials": trials, "seed": 1, "record": [0, 7, 30], "start": start}
+            ours = fl.simulate(here, schedule, backend="array", **options)
+            theirs = fl.simulate(there, schedule, **options)
+            for name in (*METRICS, "weights"):
+                assert isinstance(getattr(theirs, name), kind)
+                np.testing.assert_allclose(
+                    np.asarray(getattr(theirs, name)), getattr(ours, name), rtol=1e-9, atol=1e-12, err_msg=name
+                )
+        step = fl.step(convert(start), there[0], fl.Ridge(0.3))
+        np.testing.assert_allclose(np.asarray(step), fl.step(start, here[0], fl.Ridge(0.3)), rtol=1e-12)
+        np.testing.assert_allclose(fl.metrics.average_loss(there, convert(start)), fl.metrics.average_loss(here, start))
+    groups = [0, 1, 0]
+    split = fl.TaskCollection.from_arrays(convert(np.eye(3)), convert(np.ones(3)), groups)
+    assert split.ranks == [2, 1]
+    xi = convert(np.array([0.0, 1.0, 4.0]))
+    for filter_ in (fl.Ridge(2.0), fl.Ridge([1.0, 2.0]), fl.GradientDescent(3, [0.1, 0.2]), fl.Projection()):
+        assert isinstance(filter_(xi), kind)
+        np.testing.assert_allclose(np.asarray(filter_(xi)), filter_(np.array([0.0, 1.0, 4.0])), rtol=1e-14)
+
+
+def test_the_strictest_array_library(rng):
+    check_same_numbers(array_api_strict.asarray, array_api_strict._array_object.Array, rng)
+
+
+@pytest.mark.torch
+def test_torch_on_the_processor(rng):
+    torch = pytest.importorskip("torch")
+    check_same_numbers(torch.asarray, torch.Tensor, rng)
+
+
+@pytest.mark.torch
+def test_torch_details(rng):
+    torch = pytest.importorskip("torch")
+    X = torch.ones((2, 3), requires_grad=True)
+    tasks = fl.TaskCollection([(X, torch.ones(2))])
+    assert tasks[0].X.dtype == torch.float64
+    assert not tasks.teacher().requires_grad
+    with pytest.raises(TypeError, match="one library"):
+        fl.TaskCollection([(X, torch.ones(2)), (np.ones((1, 3)), [1.0])])
+
+
+@pytest.mark.torch
+def test_torch_on_a_gpu(rng):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device on this machine")
+    pairs = random_pairs(rng, M=5, d=30, rows=(2, 5))
+    here = fl.TaskCollection(pairs)
+    there = fl.TaskCollection([(torch.asarray(X, device="cuda"), torch.asarray(y, device="cuda")) for X, y in pairs])
+    ours = fl.simulate(here, fl.schedules.increasing(), 50, n_trials=20, seed=0)
+    theirs = fl.simulate(there, fl.schedules.increasing(), 50, n_trials=20, seed=0)
+    assert theirs.average_loss.is_cuda
+    np.testing.assert_allclose(theirs.average_loss.cpu(), ours.average_loss, rtol=1e-9)

@@ -1,0 +1,110 @@
+"""Every refused input names the argument, the value and what is allowed, and changes nothing."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+
+X, y = np.eye(2), np.ones(2)
+TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
+s = fl.schedules
+
+
+CASES = [
+    (lambda: fl.TaskCollection([]), ValueError, "tasks must hold at least one"),
+    (lambda: fl.TaskCollection([(X * np.nan, y)]), ValueError, "X of task 0 contains NaN or infinity"),
+    (lambda: fl.TaskCollection([(X, y), (X, y * np.inf)]), ValueError, "y of task 1 contains NaN or infinity"),
+    (lambda: fl.TaskCollection([(X, np.ones(3))]), ValueError, "same number of rows, got 2 and 3"),
+    (lambda: fl.TaskCollection([(X, y), (np.ones((2, 3)), y)]), ValueError, "X of task 1 has 3 columns"),
+    (lambda: fl.TaskCollection([(X, y), (X, np.ones((2, 1)))]), ValueError, "y of task 1 has shape"),
+    (lambda: fl.TaskCollection([(np.ones(2), y)]), ValueError, r"shape \(n, d\), got \(2,\).*reshape"),
+    (lambda: fl.TaskCollection([(X, np.ones((2, 1, 1)))]), ValueError, r"shape \(n,\) or \(n, c\)"),
+    (lambda: fl.TaskCollection([(np.ones((2, 0)), y)]), ValueError, "at least one column"),
+    (lambda: fl.TaskCollection([X[0, 0]]), TypeError, "pairs"),
+    (lambda: fl.TaskCollection([(X.astype(complex), y)]), TypeError, "real numbers, got dtype complex"),
+    (lambda: fl.TaskCollection([([["a", "b"]], [1.0])]), TypeError, "real numbers"),
+    (lambda: fl.TaskCollection([([[1.0], [1.0, 2.0]], y)]), ValueError, "rectangular"),
+    (lambda: fl.TaskCollection.from_arrays(X, y, [0]), ValueError, "groups must have one label per row"),
+    (lambda: TASKS.is_realizable(-1.0), ValueError, "tol must be nonnegative"),
+    (lambda: TASKS.teacher(np.ones(3)), ValueError, r"start must have shape \(2,\)"),
+    (lambda: fl.Ridge(-1.0), ValueError, "coefficient must be nonnegative and finite, got -1.0"),
+    (lambda: fl.Ridge(float("nan")), ValueError, "coefficient must be nonnegative and finite, got nan"),
+    (lambda: fl.Ridge(float("inf")), ValueError, "coefficient must be nonnegative and finite, got inf"),
+    (lambda: fl.Ridge([1.0, -2.0]), ValueError, "got -2.0 at step 2"),
+    (lambda: fl.Ridge([[1.0]]), ValueError, "one value per step"),
+    (lambda: fl.Ridge("1"), TypeError, "coefficient must be a real number"),
+    (lambda: fl.Ridge(True), TypeError, "coefficient must be a real number"),
+    (lambda: fl.GradientDescent(0, 0.1), ValueError, "n_steps must be at least 1, got 0"),
+    (lambda: fl.GradientDescent(1.5, 0.1), TypeError, "n_steps must be an integer"),
+    (lambda: fl.GradientDescent([1, 0], 0.1), ValueError, "n_steps must be at least 1 at every step, got 0 at step 2"),
+    (lambda: fl.GradientDescent([1.0, 2.0], 0.1), TypeError, "n_steps must hold integers"),
+    (lambda: fl.GradientDescent(1, 0.0), ValueError, "step_size must be positive and finite, got 0.0"),
+    (lambda: fl.GradientDescent(1, -0.1), ValueError, "step_size must be positive"),
+    (lambda: fl.GradientDescent([1, 2], [0.1, 0.1, 0.1]), ValueError, "lengths"),
+    (lambda: fl.Stages((1,), ()), ValueError, "pair up"),
+    (lambda: fl.Stages((2,), (fl.Ridge([1.0]),)), ValueError, "stage of 2 steps"),
+    (lambda: s.fixed()(2, 1.0), ValueError, "k must be at least 3 for schedules.fixed, got 2"),
+    (lambda: s.fixed_budget()(2, 1.0), ValueError, "k must be at least 3 for schedules.fixed_budget, got 2"),
+    (lambda: s.fixed_budget(0), ValueError, "n_steps must be at least 1"),
+    (lambda: s.increasing(scale=-1), ValueError, "scale must be nonnegative"),
+    (lambda: s.increasing_budget(scale=0), ValueError, "scale must be positive"),
+    (lambda: s.increasing_budget(scale=0.1)(5, 1.0), ValueError, "n_steps of at least 11"),
+    (lambda: s.increasing_budget(n_steps=[1, 1])(5, 1.0), ValueError, "n_steps has 2 values but k is 5"),
+    (lambda: s.cyclic(4)(4, 1.0), ValueError, "k must be at least 5 for schedules.cyclic"),
+    (lambda: s.constant(0.5), TypeError, "wrap a coefficient as fl.Ridge"),
+    (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), ValueError, "k must be 2"),
+    (lambda: s.from_coefficients([1.0, -2.0]), ValueError, "coefficients must be nonnegative"),
+    (lambda: fl.simulate(TASKS, 0.5, 3), TypeError, "schedule must be a filter or a callable"),
+    (lambda: fl.simulate(TASKS, lambda k, radius: 0.5, 3), TypeError, "schedule must return a filter"),
+    (lambda: fl.simulate(TASKS, fl.Ridge([1.0, 2.0]), 3), ValueError, "schedule gives 2 steps but k is 3"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 0), ValueError, "k must be at least 1, got 0"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 2.0), TypeError, "k must be an integer"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, n_trials=0), ValueError, "n_trials must be at least 1"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record="some"), ValueError, "record must be"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record=[4]), ValueError, r"steps in 0\.\.3, got 4"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record=[1.5]), TypeError, "integer steps"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, metrics="loss"), ValueError, "average_loss, seen_loss"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, start=[1.0]), ValueError, "start must have shape"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, start=[1.0, np.nan]), ValueError, "start contains NaN"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering="cyclic"), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, backend="fast"), ValueError, "backend must be"),
+    (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be below 2/R² = 0\.5"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**6, record="all", n_trials=10**3), ValueError, "keep_weights=False"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.Sequence([0, 1])), ValueError, "2 entries but k is 3"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.Sequence([2])), ValueError, r"lie in 0\.\.1, got 2"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.Sequence([-1])), ValueError, r"lie in 0\.\.1, got -1"),
+    (lambda: fl.Sequence([]), ValueError, "non-empty"),
+    (lambda: fl.Sequence([0.5]), TypeError, "integers"),
+    (lambda: fl.WithReplacement([0.5, 0.6]), ValueError, "sum to 1"),
+    (lambda: fl.WithReplacement([1.5, -0.5]), ValueError, "nonnegative"),
+    (lambda: fl.WithReplacement([[1.0]]), ValueError, "vector"),
+    (lambda: fl.WithReplacement([1.0]).sample(2, 3), ValueError, "1 entries but there are 2 tasks"),
+    (lambda: fl.Cyclic().sample(0, 3), ValueError, "n_tasks must be at least 1"),
+    (lambda: fl.step(np.ones(3), TASKS[0], fl.Ridge(1.0)), ValueError, r"w must have shape \(2,\)"),
+    (lambda: fl.step(np.ones(2), TASKS[0], fl.Ridge([1.0, 2.0])), ValueError, "single step"),
+    (lambda: fl.metrics.average_loss(TASKS, np.ones(3)), ValueError, "w must have shape"),
+    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [2]), ValueError, r"lie in 0\.\.1"),
+    (lambda: fl.metrics.drift(TASKS, np.ones((3, 2)), [0]), ValueError, "one task index per step"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CASES, ids=[message for _, _, message in CASES])
+def test_refused_with_a_cure(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_filters_do_not_share_memory_with_the_caller():
+    values = np.array([1.0, 2.0])
+    filter_ = fl.Ridge(values)
+    values[0] = -5.0
+    assert filter_.coefficient[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        filter_.coefficient[0] = 3.0
+
+
+def test_frozen():
+    for thing, name in [(fl.Ridge(1.0), "coefficient"), (s.increasing(), "scale"), (fl.Cyclic(), "x")]:
+        with pytest.raises(AttributeError):
+            setattr(thing, name, 2.0)

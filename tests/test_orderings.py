@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.orderings import BLOCK
+from registry import ORDERINGS
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
+def test_same_seed_same_order_and_a_prefix_for_a_smaller_k(ordering):
+    k = 4
+    order = ordering.sample(4, k, seed=3)
+    assert order.shape == (k,)
+    assert order.max() < 4
+    np.testing.assert_array_equal(order, ordering.sample(4, k, seed=3))
+    np.testing.assert_array_equal(order[:2], ordering.sample(4, 2, seed=3))
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2, 3, 7, 40, 300, 70_000])
+def test_uniform_draws_are_uniform(n_tasks):
+    draws = fl.WithReplacement().sample(n_tasks, 200_000, seed=n_tasks)
+    bins = min(n_tasks, 20)
+    counts = np.bincount(draws.astype(np.int64) * bins // n_tasks, minlength=bins)
+    expected = np.bincount(np.arange(n_tasks) * bins // n_tasks) / n_tasks * len(draws)
+    assert np.sum((counts - expected) ** 2 / expected) < bins + 6 * np.sqrt(2 * bins)
+    # Successive draws are independent: the digits of one random number must not be correlated.
+    if n_tasks > 1:
+        centred = draws - draws.mean()
+        for lag in (1, 2, 3, 11):
+            assert abs(np.mean(centred[lag:] * centred[:-lag])) / centred.var() < 5 / np.sqrt(len(draws))
+
+
+def test_given_probabilities_are_followed():
+    p = np.array([0.5, 0.0, 0.2, 0.3])
+    draws = fl.WithReplacement(p).sample(4, 100_000, seed=0)
+    counts = np.bincount(draws, minlength=4)
+    assert counts[1] == 0
+    np.testing.assert_allclose(counts / 100_000, p, atol=5 * 0.5 / np.sqrt(100_000))
+
+
+def test_without_replacement_is_a_uniform_permutation():
+    orders = [tuple(fl.WithoutReplacement().sample(3, 3, seed=i).tolist()) for i in range(3000)]
+    kinds, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(kinds) == 6
+    assert np.abs(counts - 500).max() < 5 * np.sqrt(500)
+
+
+def test_reshuffled_epochs_cross_block_borders_intact():
+    order = fl.Reshuffled().sample(7, 3 * BLOCK, seed=1)
+    epochs = order[: 7 * (len(order) // 7)].reshape(-1, 7)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.broadcast_to(np.arange(7), epochs.shape))
+    assert len(np.unique(epochs, axis=0)) > 1000
+
+
+def test_cyclic_crosses_block_borders():
+    order = fl.Cyclic().sample(5, 2 * BLOCK + 3)
+    np.testing.assert_array_equal(order, np.arange(2 * BLOCK + 3) % 5)
+
+
+def test_sampling_leaves_global_randomness_alone():
+    np.random.seed(0)  # noqa: NPY002 - the point is that the legacy global state is not touched
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    fl.WithReplacement().sample(5, 100, seed=1)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002

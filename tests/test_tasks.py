@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+import forgetless as fl
+from collections_ import FAMILIES, random_pairs
+from forgetless import _linalg
+
+
+@pytest.fixture(params=FAMILIES)
+def pairs(request, rng):
+    return random_pairs(rng, **FAMILIES[request.param])
+
+
+def test_spectra_rebuild_the_data(pairs):
+    for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
+        V, s = task.directions, task.singular_values
+        np.testing.assert_allclose(V @ V.T, np.eye(task.rank), atol=1e-13)
+        np.testing.assert_allclose((V.T * s**2) @ V, X.T @ X, atol=1e-12 * task.radius**2)
+        np.testing.assert_allclose(V.T @ task.targets, np.linalg.pinv(X, rcond=1e-12) @ y, atol=1e-11)
+        best = np.linalg.lstsq(X, y, rcond=1e-12)[0]
+        assert task.floor == pytest.approx(0.5 * np.sum((X @ best - y) ** 2), abs=1e-13 * (1 + np.sum(y**2)))
+
+
+def test_radius_is_the_largest_norm(pairs):
+    expected = max(np.linalg.norm(X, 2) for X, _ in pairs)
+    assert fl.TaskCollection(pairs).radius == pytest.approx(expected, rel=1e-13)
+
+
+def test_teacher_is_the_joint_least_squares_solution_nearest_to_the_start(pairs, rng):
+    tasks = fl.TaskCollection(pairs)
+    A, b = np.concatenate([X for X, _ in pairs]), np.concatenate([y for _, y in pairs])
+    for start in (None, rng.standard_normal(tasks.start().shape)):
+        w0 = tasks.start(start)
+        expected = w0 + np.linalg.pinv(A, rcond=1e-11) @ (b - A @ w0)
+        np.testing.assert_allclose(tasks.teacher(start), expected, atol=1e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("realizable", [True, False])
+def test_realizability(realizable, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=5, d=4, rows=(2, 4), realizable=realizable))
+    assert tasks.is_realizable() is realizable
+    assert (tasks.residual < 1e-13) is realizable
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e150])
+def test_realizability_does_not_depend_on_the_scale_of_a_task(scale, rng):
+    teacher = rng.standard_normal(6)
+    X = [rng.standard_normal((2, 6)) for _ in range(2)]
+    tasks = fl.TaskCollection([(X[0], X[0] @ teacher), (scale * X[1], scale * (X[1] @ teacher))])
+    assert tasks.is_realizable(1e-12)
+    np.testing.assert_allclose(X[1] @ tasks.teacher(), X[1] @ teacher, rtol=1e-10)
+
+
+def test_span_contains_all_directions_and_nothing_else(pairs):
+    tasks = fl.TaskCollection(pairs)
+    q = np.linalg.matrix_rank(np.concatenate([X / np.linalg.norm(X, 2) for X, _ in pairs]), tol=1e-9)
+    assert tasks.span_dimension == q
+    if tasks.span is not None:
+        np.testing.assert_allclose(tasks.span.T @ tasks.span, np.eye(q), atol=1e-13)
+        np.testing.assert_allclose(tasks.directions @ tasks.span @ tasks.span.T, tasks.directions, atol=1e-13)
+
+
+@pytest.mark.parametrize("angle", [1e-3, 1e-7, 1e-12])
+def test_span_keeps_nearly_parallel_directions(angle):
+    """A direction 1e-12 away from the span still counts: dropping it would change results in the 12th digit."""
+    rows = np.zeros((2, 5))
+    rows[:, 0], rows[1, 1] = 1.0, angle
+    basis = _linalg.span(rows / np.linalg.norm(rows, axis=1, keepdims=True), [1, 1])
+    assert basis.shape == (5, 2)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
+
+
+@pytest.mark.parametrize("condition", [1.0, 5.0, 50.0, 1e6, 1e12])
+def test_gram_shortcut_is_taken_only_where_it_is_accurate(condition, rng):
+    n, d = 20, 200
+    U, V = np.linalg.qr(rng.standard_normal((n, n)))[0], np.linalg.qr(rng.standard_normal((d, n)))[0]
+    s = np.geomspace(condition, 1.0, n)
+    X = (U * s) @ V.T
+    _, found, rows = _linalg.spectrum(X)
+    np.testing.assert_allclose(found, s, rtol=1e-13 * condition)
+    np.testing.assert_allclose(rows @ rows.T, np.eye(n), atol=1e-13)
+    assert (_linalg._gram_spectrum(X) is None) is (condition >= 10)
+
+
+def test_from_arrays_splits_by_label(rng):
+    X, y = rng.standard_normal((7, 3)), rng.standard_normal((7, 2))
+    groups = np.array(["b", "a", "c", "a", "b", "b", "c"])
+    tasks = fl.TaskCollection.from_arrays(X, y, groups)
+    assert len(tasks) == 3
+    for task, label in zip(tasks, "abc", strict=True):
+        np.testing.assert_array_equal(task.X, X[groups == label])
+        np.testing.assert_array_equal(task.y, y[groups == label])
+
+
+def test_container_protocol(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=5))
+    X, y = tasks[1]
+    assert X is tasks[1].X
+    assert y is tasks[1].y
+    assert len(tasks[1:3]) == 2
+    assert tasks[-1] is list(tasks)[4]
+    assert tasks[1:3][0] is tasks[1]
+    assert "n_tasks=5" in repr(tasks)
+    assert "rank=" in repr(tasks[0])
+    assert tasks[0].loss(np.zeros(6)) == pytest.approx(0.5 * np.sum(tasks[0].y ** 2))
+
+
+def test_lists_and_integers_are_welcome():
+    tasks = fl.TaskCollection([([[1, 2], [3, 4]], [5, 6])])
+    assert tasks[0].X.dtype == np.float64
