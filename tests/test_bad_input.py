@@ -32,6 +32,20 @@ CASES = [
     (lambda: fl.Ridge(float("inf")), ValueError, "coefficient must be nonnegative and finite, got inf"),
     (lambda: fl.Ridge([1.0, -2.0]), ValueError, "got -2.0 at step 2"),
     (lambda: fl.Ridge([[1.0]]), ValueError, "one value per step"),
+    (lambda: fl.TaskCollection([(np.ma.masked_invalid([[1.0, np.nan]]), [1.0])]), TypeError, "masked array"),
+    (lambda: fl.TaskCollection([(X, np.ones((2, 0)))]), ValueError, "y of task 0 must have at least one column"),
+    (lambda: TASKS[0].loss(np.zeros((2, 1))), ValueError, r"w must have shape \(2,\)"),
+    (lambda: fl.Ridge(10**400), ValueError, "coefficient must be nonnegative and finite, got inf"),
+    (lambda: fl.Stages((1,), (0.5,)), TypeError, "parts must be filters"),
+    (lambda: s.increasing()(2.5, 1.0), TypeError, "k must be an integer"),
+    (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
+    (lambda: s.fixed_budget()(5, float("nan")), ValueError, "radius must be nonnegative and finite"),
+    (lambda: s.increasing()(5, 1e160), ValueError, "rescale the data"),
+    (lambda: s.increasing()(5, 1e-170), ValueError, "rescale the data"),
+    (lambda: fl.simulate([(X, y)], fl.Ridge(1.0), 3), TypeError, "wrap pairs as fl.TaskCollection"),
+    (lambda: fl.step(np.ones(2), (X, y), fl.Ridge(1.0)), TypeError, "step needs a Task"),
+    (lambda: fl.step(np.ones(2), TASKS[0], 0.5), TypeError, "step needs a Task"),
+    (lambda: fl.metrics.forgetting(TASKS, np.zeros(2), [0]), ValueError, "after each step"),
     (lambda: fl.Ridge("1"), TypeError, "coefficient must be a real number"),
     (lambda: fl.Ridge(True), TypeError, "coefficient must be a real number"),
     (lambda: fl.GradientDescent(0, 0.1), ValueError, "n_steps must be at least 1, got 0"),
@@ -68,7 +82,7 @@ CASES = [
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, start=[1.0, np.nan]), ValueError, "start contains NaN"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering="cyclic"), TypeError, "ordering must be an Ordering"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, backend="fast"), ValueError, "backend must be"),
-    (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be below 2/R² = 0\.5"),
+    (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be at most 2/R² = 0\.5"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**6, record="all", n_trials=10**3), ValueError, "keep_weights=False"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.Sequence([0, 1])), ValueError, "2 entries but k is 3"),
@@ -108,3 +122,33 @@ def test_frozen():
     for thing, name in [(fl.Ridge(1.0), "coefficient"), (s.increasing(), "scale"), (fl.Cyclic(), "x")]:
         with pytest.raises(AttributeError):
             setattr(thing, name, 2.0)
+
+
+class Careless(fl.Ordering):
+    """An ordering that gets its own range or shape wrong."""
+
+    def __init__(self, block):
+        self.block = block
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        yield self.block
+
+
+@pytest.mark.parametrize("block", [np.full((8, 3), -1), np.full((8, 3), 258), np.zeros((8, 1), int), np.zeros((8, 3))])
+def test_custom_orderings_are_checked(block):
+    with pytest.raises(ValueError, match=r"must yield integers in 0\.\.1 of shape \(8, 3\)"):
+        fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=Careless(block))
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+@pytest.mark.parametrize("value", [0.5, np.array([0.5]), np.array([np.nan, 0.1, 0.1, 0.1])])
+def test_custom_filters_are_checked(value, backend):
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True, eq=False)
+    class Careless(fl.Filter):
+        def share(self, eigenvalues):
+            return value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4
+
+    with pytest.raises(ValueError, match="must return one finite share per eigenvalue"):
+        fl.simulate(TASKS, Careless(), 3, backend=backend)

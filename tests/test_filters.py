@@ -71,6 +71,8 @@ def test_gradient_descent_at_extremes(u, n_steps, s):
     # The product γs² carries a relative rounding of a few eps, which (1 − γs²)^N magnifies by N·u/(1 − u).
     slack = 1e-15 * (1 + n_steps * u / abs(1 - u) if u != 1 else 1)
     assert abs(filter_.learned(s) - (1 - kept)) <= slack * abs(1 - kept)
+    if s == 1.0:
+        assert abs(filter_(s * s) - (1 - kept)) <= slack * abs(1 - kept)
     if u < 1:
         assert abs(filter_.kept(s) - kept) <= 10 * slack * kept + 1e-307
 

@@ -62,3 +62,16 @@ def test_sampling_leaves_global_randomness_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     fl.WithReplacement().sample(5, 100, seed=1)
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_single_precision_probabilities_are_welcome():
+    p = np.array([0.1, 0.2, 0.7], np.float32)
+    assert sum(fl.WithReplacement(p).probabilities) == pytest.approx(1.0, abs=1e-15)
+
+
+def test_sample_gives_the_orders_that_simulate_follows():
+    tasks = fl.TaskCollection([(np.eye(3)[:1], [float(m)]) for m in range(5)])
+    trace = fl.simulate(tasks, fl.Projection(), 20, n_trials=11, seed=3, record="all")
+    orders = fl.WithReplacement().sample(5, 20, seed=3, n_trials=11)
+    np.testing.assert_array_equal(np.rint(trace.weights[:, :, 0]), orders)
+    np.testing.assert_array_equal(fl.WithReplacement().sample(5, 20, seed=3), orders[0])

@@ -14,9 +14,11 @@ LAYERS = [
     {"_checks", "_arrays"},
     {"_linalg", "filters", "orderings"},
     {"tasks", "schedules"},
-    {"step", "metrics", "results"},
-    {"_runs", "_compiled"},
-    {"simulate"},
+    {"step", "metrics", "results", "moments", "two_tasks"},
+    {"_runs", "_compiled", "_independent", "_powers", "_subsets"},
+    {"_compiled_subsets", "simulate"},
+    {"expect"},
+    {"worst_case", "gradients"},
 ]
 
 

@@ -67,3 +67,12 @@ def test_schedules_pickle_and_compare(schedule):
     import pickle
 
     assert pickle.loads(pickle.dumps(schedule)) == schedule
+
+
+def test_small_integer_types_do_not_overflow():
+    assert s.cyclic(np.uint8(200))(1000, 1.0) == s.cyclic(200)(1000, 1.0)
+    assert s.fixed_budget(np.uint8(200))(1000, 1.0) == s.fixed_budget(200)(1000, 1.0)
+
+
+def test_unregularized_first_of_a_single_step():
+    assert s.unregularized_first(s.unregularized_first(s.increasing_budget()))(1, 1.0) == fl.Projection()

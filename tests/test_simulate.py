@@ -11,16 +11,7 @@ METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 
 
 def drawn_order(ordering, n_tasks, k, trial, seed):
-    """The order a trial follows, read off a run whose tasks write their own number into the weights."""
-    X = np.zeros((n_tasks, 1, n_tasks + 1))
-    pairs = []
-    for m in range(n_tasks):
-        X[m, 0, 0] = 1.0
-        pairs.append((X[m], [float(m)]))
-    weights = fl.simulate(
-        fl.TaskCollection(pairs), fl.Projection(), k, ordering=ordering, n_trials=trial + 1, seed=seed, record="all"
-    ).weights
-    return np.rint(weights[trial, :, 0]).astype(int)
+    return ordering.sample(n_tasks, k, seed=seed, n_trials=trial + 1)[trial].astype(int)
 
 
 def literal_path(pairs, filter_, order, start):
@@ -172,6 +163,27 @@ def test_metrics_on_request(rng):
         _ = trace.drift
 
 
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_metrics_per_task(backend, rng):
+    pairs = random_pairs(rng, M=6, targets=2, realizable=False)
+    tasks = fl.TaskCollection(pairs)
+    names = ("task_losses", "task_forgetting", "task_drift", "forgetting", "drift")
+    trace = fl.simulate(tasks, fl.Ridge(0.3), 7, n_trials=2, seed=0, record="all", metrics=names, backend=backend)
+    order = drawn_order(fl.WithReplacement(), 6, 7, 1, 0)
+    path = trace.weights[1]
+    for m in range(6):
+        visits = np.flatnonzero(order == m)
+        gaps = [literal.loss(path[-1], *pairs[m]) - literal.loss(path[t], *pairs[m]) for t in visits]
+        moves = [np.sum((pairs[m][0] @ (path[-1] - path[t])) ** 2) for t in visits]
+        assert trace.task_losses[1, -1, m] == pytest.approx(literal.loss(path[-1], *pairs[m]))
+        expected = (np.mean(gaps), np.mean(moves)) if len(visits) else (np.nan, np.nan)
+        found = (trace.task_forgetting[1, -1, m], trace.task_drift[1, -1, m])
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(fl.metrics.forgetting(tasks, path, order, per_task=True), trace.task_forgetting[1, -1])
+    np.testing.assert_allclose(fl.metrics.drift(tasks, path, order, per_task=True), trace.task_drift[1, -1], atol=1e-15)
+    assert "task_drift" not in trace.to_frame().columns
+
+
 def test_public_metrics_agree_with_their_definitions(rng):
     for targets in (None, 2):
         pairs = random_pairs(rng, targets=targets, realizable=False)
@@ -183,6 +195,7 @@ def test_public_metrics_agree_with_their_definitions(rng):
         assert fl.metrics.forgetting(tasks, path, order) == pytest.approx(expected["forgetting"])
         assert fl.metrics.drift(tasks, path, order) == pytest.approx(expected["drift"])
         assert fl.metrics.task_losses(tasks, path).shape == (5, 4)
+        assert fl.metrics.seen_loss(tasks, path, order).shape == (5,)
 
 
 @pytest.mark.parametrize("backend", ["array", "numba"])

@@ -108,3 +108,31 @@ def test_container_protocol(rng):
 def test_lists_and_integers_are_welcome():
     tasks = fl.TaskCollection([([[1, 2], [3, 4]], [5, 6])])
     assert tasks[0].X.dtype == np.float64
+
+
+def test_teacher_of_tasks_that_share_a_subspace(rng):
+    """Directions agree only up to rounding there; dividing by the differences would give nonsense."""
+    for M, d, q in [(200, 50, 5), (5, 50, 5), (3, 20, 5), (40, 10, 2)]:
+        B = np.linalg.qr(rng.standard_normal((d, q)))[0].T
+        w = rng.standard_normal(d)
+        tasks = fl.TaskCollection([(X := rng.standard_normal((q, q)) @ B, X @ w) for _ in range(M)])
+        np.testing.assert_allclose(tasks.teacher(), B.T @ (B @ w), atol=1e-10)
+        assert tasks.is_realizable(1e-12)
+
+
+@pytest.mark.parametrize("scales", [(2.0**-50, 1.0), (1.0, 2.0**-50), (2.0**-498, 2.0**498), (2.0**498, 2.0**-498)])
+def test_contradictory_tasks_of_very_different_scales(scales, rng):
+    """The larger task decides, the smaller one where it is silent: a limit that can be solved in two parts."""
+    small, large = sorted(range(2), key=lambda i: scales[i])
+    X = [rng.standard_normal((4, 6)) for _ in range(2)]
+    y = [rng.standard_normal(4) for _ in range(2)]
+    tasks = fl.TaskCollection([(scale * A, scale * b) for scale, A, b in zip(scales, X, y, strict=True)])
+    w = np.linalg.pinv(X[large]) @ y[large]
+    free = np.linalg.svd(X[large])[2][4:].T
+    w = w + free @ np.linalg.lstsq(X[small] @ free, y[small] - X[small] @ w)[0]
+    np.testing.assert_allclose(tasks.teacher(), w, rtol=1e-9)
+
+
+def test_a_task_with_independent_rows_has_no_floor(rng):
+    X = rng.standard_normal((3, 9))
+    assert fl.TaskCollection([(X, rng.standard_normal(3))])[0].floor == 0.0

@@ -28,6 +28,7 @@ __all__ = [
     "from_numpy",
     "is_numpy_namespace",
     "namespace_of",
+    "same_library",
     "to_numpy",
     "zeros",
 ]
@@ -43,6 +44,8 @@ def as_float(name: str, value: Any) -> Array:
 
     float64 whatever the input: the laboratory's answers are meant to be exact, and a float32 spectrum is not.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; drop or impute the masked rows first, e.g. with value.filled(...)")
     array: Any = value if is_array_api_obj(value) else _nested(name, value)
     xp = array_namespace(array)
     if not xp.isdtype(array.dtype, ("integral", "real floating", "bool")):
@@ -79,6 +82,13 @@ def from_numpy(array: NDArray[Any], like: Array) -> Array:
     if is_numpy_namespace(xp):
         return array
     return xp.asarray(np.ascontiguousarray(array), device=device(like))
+
+
+def same_library(array: Array, like: Array) -> Array:
+    """Return ``array`` in the library and device of ``like``, converting through the host if need be."""
+    if array_namespace(array) is array_namespace(like) and device(array) == device(like):
+        return array
+    return from_numpy(to_numpy(array), like)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

@@ -23,7 +23,10 @@ def number(name: str, value: Any, cure: str, *, positive: bool = False) -> float
     """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {cure}")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
     if not math.isfinite(result) or result < 0 or (positive and result == 0):
         sign = "positive" if positive else "nonnegative"
         raise ValueError(f"{name} must be {sign} and finite, got {result!r}; {cure}")
@@ -54,6 +57,8 @@ def integers_per_step(name: str, value: Any, cure: str) -> int | NDArray[np.int6
     if (raw < 1).any():
         at = int(np.argmax(raw < 1))
         raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {cure}")
+    if (raw > 2**62).any():
+        raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {cure}")
     values = raw.astype(np.int64)
     values.flags.writeable = False
     return values

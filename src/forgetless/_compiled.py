@@ -86,7 +86,7 @@ def _advance_blocks(
                             change = output - means[row, j]
                             means[row, j] += weight * change
                             total += change * (output - means[row, j])
-                        spread[trial] += total
+                        spread[trial, m] += total
                     j = low
                     while j < high:
                         a = shares[now, j] * errors[j - low]
@@ -138,7 +138,7 @@ def _advance_rank_one(
                         output = scale[m] * kept[now, m] * error
                         change = output - means[row, m]
                         means[row, m] += change / counts[trial, m]
-                        spread[trial] += change * (output - means[row, m])
+                        spread[trial, m] += change * (output - means[row, m])
                     error *= shares[now, m]
                     for i in range(Q):
                         state[row, i] -= error * maps[m, i]
@@ -162,7 +162,7 @@ class CompiledRun:
         self.moved = np.zeros((*rows, len(coordinates.maps) if coordinates.gram else 1))
         self.means = np.zeros((*rows, len(coordinates.maps) if track else 1))
         self.counts = np.zeros((n_trials, tasks.n_tasks if track else 0))
-        self.spread = np.zeros(n_trials)
+        self.spread = np.zeros((n_trials, tasks.n_tasks if track else 0))
         self.maps = np.ascontiguousarray(coordinates.maps)
         self.missing = np.ascontiguousarray(coordinates.missing.T)
         self.offsets = tasks.offsets.astype(np.uint64)

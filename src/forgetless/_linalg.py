@@ -3,8 +3,11 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless._arrays import Array, namespace_of, zeros
+
+Floats = NDArray[np.float64]
 
 GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then below 3e-14."""
@@ -14,7 +17,8 @@ def rank_tolerance(shape: tuple[int, ...]) -> float:
     """Return the relative size below which a singular value counts as zero.
 
     max(n, d)·eps, the backward error of an SVD of an n × d matrix (as in LAPACK-based rank functions): anything
-    smaller may be rounding of an exact zero. Used for every rank decision in the package.
+    smaller may be rounding of an exact zero. The rank of a task and of the joint system are decided by it; only the
+    span of the engines is more inclusive, since an extra coordinate costs little and a lost one would be wrong.
     """
     return max(shape) * float(np.finfo(np.float64).eps)
 
@@ -96,3 +100,39 @@ def _spans_everything(directions: Array) -> bool:
     eigenvalues = xp.linalg.eigvalsh(directions.T @ directions)
     # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the careful way.
     return bool(eigenvalues[0] > 1e-10 * eigenvalues[-1])
+
+
+def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
+    """Return the shortest z that minimises Σ_j s_j²(A_j z − b_j)², summed over the columns of b.
+
+    Parameters
+    ----------
+    A : array of shape (Σr, q)
+        Directions of all tasks, orthonormal within each.
+    b : array of shape (Σr, c)
+    singular_values, radii : arrays of shape (Σr,)
+        Singular value of each direction, and the largest one of its task.
+
+    Returns
+    -------
+    array of shape (q, c)
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        return np.zeros((A.shape[1], b.shape[1]))
+    # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
+    own = (singular_values / radii)[:, None]
+    U, s, V = np.linalg.svd(own * A, full_matrices=False)
+    r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
+    z = V[:r].T @ ((U[:, :r].T @ (own * b)) / s[:r, None])
+    if np.max(np.abs(own * (A @ z - b))) <= 1e-9 * np.max(np.abs(own * b)):
+        return np.asarray(z)  # all tasks are met, so their weights do not matter
+    # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by weight and pivoted
+    # columns keep Householder's method accurate for weights of any size (Cox & Higham 1998).
+    weights = singular_values / radii.max()
+    order = np.argsort(-weights)
+    Q, R, pivots = qr((weights[:, None] * A @ V[:r].T)[order], mode="economic", pivoting=True)
+    y = np.zeros((r, b.shape[1]))
+    y[pivots] = solve_triangular(R, Q.T @ (weights[:, None] * b)[order])
+    return np.asarray(V[:r].T @ y)

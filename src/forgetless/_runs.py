@@ -272,20 +272,20 @@ class Tally:
         self.ranks = np.diff(offsets)
         self.counts = np.zeros((n_trials, len(self.ranks)))
         self.means = np.zeros((n_trials, n_targets, int(offsets[-1]) + 1))  # one blank column for padding
-        self.spread = np.zeros(n_trials)
+        self.spread = np.zeros((n_trials, len(self.ranks)))
 
     def add(
         self, task: NDArray[np.int64], trial: NDArray[np.int64], outputs: Floats, positions: NDArray[np.int64]
     ) -> None:
         """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), directions at ``positions``."""
         n_trials, n_targets, columns = self.means.shape
-        keys = (trial * len(self.ranks) + task).ravel()
-        fresh: Floats = np.bincount(keys, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
+        visited = (trial * len(self.ranks) + task).ravel()
+        fresh: Floats = np.bincount(visited, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
         total = self.counts + fresh
         fraction = self._columns(np.divide(fresh, total, out=np.zeros_like(fresh), where=total > 0))
         old, new = self._columns(self.counts), self._columns(fresh)
         keys = (trial[..., None] * columns + positions[task]).ravel()
-        owners = np.repeat(trial.ravel(), positions.shape[1])
+        owners = np.repeat(visited, positions.shape[1])
         for c in range(n_targets):
             values = outputs[:, :, c, :].ravel()
             sums = np.bincount(keys, weights=values, minlength=n_trials * columns).reshape(n_trials, columns)
@@ -293,10 +293,19 @@ class Tally:
             deviations = (values - means.ravel()[keys]) ** 2
             # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without cancellation.
             shift = means - self.means[:, c, :]
-            self.spread += np.bincount(owners, weights=deviations, minlength=n_trials)
-            self.spread += np.sum(shift**2 * fraction * old, axis=1)
+            own = np.bincount(owners, weights=deviations, minlength=self.spread.size)
+            self.spread += own.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
             self.means[:, c, :] += shift * fraction
         self.counts = total
+
+    def _per_task(self, columns: Floats) -> Floats:
+        """Sum values (n_trials, Σr + 1) over the directions of each task."""
+        filled = np.flatnonzero(self.ranks)
+        result = np.zeros(self.spread.shape)
+        if filled.size:
+            heads = (np.cumsum(self.ranks) - self.ranks)[filled]
+            result[:, filled] = np.add.reduceat(columns[:, :-1], heads, axis=1)
+        return result
 
     def _columns(self, per_task: Floats) -> Floats:
         """Repeat values (n_trials, M) for every direction of a task, with a zero for the blank column."""

@@ -1,7 +1,8 @@
 """Filters: how much of each spectral direction of a task is learned in one step.
 
-A filter is a function φ of an eigenvalue ξ of XᵀX with values in [0, 1], φ(0) = 0: 1 learns the direction
-completely, 0 leaves it alone. Its parameters are numbers, or vectors with one value per step.
+A filter is a function φ of an eigenvalue ξ of XᵀX with φ(0) = 0: 1 learns the direction completely, 0 leaves it
+alone, and values between are shares (only gradient steps above 1/R² overshoot beyond 1). Its parameters are numbers,
+or vectors with one value per step.
 
 =====================  ==================================  ========================================
 ``Ridge``              φ(ξ) = ξ / (ξ + λ)                  L2 pull towards the previous solution
@@ -174,7 +175,7 @@ class Ridge(Filter):
         object.__setattr__(self, "coefficient", checked)
 
     def share(self, eigenvalues: Array) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             return _inverse_of_one_plus(self.coefficient / eigenvalues, eigenvalues == 0, 0.0)
 
     def share_of_singular(self, singular_values: Array) -> Array:
@@ -214,7 +215,8 @@ class GradientDescent(Filter):
     n_steps : int or array of shape (k,)
         N ≥ 1. Fractional budgets are refused: below 1 the filter is not concave and no theorem holds.
     step_size : float or array of shape (k,)
-        γ > 0. The theorems need γ < 1/R²; from 2/R² on the step expands and ``simulate`` refuses it.
+        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (shares above 1 for odd N), and
+        above 2/R² it diverges, which the engines refuse.
 
     Examples
     --------
@@ -237,7 +239,7 @@ class GradientDescent(Filter):
         _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
 
     def share(self, eigenvalues: Array) -> Array:
-        return 1.0 - self._kept(self.step_size * eigenvalues, expm1=False)
+        return -self._kept(self.step_size * eigenvalues, expm1=True)
 
     def share_of_singular(self, singular_values: Array) -> Array:
         return -self._kept(self._product(singular_values), expm1=True)
@@ -316,6 +318,8 @@ class Stages(Filter):
             raise ValueError(f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts")
         for length, part in zip(lengths, parts, strict=True):
             _checks.integer("lengths", length, 0, "say how many steps the stage lasts")
+            if not isinstance(part, Filter):
+                raise TypeError(f"parts must be filters, got {part!r}; wrap a coefficient as fl.Ridge(coefficient)")
             if part.horizon not in (None, length):
                 raise ValueError(
                     f"parts must be constant or have one value per step of their stage: "

@@ -25,12 +25,18 @@ Floats = NDArray[np.float64]
 
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
 METRICS = ("average_loss", *PATH_METRICS)
-ALL_METRICS = (*METRICS, "task_losses")
+TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
+ALL_METRICS = (*METRICS, *TASK_METRICS)
+
+
+def follows_path(names: tuple[str, ...]) -> bool:
+    """Return whether any of the metrics depends on the tasks seen on the way."""
+    return any(name not in ("average_loss", "task_losses") for name in names)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
     """Return ``metrics`` as a tuple of known names; a single name may stand alone."""
-    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    names = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
     unknown = [name for name in names if name not in allowed]
     if unknown or not names:
         raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")
@@ -49,8 +55,8 @@ class Visits:
         How often each task was seen.
     means : array of shape (..., c, Σr)
         Mean outputs of a task's directions right after its steps.
-    spread : array of shape (...,)
-        Sum over all steps of the squared distance of those outputs from their mean.
+    spread : array of shape (..., M)
+        Sum over a task's steps of the squared distance of those outputs from their mean.
     """
 
     n_steps: NDArray[np.int64]
@@ -60,23 +66,24 @@ class Visits:
 
 
 def evaluate(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) -> Floats:
-    """Return one metric from outputs of shape (..., c, Σr); NaN before the first step for metrics of the path."""
+    """Return one metric from outputs of shape (..., c, Σr).
+
+    Metrics of the path are NaN before the first step, those of a single task until it is first seen.
+    """
     if name in ("average_loss", "task_losses"):
         losses = _losses(outputs, tasks)
-        return losses if name == "task_losses" else np.mean(losses, axis=-1)
-    with np.errstate(invalid="ignore"):  # 0/0 at step 0: nothing has been seen
-        return _of_path(name, outputs, visits, tasks) / np.where(visits.n_steps > 0, visits.n_steps, np.nan)
-
-
-def _of_path(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) -> Floats:
+        return losses if name == "task_losses" else np.asarray(np.mean(losses, axis=-1))
     if name == "seen_loss":
-        return np.asarray(np.sum(visits.counts * _losses(outputs, tasks), axis=-1))
-    change = outputs - visits.means
-    if name == "drift":
-        return np.asarray(np.sum(visits.counts * _by_task(change**2, tasks), axis=-1) + visits.spread)
-    # forgetting: |x|² − |mean|² as a product, so that it vanishes with the change rather than by cancellation
-    gained = _by_task(change * (outputs + visits.means), tasks)
-    return np.asarray(0.5 * (np.sum(visits.counts * gained, axis=-1) - visits.spread))
+        totals = visits.counts * _losses(outputs, tasks)
+    elif name.endswith("drift"):
+        totals = visits.counts * _by_task((outputs - visits.means) ** 2, tasks) + visits.spread
+    else:
+        # forgetting: |x|² − |mean|² as a product, so that it vanishes with the change rather than by cancellation
+        gained = _by_task((outputs - visits.means) * (outputs + visits.means), tasks)
+        totals = 0.5 * (visits.counts * gained - visits.spread)
+    if name.startswith("task"):
+        return np.asarray(totals / np.where(visits.counts > 0, visits.counts, np.nan))
+    return np.asarray(np.sum(totals, axis=-1) / np.where(visits.n_steps > 0, visits.n_steps, np.nan))
 
 
 def _losses(outputs: Floats, tasks: TaskCollection) -> Floats:
@@ -106,16 +113,17 @@ def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
 
 def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Visits]:
     outputs = _outputs(tasks, weights, "weights")
+    if outputs.ndim != 3:
+        raise ValueError("weights must hold those after each step along the first axis, such as trace.weights[i]")
     order = _order(tasks, indices, len(outputs))
     counts = np.bincount(order, minlength=tasks.n_tasks).astype(np.float64)
-    means = np.zeros(outputs.shape[1:])
-    spread = 0.0
+    means, spread = np.zeros(outputs.shape[1:]), np.zeros(tasks.n_tasks)
     for m in np.unique(order):
         rows = slice(*tasks.offsets[m : m + 2])
         own = outputs[order == m][..., rows]
         means[:, rows] = own.mean(0)
-        spread += float(((own - own.mean(0)) ** 2).sum())
-    return outputs[-1], Visits(np.array(len(order)), counts, means, np.array(spread))
+        spread[m] = ((own - own.mean(0)) ** 2).sum()
+    return outputs[-1], Visits(np.array(len(order)), counts, means, spread)
 
 
 def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> NDArray[np.int64]:
@@ -145,19 +153,43 @@ def average_loss(tasks: TaskCollection, w: Array) -> Floats:
     return np.asarray(np.mean(task_losses(tasks, w), axis=-1))
 
 
-def seen_loss(tasks: TaskCollection, w: Array, indices: Any) -> float:
-    """Return the mean loss of w over the tasks seen, each as often as it occurs in ``indices``."""
+def seen_loss(tasks: TaskCollection, w: Array, indices: Any) -> Floats:
+    """Return the mean loss over the tasks seen, each as often as it occurs in ``indices``, of shape (...)."""
     order = _order(tasks, indices)
-    return float(task_losses(tasks, w)[order].mean())
+    return np.asarray(np.mean(task_losses(tasks, w)[..., order], axis=-1))
 
 
-def forgetting(tasks: TaskCollection, weights: Array, indices: Any) -> float:
-    """Return the mean loss degradation, from the weights w_1..w_k after each step, of shape (k, d) or (k, d, c)."""
+def forgetting(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False) -> Any:
+    """Return the mean loss degradation since each task was learned.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    weights : array of shape (k, d) or (k, d, c)
+        w_1..w_k, those after each step.
+    indices : array of shape (k,)
+        τ_1..τ_k, the task of each step.
+    per_task : bool, default False
+        Return an array of shape (M,) with the mean over each task's own visits, NaN for tasks never seen.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [0.0])])
+    >>> fl.metrics.forgetting(tasks, [[1.0], [0.0]], [0, 1])
+    0.25
+    >>> fl.metrics.forgetting(tasks, [[1.0], [0.0]], [0, 1], per_task=True).tolist()
+    [0.5, 0.0]
+    """
+    return _from_path("forgetting", tasks, weights, indices, per_task)
+
+
+def drift(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False) -> Any:
+    """Return the mean squared change of outputs since each task was learned; arguments as in ``forgetting``."""
+    return _from_path("drift", tasks, weights, indices, per_task)
+
+
+def _from_path(name: str, tasks: TaskCollection, weights: Array, indices: Any, per_task: bool) -> Any:
     outputs, visits = _path(tasks, weights, indices)
-    return float(evaluate("forgetting", outputs, visits, tasks))
-
-
-def drift(tasks: TaskCollection, weights: Array, indices: Any) -> float:
-    """Return the mean squared output drift, from the weights w_1..w_k after each step."""
-    outputs, visits = _path(tasks, weights, indices)
-    return float(evaluate("drift", outputs, visits, tasks))
+    value = evaluate(f"task_{name}" if per_task else name, outputs, visits, tasks)
+    return value if per_task else float(value)

@@ -47,8 +47,8 @@ class Ordering(ABC):
     def check(self, n_tasks: int, k: int) -> None:  # noqa: B027 - most orderings are defined for all k
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
 
-    def sample(self, n_tasks: int, k: int, seed: Any = None) -> Indices:
-        """Return the task indices of one run of k steps.
+    def sample(self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None) -> Indices:
+        """Return the task indices of one run of k steps, or of several.
 
         Parameters
         ----------
@@ -56,16 +56,52 @@ class Ordering(ABC):
             M, the number of tasks, and the number of steps.
         seed : int, SeedSequence, Generator or None
             Source of randomness, private to this call.
+        n_trials : int, optional
+            Number of independent runs.
 
         Returns
         -------
-        array of shape (k,)
-            Indices in 0..M−1.
+        array of shape (k,), or (n_trials, k) if ``n_trials`` is given
+            Indices in 0..M−1: those that ``simulate`` follows with the same seed.
         """
         n_tasks = _checks.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
         k = _checks.integer("k", k, 1, "ask for at least one step")
+        count = 1 if n_trials is None else _checks.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        return np.concatenate([block[0] for block in self.blocks(n_tasks, k, 1, np.random.default_rng(seed))])
+        orders = np.concatenate([block.copy() for block in draws(self, n_tasks, k, count, seed)], axis=1)
+        return orders[0] if n_trials is None else orders
+
+
+def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
+    """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see ``Ordering.sample``.
+
+    Trial i is the same whatever ``n_trials`` is.
+    """
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**63))
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    streams = []
+    for group in range(-(-n_trials // TRIALS)):
+        # Children are named by their number rather than spawned, so that the caller's sequence is left as it was.
+        child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
+        streams.append(ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child))))
+    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
+    for size in _block_sizes(k):
+        block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
+        for group, stream in enumerate(streams):
+            drawn = np.asarray(next(stream))
+            if (
+                drawn.shape != (TRIALS, size)
+                or drawn.dtype.kind not in "iu"
+                or drawn.min() < 0
+                or drawn.max() >= n_tasks
+            ):
+                raise ValueError(
+                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape {(TRIALS, size)}, "
+                    f"got dtype {drawn.dtype} and shape {drawn.shape} with values up to {drawn.max(initial=0)}"
+                )
+            block[group * TRIALS : (group + 1) * TRIALS] = drawn
+        yield block[:n_trials]
 
 
 def _block_sizes(k: int) -> Iterator[int]:
@@ -86,7 +122,7 @@ class WithReplacement(Ordering):
     --------
     >>> import forgetless as fl
     >>> fl.WithReplacement().sample(n_tasks=3, k=6, seed=0).tolist()
-    [1, 1, 1, 2, 0, 2]
+    [1, 1, 0, 1, 1, 2]
     """
 
     probabilities: tuple[float, ...] | None = None
@@ -149,9 +185,9 @@ def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
         raise ValueError(f"probabilities must be a vector with one entry per task, got shape {values.shape}")
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"probabilities must be nonnegative and finite, got {values.tolist()}")
-    if abs(values.sum() - 1) > 1e-9:
-        raise ValueError(f"probabilities must sum to 1, got a sum of {values.sum()!r}; divide them by their sum")
-    return tuple(values.tolist())
+    if abs(values.sum() - 1) > 1e-5:  # single-precision probabilities do not sum to 1 more closely
+        raise ValueError(f"probabilities must sum to 1, got a sum of {values.sum():.9g}; divide them by their sum")
+    return tuple((values / values.sum()).tolist())
 
 
 @dataclass(frozen=True)
@@ -173,7 +209,9 @@ class WithoutReplacement(Ordering):
             )
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
-        return _split(_shuffled(n_tasks, n_trials, rng)[:, :k])
+        indices = _shuffled(n_tasks, n_trials, rng)[:, :k]
+        for first in range(0, k, BLOCK):
+            yield indices[:, first : first + BLOCK]
 
 
 @dataclass(frozen=True)
@@ -250,12 +288,9 @@ class Sequence(Ordering):
             raise ValueError(f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0")
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
-        return _split(np.tile(np.array(self.indices[:k], dtype=index_dtype(n_tasks)), (n_trials, 1)))
-
-
-def _split(indices: Indices) -> Iterator[Indices]:
-    for first in range(0, indices.shape[1], BLOCK):
-        yield indices[:, first : first + BLOCK]
+        for first in range(0, k, BLOCK):
+            indices = self.indices[first : min(first + BLOCK, k)]
+            yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
 
 
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:

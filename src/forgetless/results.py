@@ -69,14 +69,24 @@ class Curves:
         """Loss of every task, with the tasks along the last axis."""
         return self._value("task_losses")
 
+    @property
+    def task_forgetting(self) -> Array:
+        """Mean loss degradation of every task over its own visits; NaN until it is first seen."""
+        return self._value("task_forgetting")
+
+    @property
+    def task_drift(self) -> Array:
+        """Mean squared change of outputs of every task over its own visits; NaN until it is first seen."""
+        return self._value("task_drift")
+
     def _value(self, name: str) -> Array:
         if name not in self.values:
             raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
         return self.values[name]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        """Return the curves as NumPy columns, without per-task losses."""
-        return {name: to_numpy(value) for name, value in self.values.items() if name != "task_losses"}
+        """Return the curves as NumPy columns, without those per task."""
+        return {name: to_numpy(value) for name, value in self.values.items() if not name.startswith("task")}
 
 
 def frame(columns: Mapping[str, NDArray[Any]]) -> Any:
@@ -114,3 +124,35 @@ class Trace(Curves):
     def __repr__(self) -> str:
         shown = f"{len(self.steps)} in {self.steps[0]}..{self.steps[-1]}"
         return f"Trace(n_trials={self.n_trials}, steps={shown}, metrics={', '.join(self.values)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation(Curves):
+    """Exact expected metrics: arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
+
+    Attributes
+    ----------
+    method : str
+        How the values were computed.
+    error : float
+        Estimated relative error beyond the rounding of single operations; 0 where there is none.
+    """
+
+    method: str = ""
+    error: float = 0.0
+
+    def to_frame(self) -> Any:
+        """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
+        columns = self._columns()
+        shape = next(iter(columns.values())).shape
+        steps = np.broadcast_to(self.steps, shape)
+        if len(shape) == 1:
+            return frame({"step": steps, **columns})
+        schedules = np.broadcast_to(np.arange(shape[0])[:, None], shape)
+        return frame({"schedule": schedules, "step": steps, **columns})
+
+    def __repr__(self) -> str:
+        shape = next(iter(self.values.values())).shape
+        schedules = "" if len(shape) == 1 else f"n_schedules={shape[0]}, "
+        shown = f"{len(self.steps)} in {self.steps[0]}..{self.steps[-1]}" if len(self.steps) > 1 else f"{self.steps[0]}"
+        return f"Expectation({schedules}steps={shown}, metrics={', '.join(self.values)}, method={self.method!r})"

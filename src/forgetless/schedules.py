@@ -5,6 +5,7 @@ Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,14 +45,30 @@ def _call(schedule: Any, k: int, radius: float) -> Filter:
     return result
 
 
-def _horizon(k: int, minimum: int, name: str, reason: str) -> int:
+class Preset(ABC):
+    """Base of the schedules here: checks k and the radius, then calls ``build``."""
+
+    def __call__(self, k: int, radius: float) -> Filter:
+        """Return the filter for k steps on tasks of radius R."""
+        k = _checks.integer("k", k, 1, "ask for at least one step")
+        radius = _checks.number("radius", radius, "use tasks.radius")
+        square = radius * radius
+        if not 0.0 < square < math.inf and radius > 0:
+            raise ValueError(f"radius² must be a float, got radius {radius!r}; rescale the data towards 1")
+        return self.build(k, square)
+
+    @abstractmethod
+    def build(self, k: int, square: float) -> Filter:
+        """Return the filter for k ≥ 1 steps and R² = ``square`` ≥ 0."""
+
+
+def _horizon(k: int, minimum: int, name: str, reason: str) -> None:
     if k < minimum:
         raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")
-    return k
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Preset):
     """λ = R²(ln k − 1) at every step: expected loss at most 5 R²D² ln k / k in k ≥ 3 steps.
 
     Examples
@@ -66,13 +83,13 @@ class Fixed:
     upper. The paper says k ≥ 2, where λ would be negative.
     """
 
-    def __call__(self, k: int, radius: float) -> Ridge:
+    def build(self, k: int, square: float) -> Ridge:
         _horizon(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant(fl.Ridge(...))")
-        return Ridge(radius**2 * (math.log(k) - 1))
+        return Ridge(square * (math.log(k) - 1))
 
 
 @dataclass(frozen=True)
-class Increasing:
+class Increasing(Preset):
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3 in k ≥ 2 steps.
 
     The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known beforehand.
@@ -99,12 +116,12 @@ class Increasing:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _checks.number("scale", self.scale, _SCALE_CURE))
 
-    def __call__(self, k: int, radius: float) -> Ridge:
-        return Ridge(self.scale * radius**2 / _decay(k))
+    def build(self, k: int, square: float) -> Ridge:
+        return Ridge(self.scale * square / _decay(k))
 
 
 @dataclass(frozen=True)
-class FixedBudget:
+class FixedBudget(Preset):
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the same guarantee as ``Fixed``, for every N.
 
     The paper fixes γ and derives a real N; here N is the caller's choice and γ follows, so nothing is rounded.
@@ -130,17 +147,18 @@ class FixedBudget:
     n_steps: int = 1
 
     def __post_init__(self) -> None:
-        _checks.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps")
+        checked = _checks.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps")
+        object.__setattr__(self, "n_steps", checked)
 
-    def __call__(self, k: int, radius: float) -> GradientDescent:
+    def build(self, k: int, square: float) -> GradientDescent:
         _horizon(k, 3, "fixed_budget", "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))")
         return GradientDescent(
-            self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), radius)
+            self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), square)
         )
 
 
 @dataclass(frozen=True)
-class IncreasingBudget:
+class IncreasingBudget(Preset):
     """N_t gradient steps of size γ_t = η_t/N_t, η_t = (k−t+2)/(scale·R²(k+1)): the guarantee of ``Increasing``.
 
     The paper's N_t = η_t/γ_t relates real numbers; choosing N_t and letting γ_t follow keeps the theorem exact.
@@ -171,7 +189,7 @@ class IncreasingBudget:
         object.__setattr__(self, "n_steps", checked if isinstance(checked, int) else tuple(checked.tolist()))
         object.__setattr__(self, "scale", _checks.number("scale", self.scale, _SCALE_CURE, positive=True))
 
-    def __call__(self, k: int, radius: float) -> GradientDescent:
+    def build(self, k: int, square: float) -> GradientDescent:
         n_steps = np.asarray(self.n_steps)
         if n_steps.ndim and len(n_steps) != k:
             raise ValueError(f"n_steps has {len(n_steps)} values but k is {k}; give one integer, or one per step")
@@ -184,11 +202,11 @@ class IncreasingBudget:
                 f"{relative[at]:.3g}/R², which must be below 1/R²; use n_steps of at least "
                 f"{math.floor(relative[at] * n_steps[at]) + 1}"
             )
-        return GradientDescent(n_steps, _per_square(relative, radius))
+        return GradientDescent(n_steps, _per_square(relative, square))
 
 
 @dataclass(frozen=True)
-class Cyclic:
+class Cyclic(Preset):
     """λ = 2MR²√ln(k/M) at every step, for tasks in a fixed cyclic order and k > M steps.
 
     Parameters
@@ -211,16 +229,17 @@ class Cyclic:
     n_tasks: int
 
     def __post_init__(self) -> None:
-        _checks.integer("n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle")
+        checked = _checks.integer("n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle")
+        object.__setattr__(self, "n_tasks", checked)
 
-    def __call__(self, k: int, radius: float) -> Ridge:
+    def build(self, k: int, square: float) -> Ridge:
         reason = f"the coefficient is undefined until one cycle of {self.n_tasks} tasks has passed"
         _horizon(k, self.n_tasks + 1, "cyclic", reason)
-        return Ridge(2 * self.n_tasks * radius**2 * math.sqrt(math.log(k / self.n_tasks)))
+        return Ridge(2 * self.n_tasks * square * math.sqrt(math.log(k / self.n_tasks)))
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Preset):
     """The same filter at every step, whatever k and the radius are.
 
     Examples
@@ -238,12 +257,12 @@ class Constant:
                 f"filter must be a filter, got {self.filter!r}; wrap a coefficient as fl.Ridge(coefficient)"
             )
 
-    def __call__(self, k: int, radius: float) -> Filter:
+    def build(self, k: int, square: float) -> Filter:
         return self.filter
 
 
 @dataclass(frozen=True)
-class Coefficients:
+class Coefficients(Preset):
     """Explicit ridge coefficients λ_1..λ_k, for exactly as many steps.
 
     Examples
@@ -261,7 +280,7 @@ class Coefficients:
         )
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
 
-    def __call__(self, k: int, radius: float) -> Ridge:
+    def build(self, k: int, square: float) -> Ridge:
         if k != len(self.coefficients):
             raise ValueError(
                 f"k must be {len(self.coefficients)}, the number of coefficients given, got {k}; "
@@ -297,6 +316,8 @@ class UnregularizedFirst:
 
     def __call__(self, k: int, radius: float) -> Filter:
         rest = resolve(self.schedule, k, radius)
+        if k == 1:
+            return Projection()
         if isinstance(rest, Ridge):
             coefficients = np.array(np.broadcast_to(rest.coefficient, (k,)))
             coefficients[0] = 0.0
@@ -309,9 +330,9 @@ def _decay(k: int) -> NDArray[np.float64]:
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def _per_square(relative: Any, radius: float) -> Any:
+def _per_square(relative: Any, square: float) -> Any:
     # With R = 0 no task has a direction to learn, so any step size gives the same (trivial) step.
-    return relative / (radius**2 if radius > 0 else 1.0)
+    return relative / (square if square > 0 else 1.0)
 
 
 fixed = Fixed

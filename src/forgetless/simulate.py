@@ -2,7 +2,6 @@
 
 import importlib.util
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -13,8 +12,8 @@ from forgetless import _checks
 from forgetless._arrays import Array, from_numpy, is_numpy_namespace, zeros
 from forgetless._runs import ArrayRun, Run
 from forgetless.filters import Filter
-from forgetless.metrics import METRICS, PATH_METRICS, Floats, Visits, check_metrics, evaluate
-from forgetless.orderings import BLOCK, TRIALS, Indices, Ordering, WithReplacement, index_dtype
+from forgetless.metrics import METRICS, Floats, Visits, check_metrics, evaluate, follows_path
+from forgetless.orderings import Ordering, WithReplacement, draws
 from forgetless.results import Trace, recorded_steps
 from forgetless.schedules import Schedule, resolve
 from forgetless.step import Coordinates, gram_coordinates, span_coordinates
@@ -62,8 +61,9 @@ def simulate(
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     metrics : names, default all four
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``task_losses``. With only the first or
-        last of these the path need not be followed, which is faster.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, and per task ``task_losses``,
+        ``task_forgetting``, ``task_drift``. With only ``average_loss`` or ``task_losses`` the path need not be
+        followed, which is faster.
     keep_weights : bool, default True
         Whether the trace holds the weights at the recorded steps.
     backend : "auto", "array" or "numba"
@@ -85,6 +85,7 @@ def simulate(
     >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     True
     """
+    check_tasks(tasks)
     k = _checks.integer("k", k, 1, "ask for at least one step")
     n_trials = _checks.integer("n_trials", n_trials, 1, "ask for at least one run")
     ordering = WithReplacement() if ordering is None else ordering
@@ -94,17 +95,17 @@ def simulate(
     names = check_metrics(metrics)
     steps = recorded_steps(record, k)
     filter_ = resolve(schedule, k, tasks.radius)
-    _check_contraction(filter_, tasks)
+    check_contraction(filter_, tasks)
     origin = tasks.start(start)
     if keep_weights:
         _check_size(n_trials, len(steps), tasks)
-    track = any(name in PATH_METRICS for name in names)
+    track = follows_path(names)
     run = _start(tasks, origin, k, n_trials, track, backend)
     recorder = _Recorder(tasks, names, steps, n_trials, keep_weights)
     done = 0
     if steps[0] == 0:
         recorder.take(run, 0)
-    for indices in _draws(ordering, tasks.n_tasks, k, n_trials, seed):
+    for indices in draws(ordering, tasks.n_tasks, k, n_trials, seed):
         size = indices.shape[1]
         inside = steps[(steps > done) & (steps < done + size)] - done
         for low, high in _pairs([0, *inside.tolist(), size]):
@@ -126,20 +127,39 @@ def _pairs(points: list[int]) -> Iterator[tuple[int, int]]:
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
     """Return φ and 1 − φ of shape (T or 1, Σr); the second only where the path is tracked."""
-    shares = np.ascontiguousarray(np.atleast_2d(part.learned(singular_values)), np.float64)
+    shares = _rows(part, part.learned(singular_values), len(singular_values))
     if not track:
         return shares, np.zeros((1, 1))
-    return shares, np.ascontiguousarray(np.atleast_2d(part.kept(singular_values)), np.float64)
+    return shares, _rows(part, part.kept(singular_values), len(singular_values))
 
 
-def _check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
+def _rows(part: Filter, values: Any, n_directions: int) -> Floats:
+    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
+        raise ValueError(
+            f"{type(part).__name__}.share must return one finite share per eigenvalue, got shape {rows.shape} for "
+            f"{n_directions} eigenvalues; return an array like its argument"
+        )
+    return np.ascontiguousarray(rows)
+
+
+def check_tasks(tasks: Any) -> None:
+    """Refuse anything but a task collection."""
+    if not isinstance(tasks, TaskCollection):
+        raise TypeError(
+            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
+        )
+
+
+def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
+    """Refuse filters whose steps make errors grow on these tasks."""
     # Filters are monotone up to their overshoot, so the ends of the spectrum tell.
     ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(filter_.kept(ends)))
     if not worst <= 1 + 1e-9:
         raise ValueError(
-            f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be below 2/R² = "
+            f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at most 2/R² = "
             f"{2 / tasks.radius**2:.6g} for these tasks"
         )
 
@@ -151,25 +171,6 @@ def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
             f"keep_weights=True would hold {size:,} bytes of weights (n_trials={n_trials} × {n_steps} recorded steps × "
             f"{tasks.n_features * tasks.n_targets} weights); pass keep_weights=False, or record fewer steps"
         )
-
-
-def _draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
-    """Yield task indices in blocks of shape (n_trials, T); trial i is the same whatever ``n_trials`` is."""
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**63))
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    streams = []
-    for group in range(-(-n_trials // TRIALS)):
-        # Children are named by their number rather than spawned, so that the caller's sequence is left as it was.
-        child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
-        streams.append(ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child))))
-    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))  # yielded anew each time
-    for first in range(0, k, BLOCK):
-        size = min(BLOCK, k - first)
-        block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
-        for group, stream in enumerate(streams):
-            block[group * TRIALS : (group + 1) * TRIALS] = next(stream)
-        yield block[:n_trials]
 
 
 def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: bool, backend: str) -> Run:
@@ -184,8 +185,11 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
         return ArrayRun(coordinates, n_trials, track)
     try:
         from forgetless._compiled import CompiledRun
-    except ImportError:
-        raise ImportError("backend=\"numba\" needs numba; install it with: pip install 'forgetless[fast]'") from None
+    except ImportError as error:
+        raise ImportError(
+            f"numba cannot be imported ({error}); install it with pip install 'forgetless[fast]', "
+            'or use backend="array"'
+        ) from error
     return CompiledRun(coordinates, n_trials, track)
 
 
@@ -195,13 +199,14 @@ def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordina
     width = total / tasks.n_tasks
     finding, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
     if finding < stepping:
-        # A step costs 2rq in the span and rΣr in gram coordinates.
+        # A step costs 2rq in the span and rΣr in gram coordinates, whose matrix costs Σr²d.
         return (
             gram_coordinates(tasks, origin)
             if total < 2 * tasks.span_dimension and total < d
             else span_coordinates(tasks, origin)
         )
-    if total <= d:
+    # That matrix is a large symmetric product, which runs some 16 times faster per multiplication than the steps.
+    if total <= d and total * total * d / 16 < n_steps * width * (2.0 * d - total):
         return gram_coordinates(tasks, origin)
     return span_coordinates(tasks, origin, reduced=False)
 
@@ -213,7 +218,7 @@ def _numba_pays(coordinates: Coordinates, k: int, n_trials: int) -> bool:
     width = total / coordinates.tasks.n_tasks
     # Seconds the array path takes, roughly: calls per step, then products at a few GFLOP/s.
     seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
-    return seconds > (0.1 if "forgetless._compiled" in sys.modules else 1.0)
+    return seconds > 1.0
 
 
 class _Recorder:
@@ -223,7 +228,7 @@ class _Recorder:
         self, tasks: TaskCollection, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
     ) -> None:
         self.tasks, self.names, self.steps, self.n_trials = tasks, names, steps, n_trials
-        self.track = any(name in PATH_METRICS for name in names)
+        self.track = follows_path(names)
         self.position = 0
         self.pending: list[tuple[Floats, Visits]] = []
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._arrays import Array, as_float, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection
 
@@ -39,9 +39,14 @@ def step(w: Any, task: Task, filter: Filter) -> Array:
     >>> fl.step([0.0, 5.0], task, fl.Ridge(1.0)).tolist()
     [1.0, 5.0]
     """
+    if not isinstance(task, Task) or not isinstance(filter, Filter):
+        raise TypeError(
+            f"step needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got {type(task).__name__} and "
+            f"{type(filter).__name__}"
+        )
     if filter.horizon is not None:
         raise ValueError(f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t - 1)")
-    w = as_float("w", w)
+    w = same_library(as_float("w", w), like=task.X)
     expected = (task.X.shape[1], *task.y.shape[1:])
     if tuple(w.shape) != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")

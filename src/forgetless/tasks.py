@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import _checks, _linalg
-from forgetless._arrays import Array, Namespace, as_float, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,11 @@ class Task:
 
     def loss(self, w: Array) -> float:
         """Return ½‖Xw − y‖² (summed over targets)."""
-        xp = namespace_of(self.X)
-        residual = self.X @ as_float("w", w) - self.y
+        xp, expected = namespace_of(self.X), (self.X.shape[1], *self.y.shape[1:])
+        w = same_library(as_float("w", w), like=self.X)
+        if tuple(w.shape) != expected:
+            raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
+        residual = self.X @ w - self.y
         return 0.5 * float(xp.sum(residual * residual))
 
     def __iter__(self) -> Iterator[Array]:
@@ -73,20 +76,28 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
             f"X and y of {name} must have the same number of rows, got {X.shape[0]} and {y.shape[0]}; "
             "give one target row per row of X"
         )
+    if y.ndim == 2 and y.shape[1] == 0:
+        raise ValueError(f"y of {name} must have at least one column, got shape {y.shape}")
     if X.shape[1] == 0:
         raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
+    xp = _common_namespace(X, y, name)
+    U, s, V = _linalg.spectrum(X)
+    fit = U.T @ y
+    rest = y - U @ fit
+    targets = fit / (s if y.ndim == 1 else s[:, None])
+    # With independent rows every y can be met, and what is left is rounding.
+    floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(xp.sum(rest * rest))
+    return Task(X, y, V, s, targets, floor)
+
+
+def _common_namespace(X: Array, y: Array, name: str) -> Namespace:
     try:
-        xp = namespace_of(X, y)
+        return namespace_of(X, y)
     except (TypeError, ValueError):
         raise TypeError(
             f"X and y of {name} must come from one array library, got {type(X).__name__} and {type(y).__name__}; "
             "convert one of them"
         ) from None
-    U, s, V = _linalg.spectrum(X)
-    fit = U.T @ y
-    rest = y - U @ fit
-    targets = fit / (s if y.ndim == 1 else s[:, None])
-    return Task(X, y, V, s, targets, 0.5 * float(xp.sum(rest * rest)))
 
 
 class TaskCollection:
@@ -152,7 +163,7 @@ class TaskCollection:
             raise ValueError(
                 f"groups must have one label per row of X and y, got shapes {labels.shape}, {X.shape} and {y.shape}"
             )
-        xp = namespace_of(X, y)
+        xp = _common_namespace(X, y, "the data")
         names, codes = np.unique(labels, return_inverse=True)
         pairs = []
         for code in range(len(names)):
@@ -257,11 +268,10 @@ class TaskCollection:
         columns = xp.reshape(w0, (self.n_features, self.n_targets))
         missing = self.targets - self.directions @ columns
         A = self.directions if basis is None else self.directions @ basis
-        z = _solve_full_rank(A, missing)
-        if _size(A @ z - missing) > 1e-9 * _size(missing):
-            # Not every task can be met: weigh the directions as the losses do.
-            weights = from_numpy(self.singular_values / self.radius, like=A)[:, None]
-            z = _solve_full_rank(A * weights, missing * weights)
+        radii = np.repeat([task.radius for task in self._tasks], self.ranks)
+        z = from_numpy(
+            _linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, radii), like=columns
+        )
         moved = z if basis is None else basis @ z
         return xp.reshape(columns + moved, w0.shape)
 
@@ -293,9 +303,7 @@ class TaskCollection:
         w = as_float("start", start)
         if tuple(w.shape) != shape:
             raise ValueError(f"start must have shape {shape}, like the weights of these tasks, got {tuple(w.shape)}")
-        if namespace_of(w) is not self.xp:
-            w = from_numpy(to_numpy(w), like=self._tasks[0].X)
-        return w
+        return same_library(w, like=self._tasks[0].X)
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -340,20 +348,6 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             raise TypeError(
                 f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
             )
-
-
-def _solve_full_rank(A: Array, b: Array) -> Array:
-    """Return the least-squares solution for A of full column rank, by QR: no rank cut-off, so no direction is lost."""
-    xp = namespace_of(A)
-    if A.shape[1] == 0 or A.shape[0] == 0:
-        return zeros((A.shape[1], b.shape[1]), b)
-    Q, R = xp.linalg.qr(A)
-    return xp.linalg.solve(R, Q.T @ b)
-
-
-def _size(values: Array) -> float:
-    xp = namespace_of(values)
-    return float(xp.max(xp.abs(values))) if values.shape[0] else 0.0
 
 
 def _range(counts: Sequence[int]) -> str:

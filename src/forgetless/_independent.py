@@ -1,0 +1,120 @@
+"""Exact expectations step by step, for tasks drawn independently: the moments, and what the path left behind."""
+
+import itertools
+
+import numpy as np
+
+from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+from forgetless.metrics import Floats
+from forgetless.moments import Moments, Operator, check_memory
+
+
+class IndependentRun:
+    """B problems under way on the same tasks, with different shares.
+
+    For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
+    D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
+    is accurate when it is small. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every direction j.
+    """
+
+    def __init__(self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool) -> None:
+        self.operator = Operator(moments, probabilities)
+        self.probabilities = probabilities
+        self.tasks = moments.tasks
+        self.size, self.n_problems = moments.size, n_problems
+        self.S = moments.initial(n_problems)
+        self.path, self.drift_too = path, drift
+        n_tasks, Q = self.tasks.n_tasks, self.size
+        self.visited = 0.0
+        self.drifted: Floats = np.zeros(n_problems)
+        if path:
+            count = n_tasks * n_problems
+            check_memory(
+                count * (4.0 * Q * Q + 4.0 * len(moments.left) * Q),
+                f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q} coordinates",
+                "ask for fewer schedules at once, for metrics='average_loss' only, or use simulate",
+            )
+            self.D = zeros((Q, count, Q), self.S)
+            self.P = zeros((Q, count, Q), self.S)
+        if drift:
+            self.nu = zeros((len(moments.left), n_problems, Q), self.S)
+            self.gram = moments.left @ moments.left.T
+
+    def advance(self, shares: Floats) -> None:
+        """Make one step with φ of shape (Σr, B)."""
+        phi = from_numpy(shares, like=self.S)
+        if self.path:
+            self._follow(phi)
+        self.S -= self.operator.decrease(self.S, phi)
+
+    def _follow(self, phi: Array) -> None:
+        xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
+        wide = xp.tile(phi, (1, n_tasks))
+        T, W = self.operator.products(self.D + self.P, wide)
+        if self.drift_too:
+            self._follow_drift(T, W, phi)
+        self.D -= self.operator.collect(T, W, wide)
+        p = from_numpy(self.probabilities[None, :, None, None], like=self.S)
+        self.P += xp.reshape(p * self.operator.each(self.S, phi), self.P.shape)
+
+    def _follow_drift(self, T: Array, W: Array, phi: Array) -> None:
+        """Advance ν and add this step's drift, from the products with C = D + P of all tasks.
+
+        With δ = −A U the move of one step, E Σ_s of H(z_t − z_s + δ)(U_t + δ)ᵀ and of ‖X(z_t − z_s + δ)‖².
+        """
+        xp, operator = namespace_of(self.S), self.operator
+        weighted = operator.weights * phi
+        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
+        # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with L_j for the cross term.
+        back = self.nu @ operator.right.T * xp.permute_dims(weighted[:, :, None], (2, 1, 0))
+        cross = xp.sum(back * self.gram[:, None, :], axis=2)
+        source, quad = self._matched(T, W, weighted)
+        self.drifted = self.drifted + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
+        self.nu = self.nu - back @ operator.left + source
+
+    def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
+        """Return L_j(−Ā C + Σ p A C Aᵀ) and L_j Σ p A C Aᵀ L_jᵀ with the C of direction j's own task."""
+        xp = namespace_of(T)
+        rows, b, q = T.shape[0], self.n_problems, self.size
+        sources, quads = [], []
+        for m, (low, high) in enumerate(self._bounds()):
+            if low == high:
+                continue
+            own, left = slice(m * b, (m + 1) * b), self.operator.left[low:high, :]
+            spread = self.gram[low:high, :]
+            parts = []
+            for X in (T, W):
+                column = xp.reshape(X[:, own, :] * weighted[:, :, None], (rows, b * q))
+                parts.append(xp.reshape(spread @ column, (high - low, b, q)))
+            sources.append(parts[1] - parts[0])
+            quads.append(xp.sum(parts[1] * left[:, None, :], axis=2))
+        return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.tasks.offsets.tolist()))
+
+    def evaluate(self, name: str, t: int) -> Floats:
+        """Return one metric after t steps, of shape (B,)."""
+        squares = self.tasks.singular_values**2
+        if name == "average_loss":
+            excess = squares @ to_numpy(self.operator.outputs(self.S)) / self.tasks.n_tasks
+            return np.asarray(0.5 * np.maximum(excess, 0.0) + self.tasks.floors.mean())
+        if t == 0:
+            return np.full(self.n_problems, np.nan)
+        if name == "drift":
+            return np.maximum(self.drifted, 0.0) / t
+        if name == "forgetting":
+            return np.asarray(0.5 * squares @ self._own(self.D) / t)
+        excess = squares @ self._own(self.D + self.P)
+        return np.asarray(0.5 * np.maximum(excess, 0.0) / t + self.probabilities @ self.tasks.floors)
+
+    def _own(self, C: Array) -> Floats:
+        """Return R_j C R_jᵀ with the C of direction j's own task, of shape (Σr, B)."""
+        xp, b = namespace_of(C), self.n_problems
+        values = [zeros((0, b), C)]
+        for m, (low, high) in enumerate(self._bounds()):
+            right = self.operator.right[low:high, :]
+            own = xp.reshape(C[:, m * b : (m + 1) * b, :], (self.size, b * self.size))
+            product = xp.reshape(right @ own, (high - low, b, self.size))
+            values.append(xp.sum(product * right[:, None, :], axis=2))
+        return to_numpy(xp.concat(values, axis=0))

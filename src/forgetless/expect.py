@@ -1,0 +1,305 @@
+"""Exact expectations: what a random ordering does on average, computed rather than sampled."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless import _checks
+from forgetless._arrays import Array, from_numpy, is_numpy_namespace, to_numpy
+from forgetless._independent import IndependentRun
+from forgetless._powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
+from forgetless._subsets import SubsetProgram, check_size
+from forgetless.filters import Filter
+from forgetless.metrics import METRICS, PATH_METRICS, Floats, check_metrics
+from forgetless.moments import Moments, Operator, moments_around_teacher
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.orderings import Sequence as SequenceOrdering
+from forgetless.results import Expectation, recorded_steps
+from forgetless.schedules import Schedule, resolve
+from forgetless.simulate import Progress, check_contraction, simulate
+from forgetless.tasks import TaskCollection
+
+Method = Literal["auto", "steps", "dense", "lanczos"]
+
+
+def expect(
+    tasks: TaskCollection,
+    schedule: Schedule | Filter | Sequence[Schedule | Filter],
+    k: int,
+    *,
+    ordering: Ordering | None = None,
+    metrics: Any = ("average_loss",),
+    record: Any = "last",
+    start: Any = None,
+    method: Method = "auto",
+    progress: Progress | None = None,
+) -> Expectation:
+    """Return expected metrics over all orderings, exact up to rounding.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+        Realizable or not, with one or several targets.
+    schedule : schedule, filter, or a list of these
+        A list is evaluated in one batch: far faster than one call each.
+    k : int
+        Number of steps.
+    ordering : Ordering, default ``WithReplacement()``
+        With replacement (any probabilities), without, reshuffled, cyclic or an explicit sequence.
+    metrics : names, default ``("average_loss",)``
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``. The last three follow M matrices instead of
+        one, so that with replacement they cost about M times as much.
+    record : "last", "log", "all" or steps in 0..k, default "last"
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    method : "auto", "steps", "dense" or "lanczos"
+        How the average loss of a fixed filter under draws with replacement is taken to large k: one step after the
+        other, by the operator as a matrix, or by a Krylov space (realizable tasks only). "auto" takes the cheapest.
+    progress : callable, optional
+        Called as ``progress(steps_done, k)`` now and then.
+
+    Returns
+    -------
+    Expectation
+        Arrays of shape (n_steps,), or (n_schedules, n_steps) for a list of schedules.
+
+    Examples
+    --------
+    Two unit tasks at 60 degrees, both solved exactly each time: the loss falls by 5/8 per step.
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.5, np.sqrt(0.75)]], [0.5])])
+    >>> e = fl.expect(tasks, fl.Projection(), k=3, record="all")
+    >>> (e.average_loss[1:] / e.average_loss[:-1]).round(12).tolist()
+    [0.625, 0.625]
+
+    References
+    ----------
+    The operator on second moments is that of Levinstein et al. (2025), Appendix A, there for the average loss of
+    realizable tasks and a fixed coefficient.
+    """
+    problem = Problem.of(tasks, schedule, k, ordering, record)
+    names = check_metrics(metrics, METRICS)
+    if method not in ("auto", "steps", "dense", "lanczos"):
+        raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
+    origin = tasks.start(start)
+    law = problem.ordering
+    if isinstance(law, Cyclic | SequenceOrdering):
+        values, used = _along_one_order(problem, names, start, progress), "one order"
+        return problem.expectation(values, used, 0.0)
+    moments = moments_around_teacher(tasks, origin)
+    if isinstance(law, WithReplacement):
+        values, used, error = _independent(problem, moments, names, method, progress)
+        return problem.expectation(values, used, error)
+    if isinstance(law, WithoutReplacement | Reshuffled):
+        return problem.expectation(_over_subsets(problem, moments, names, progress), "subsets", 0.0)
+    raise TypeError(
+        f"ordering {law!r} has no exact expectation here; use simulate, or one of WithReplacement, WithoutReplacement, "
+        "Reshuffled, Cyclic and Sequence"
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The checked arguments that ``expect`` and ``worst_case`` share."""
+
+    tasks: TaskCollection
+    filters: list[Filter]
+    grid: bool
+    k: int
+    ordering: Ordering
+    steps: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering | None, record: Any) -> "Problem":
+        """Check the arguments and resolve every schedule."""
+        k = _checks.integer("k", k, 1, "ask for at least one step")
+        ordering = WithReplacement() if ordering is None else ordering
+        if not isinstance(ordering, Ordering):
+            raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
+        ordering.check(tasks.n_tasks, k)
+        grid = isinstance(schedule, list | tuple)
+        if grid and not schedule:
+            raise ValueError("schedule must hold at least one schedule, got an empty list")
+        filters = [resolve(each, k, tasks.radius) for each in (schedule if grid else [schedule])]
+        for each in filters:
+            check_contraction(each, tasks)
+        return cls(tasks, filters, grid, k, ordering, recorded_steps(record, k))
+
+    @property
+    def constant(self) -> bool:
+        """Whether every filter is the same at all steps."""
+        return all(filter_.horizon is None for filter_ in self.filters)
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probabilities of the tasks, for draws with replacement."""
+        assert isinstance(self.ordering, WithReplacement)
+        return self.ordering.weights(self.tasks.n_tasks)
+
+    def shares(self, first: int, last: int) -> Floats:
+        """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
+        s = self.tasks.singular_values
+        columns = []
+        for filter_ in self.filters:
+            share = np.atleast_2d(filter_.at(slice(first, last)).learned(s))
+            columns.append(np.broadcast_to(share, (last - first, len(s))))
+        return np.ascontiguousarray(np.moveaxis(np.stack(columns, axis=2), 0, 1))
+
+    def expectation(self, values: dict[str, Floats], method: str, error: float) -> Expectation:
+        """Return curves (B, n_steps) as a result, in the array library of the tasks."""
+        like = self.tasks[0].X
+        shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values.items()}
+        return Expectation(self.steps, shaped, method, error)
+
+
+_SHARES_AT_ONCE = 2**20
+
+
+def _independent(
+    problem: Problem, moments: Moments, names: tuple[str, ...], method: Method, progress: Progress | None
+) -> tuple[dict[str, Floats], str, float]:
+    path = any(name in PATH_METRICS for name in names)
+    powers = problem.constant and not path
+    if not powers and method in ("dense", "lanczos"):
+        raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
+    if powers and method == "lanczos" and not moments.realizable:
+        raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
+    if method == "auto":
+        method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
+    if method == "steps":
+        run = IndependentRun(moments, problem.probabilities, len(problem.filters), path=path, drift="drift" in names)
+        return _step_by_step(problem, run, names, progress), "steps", 0.0
+    operator = Operator(moments, problem.probabilities)
+    shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
+    form = average_form(moments)
+    if method == "dense":
+        dense = (Spectral if moments.realizable else Squaring)(operator, moments.size, shares)
+        values, error = dense.form(moments.start, form, problem.steps), 1e-14 * problem.k
+    else:
+        values, error = _by_lanczos(problem, moments, operator, shares, form)
+    average = 0.5 * np.maximum(values, 0.0) + problem.tasks.floors.mean()
+    return {"average_loss": average}, method, error
+
+
+def average_form(moments: Moments) -> Array:
+    """Return (1/M) Σ_j s_j² R_jᵀ R_j, the quadratic form of twice the average excess loss, of shape (Q, Q)."""
+    tasks = moments.tasks
+    scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
+    return moments.right.T @ (scale * moments.right)
+
+
+def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
+    """Choose by estimated seconds between stepping, the dense operator and the Krylov space."""
+    n, b = size * (size + 1) / 2, len(problem.filters)
+    rows = float(problem.tasks.offsets[-1])
+    last = float(problem.steps[-1])
+    apply = 3e-5 + 1e-10 * rows * size * size
+    costs: dict[Method, float] = {"steps": last * (3e-5 + b * 1e-10 * rows * size * size)}
+    if n <= DENSE_LIMIT:
+        build = b * (1e-4 + 1e-10 * n * rows * size * size)
+        factor = 1e-9 * n**3 if realizable else 1e-10 * n**3 * np.log2(2 + last)
+        costs["dense"] = build + b * (1e-4 + factor)
+    if realizable and last > 100:
+        vectors = min(n, 20 + 4 * np.sqrt(last))
+        costs["lanczos"] = b * len(problem.steps) * (vectors * (2 * apply + 4e-10 * n * vectors) + 1e-10 * vectors**3)
+    return min(costs, key=lambda name: costs[name])
+
+
+def _by_lanczos(
+    problem: Problem, moments: Moments, operator: Operator, shares: Array, form: Array
+) -> tuple[Floats, float]:
+    values, worst = np.empty((len(problem.filters), len(problem.steps))), 0.0
+    for b in range(len(problem.filters)):
+        for i, step in enumerate(problem.steps.tolist()):
+            V, error = form[:, None, :], 0.0
+            if step:
+                V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
+            values[b, i] = float(np.sum(to_numpy(V)[:, 0, :] * to_numpy(moments.start)))
+            worst = max(worst, error)
+    return values, worst
+
+
+def _step_by_step(
+    problem: Problem, run: IndependentRun, names: tuple[str, ...], progress: Progress | None
+) -> dict[str, Floats]:
+    values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
+    wanted = {int(step): i for i, step in enumerate(problem.steps)}
+
+    def note(step: int) -> None:
+        if step in wanted:
+            for name in names:
+                values[name][:, wanted[step]] = run.evaluate(name, step)
+
+    note(0)
+    last = int(problem.steps[-1])
+    size = max(1, _SHARES_AT_ONCE // (max(1, int(problem.tasks.offsets[-1])) * len(problem.filters)))
+    for first in range(0, last, size):
+        shares = problem.shares(first, min(first + size, last))
+        for t in range(shares.shape[1]):
+            run.advance(shares[:, t, :])
+            note(first + t + 1)
+        if progress is not None:
+            progress(first + shares.shape[1], problem.k)
+    return values
+
+
+def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
+    """Return the compiled subset program where numba is installed and the tasks are NumPy's."""
+    if is_numpy_namespace(tasks.xp) and importlib.util.find_spec("numba") is not None:
+        from forgetless._compiled_subsets import CompiledSubsetProgram
+
+        return CompiledSubsetProgram(moments, path=path, drift=drift)
+    return SubsetProgram(moments, path=path, drift=drift)
+
+
+def _over_subsets(
+    problem: Problem, moments: Moments, names: tuple[str, ...], progress: Progress | None
+) -> dict[str, Floats]:
+    tasks, last = problem.tasks, int(problem.steps[-1])
+    path, drift = any(name in PATH_METRICS for name in names), "drift" in names
+    check_size(tasks.n_tasks, last, moments.size, path=path, drift=drift)
+    values = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
+    wanted = {int(step): i for i, step in enumerate(problem.steps)}
+    subsets = program(tasks, moments, path=path, drift=drift)
+    for b in range(len(problem.filters)):
+        level = subsets.empty_set(moments.start)
+        for step in range(last + 1):
+            epochs = max(0, step - 1) // tasks.n_tasks
+            if step:
+                if level.t == tasks.n_tasks:
+                    level = subsets.next_epoch(level)
+                level = subsets.raised(level, problem.shares(step - 1, step)[:, 0, b], epochs)
+            if step in wanted:
+                for name in names:
+                    values[name][b, wanted[step]] = subsets.evaluate(name, level, step, epochs)
+            if progress is not None and step:
+                progress(step, problem.k)
+    return values
+
+
+def _along_one_order(
+    problem: Problem, names: tuple[str, ...], start: Any, progress: Progress | None
+) -> dict[str, Floats]:
+    """Follow the only order there is."""
+    values: dict[str, list[Floats]] = {name: [] for name in names}
+    for filter_ in problem.filters:
+        trace = simulate(
+            problem.tasks,
+            filter_,
+            problem.k,
+            ordering=problem.ordering,
+            record=problem.steps,
+            start=start,
+            metrics=names,
+            keep_weights=False,
+            progress=progress,
+        )
+        for name in names:
+            values[name].append(to_numpy(trace.values[name])[0])
+    return {name: np.stack(rows) for name, rows in values.items()}
