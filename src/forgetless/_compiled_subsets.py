@@ -219,6 +219,11 @@ class CompiledSubsetProgram(SubsetProgram):
             level.X[0] = 0.0 if X is None else X
         return level
 
+    def uniform(self, t: int, n_sets: int, S: Any) -> Any:
+        level = CompiledLevel(t, n_sets, self.moments.size, path=False, drift=False)
+        level.S[:] = S[self.triangle]
+        return level
+
     def next_epoch(self, level: Any) -> Any:
         F, W = (float(values[0]) if len(values) else 0.0 for values in (level.F, level.W))
         return self.empty_set(self.full(level), F, level.X[0] if self.drift else None, W)

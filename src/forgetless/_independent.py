@@ -76,7 +76,7 @@ class IndependentRun:
         """Return L_j(−Ā C + Σ p A C Aᵀ) and L_j Σ p A C Aᵀ L_jᵀ with the C of direction j's own task."""
         xp = namespace_of(T)
         rows, b, q = T.shape[0], self.n_problems, self.size
-        sources, quads = [], []
+        sources, quads = [zeros((0, b, q), T)], [zeros((0, b), T)]
         for m, (low, high) in enumerate(self._bounds()):
             if low == high:
                 continue

@@ -150,12 +150,12 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     norm = float(xp.linalg.vector_norm(start))
     if norm == 0.0:
         return V, 0.0
-    limit = min(basis.n, k, 20 + int(12 * np.sqrt(k)))
+    limit = min(basis.n, k + 1, 20 + int(12 * np.sqrt(k)))  # Q^k is a polynomial of degree k
     check_memory(float(limit) * basis.n, f"a Krylov space of {limit} vectors", 'use method="steps"')
     vectors = [start / norm]
     diagonal: list[float] = []
     offdiagonal: list[float] = []
-    weights, error, checked = np.ones(1), 1.0, 0
+    weights, slowest, error, checked = np.ones(1), 1.0, 1.0, 0
     for j in range(limit):
         w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), shares))[:, 0]
         diagonal.append(float(xp.sum(w * vectors[-1])))
@@ -165,10 +165,12 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
         size = float(xp.linalg.vector_norm(w))
         exhausted = size <= 1e-14 or j + 1 == limit
         if exhausted or j + 1 >= 1.1 * checked + 4:
-            fresh = _decayed(diagonal, offdiagonal, k)
+            fresh, rate = _decayed(diagonal, offdiagonal, k)
             error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
             error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
-            weights, checked = fresh, j + 1
+            # Before the slowest rate is found, everything may seem to have decayed to nothing.
+            error += k * abs(rate - slowest) if k * rate < 800 or abs(rate - slowest) > 1e-3 * rate else 0.0
+            weights, slowest, checked = fresh, rate, j + 1
             if exhausted or error < tolerance:
                 break
         offdiagonal.append(size)
@@ -179,10 +181,10 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     return basis.unpack((known.T @ combined)[:, None]), error
 
 
-def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> Floats:
-    """Return (I − T)^k e_1 for the tridiagonal T of I − Q."""
+def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:
+    """Return (I − T)^k e_1 for the tridiagonal T of I − Q, and the smallest eigenvalue of T."""
     T = np.diag(diagonal) + np.diag(offdiagonal, 1) + np.diag(offdiagonal, -1)
     rates, vectors = np.linalg.eigh(T)
     with np.errstate(divide="ignore"):
         decay = np.exp(k * np.log1p(-np.clip(rates, 0.0, 1.0)))
-    return np.asarray(vectors @ (decay * vectors[0]))
+    return np.asarray(vectors @ (decay * vectors[0])), max(float(rates[0]), 0.0)

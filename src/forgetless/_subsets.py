@@ -103,6 +103,11 @@ class SubsetProgram:
             level.W = zeros((1,), S) + W
         return level
 
+    def uniform(self, t: int, n_sets: int, S: Array) -> Level:
+        """Return level t with the same S for every set, for recursions of S alone."""
+        xp = namespace_of(S)
+        return Level(t, xp.broadcast_to(S[None, :, :], (n_sets, *S.shape)))
+
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
         scalars = [0.0 if values is None else float(values[0]) for values in (level.F, level.W)]

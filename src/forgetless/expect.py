@@ -20,7 +20,7 @@ from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacemen
 from forgetless.orderings import Sequence as SequenceOrdering
 from forgetless.results import Expectation, recorded_steps
 from forgetless.schedules import Schedule, resolve
-from forgetless.simulate import Progress, check_contraction, simulate
+from forgetless.simulate import Progress, check_contraction, check_tasks, simulate
 from forgetless.tasks import TaskCollection
 
 Method = Literal["auto", "steps", "dense", "lanczos"]
@@ -118,6 +118,7 @@ class Problem:
     @classmethod
     def of(cls, tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering | None, record: Any) -> "Problem":
         """Check the arguments and resolve every schedule."""
+        check_tasks(tasks)
         k = _checks.integer("k", k, 1, "ask for at least one step")
         ordering = WithReplacement() if ordering is None else ordering
         if not isinstance(ordering, Ordering):

@@ -199,6 +199,8 @@ class _Blocks:
         return xp.reshape(K, (count * rank, b, q))
 
     def _assemble(self, parts: list[tuple[Array | slice, Array]], like: Array) -> Array:
+        if not parts:
+            return like  # no task has a direction
         if len(parts) == 1 and isinstance(parts[0][0], slice):
             return parts[0][1]
         xp = namespace_of(like)

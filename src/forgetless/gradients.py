@@ -1,0 +1,128 @@
+"""How the exact loss changes with every regularization coefficient: one backward and one forward pass."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless.expect import Problem, average_form
+from forgetless.filters import Filter, Ridge
+from forgetless.metrics import Floats
+from forgetless.moments import Moments, Operator, check_memory, linear_moments, moments_around_teacher
+from forgetless.orderings import WithReplacement
+from forgetless.schedules import Schedule
+from forgetless.tasks import TaskCollection
+
+
+@dataclass(frozen=True, eq=False)
+class LossGradient:
+    """The exact loss and its derivatives.
+
+    Attributes
+    ----------
+    loss : float
+    coefficient : array of shape (k,)
+        ∂loss/∂λ_t.
+    teacher : array of shape (d,) or None
+        The worst unit teacher, for ``objective="worst_case"``.
+    """
+
+    loss: float
+    coefficient: NDArray[np.float64]
+    teacher: Array | None = field(default=None, repr=False)
+
+
+def gradient(
+    tasks: TaskCollection,
+    schedule: Schedule | Filter,
+    k: int,
+    *,
+    ordering: WithReplacement | None = None,
+    objective: Literal["average_loss", "worst_case"] = "average_loss",
+    start: Any = None,
+) -> LossGradient:
+    """Return the derivative of the exact expected loss after k steps with respect to every coefficient λ_t.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule or filter
+        Must resolve to ``Ridge``.
+    k : int
+    ordering : WithReplacement, optional
+    objective : "average_loss" or "worst_case"
+        The expected average loss from ``start``, or its largest value over unit teachers. Where the largest eigenvalue
+        is repeated the latter has no derivative, and that of one of the worst teachers is returned.
+    start : array of shape (d,) or (d, c), optional
+        w₀; only for ``objective="average_loss"``.
+
+    Returns
+    -------
+    LossGradient
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0]], [1.0])])
+    >>> g = fl.gradient(tasks, fl.Ridge(1.0), k=1)      # loss ½(λ/(1 + λ))²
+    >>> round(g.loss, 6), g.coefficient.round(6).tolist()
+    (0.125, [0.125])
+    """
+    problem = Problem.of(tasks, schedule, k, ordering, "last")
+    if problem.grid or not isinstance(problem.filters[0], Ridge):
+        raise TypeError(f"gradient needs one schedule of fl.Ridge, got {schedule!r}; use expect for other filters")
+    if not isinstance(problem.ordering, WithReplacement):
+        raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
+    if objective not in ("average_loss", "worst_case"):
+        raise ValueError(f'objective must be "average_loss" or "worst_case", got {objective!r}')
+    worst = objective == "worst_case"
+    if worst and start is not None:
+        raise ValueError('start does not matter for objective="worst_case"; leave it out')
+    moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
+    operator = Operator(moments, problem.probabilities)
+    shares = problem.shares(0, problem.k)
+    forms = _backward(operator, moments, shares)
+    if not worst:
+        loss, slopes = _forward(operator, moments.start, forms, shares)
+        return LossGradient(loss + float(tasks.floors.mean()), _to_coefficients(slopes, shares, tasks))
+    values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, 0, :])
+    v = vectors[:, -1:]
+    loss, slopes = _forward(operator, v @ v.T, forms, shares)
+    teacher = v[:, 0] if tasks.span is None else (tasks.span @ v)[:, 0]
+    return LossGradient(max(0.0, 0.5 * float(values[-1])), _to_coefficients(slopes, shares, tasks), teacher)
+
+
+def _backward(operator: Operator, moments: Moments, shares: Floats) -> list[Array]:
+    """Return the forms V_0..V_k, each of shape (Q, 1, Q): the final loss is ½⟨V_t, S_t⟩ for every t."""
+    k = shares.shape[1]
+    check_memory(float(k) * moments.size**2, f"{k} forms of {moments.size} coordinates", "use a smaller k")
+    forms = [average_form(moments)[:, None, :]]
+    for t in range(k - 1, -1, -1):
+        phi = from_numpy(shares[:, t, :], like=moments.left)
+        forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
+    return forms[::-1]
+
+
+def _forward(operator: Operator, start: Array, forms: list[Array], shares: Floats) -> tuple[float, Floats]:
+    """Return ½⟨V_0, S_0⟩ and ∂/∂φ of shape (k, Σr).
+
+    A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1} R_jᵀ).
+    """
+    xp = namespace_of(start)
+    S = start[:, None, :]
+    loss = 0.5 * float(xp.sum(forms[0] * S))
+    slopes = np.empty((shares.shape[1], shares.shape[0]))
+    for t in range(shares.shape[1]):
+        phi = from_numpy(shares[:, t, :], like=start)
+        T, W = operator.products(S, phi)
+        carried = operator.left @ forms[t + 1][:, 0, :]
+        slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, 0, :], axis=1))
+        S = S - operator.collect(T, W, phi)
+    return max(0.0, loss), slopes
+
+
+def _to_coefficients(slopes: Floats, shares: Floats, tasks: TaskCollection) -> Floats:
+    # dφ/dλ = −s²/(s² + λ)² = −(φ/s)²
+    return np.asarray(-np.sum(slopes * (shares[:, :, 0].T / tasks.singular_values) ** 2, axis=1))
