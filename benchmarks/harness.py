@@ -17,6 +17,7 @@ def medians(contestants: Mapping[str, Callable[[], object]], repeats: int = 5) -
         call()  # compilation, caches, page faults
     for _ in range(repeats):
         for name, call in contestants.items():
+            time.sleep(0.03)  # threads of the contestant before keep spinning for a while
             begin = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - begin)

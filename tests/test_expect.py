@@ -136,6 +136,21 @@ def test_a_grid_equals_single_calls(ordering, rng):
 
 
 @pytest.mark.parametrize("realizable", [True, False])
+def test_compiled_batches_equal_the_array_steps(realizable, rng, monkeypatch):
+    """All lanes, whole and partial, give what the array library gives."""
+    import importlib
+
+    module = importlib.import_module("forgetless.expect")
+    tasks = fl.TaskCollection(random_pairs(rng, M=6, d=5, rows=(1, 3), realizable=realizable))
+    schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, 150)]
+    found = []
+    for compiled in (False, True):
+        monkeypatch.setattr(module, "_lanes_pay", lambda problem, moments, c=compiled: c)
+        found.append(fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("realizable", [True, False])
 @pytest.mark.parametrize("filter_", [fl.Ridge(0.7), fl.Projection(), fl.GradientDescent(4, 0.1)], ids=repr)
 def test_powers_equal_steps(realizable, filter_, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=7, d=9, rows=(1, 3), realizable=realizable))

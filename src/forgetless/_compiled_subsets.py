@@ -53,13 +53,14 @@ def _raise_sets(
             largest += 1
         sets[i] = largest
         rest -= table[largest, i + 1]
-    S, mean, half = np.empty((Q, Q)), np.empty((Q, Q)), np.empty((Q, Q))
+    size = Q * (Q + 1) // 2
+    mean, half = np.empty(size), np.empty((Q, Q))
     T, Y, K = np.empty((total, Q)), np.empty((total, Q)), np.empty((total, total))
     H, G = np.empty((Q, Q)), np.empty((Q, Q))
     X, mean_X = np.empty((Q, Q)), np.empty((Q, Q))
     B, row = np.empty((total, Q)), np.empty(Q)
     for number in range(first, last):
-        mean[:, :] = 0.0
+        mean[:] = 0.0
         mean_X[:, :] = 0.0
         F, W = 0.0, 0.0
         if path:
@@ -81,19 +82,17 @@ def _raise_sets(
                 after -= table[sets[i + 1], i + 1]
             low, high = offsets[m], offsets[m + 1]
             r = high - low
-            c = 0
-            for x in range(Q):
-                for y in range(x + 1):
-                    S[x, y] = old_S[source, c]
-                    S[y, x] = old_S[source, c]
-                    c += 1
             for j in range(r):
                 for y in range(Q):
                     T[j, y] = 0.0
-                for x in range(Q):
-                    w = R[low + j, x]
-                    for y in range(Q):
-                        T[j, y] += w * S[x, y]
+                c = 0
+                for x in range(Q):  # row x of the triangle serves both halves of the symmetric product
+                    w, a = R[low + j, x], 0.0
+                    for y in range(x):
+                        T[j, y] += w * old_S[source, c + y]
+                        a += R[low + j, y] * old_S[source, c + y]
+                    T[j, x] += a + w * old_S[source, c + x]
+                    c += x + 1
             for j in range(r):
                 for o in range(r):
                     a = 0.0
@@ -106,13 +105,15 @@ def _raise_sets(
                     for o in range(r):
                         a -= 0.5 * K[j, o] * phi[low + o] * L[low + o, y]
                     Y[j, y] = a * phi[low + j]
+            c = 0
             for x in range(Q):
-                for y in range(Q):
-                    mean[x, y] += S[x, y]
+                for y in range(x + 1):
+                    mean[c + y] += old_S[source, c + y]
                 for j in range(r):
                     u, v = L[low + j, x], Y[j, x]
-                    for y in range(Q):
-                        mean[x, y] -= u * Y[j, y] + v * L[low + j, y]
+                    for y in range(x + 1):
+                        mean[c + y] -= u * Y[j, y] + v * L[low + j, y]
+                c += x + 1
             if path:
                 # ½⟨H(A∖m), change⟩ = −Σ_j Y_j H(A∖m) L_jᵀ, with the form of A∖m as that of A less one visit of m.
                 F += old_F[source]
@@ -162,17 +163,15 @@ def _raise_sets(
                             row[y] -= a * L[low + j, y]
                     for y in range(Q):
                         mean_X[x, y] += row[y]
-        c = 0
-        for x in range(Q):
-            for y in range(x + 1):
-                new_S[number, c] = 0.5 * (mean[x, y] + mean[y, x]) / t
-                c += 1
+        for c in range(size):
+            new_S[number, c] = mean[c] / t
         if path:
             new_F[number] = F / t
-            a = 0.0
+            c, a = 0, 0.0
             for x in range(Q):
-                for y in range(Q):
-                    a += H[x, y] * mean[x, y]
+                for y in range(x + 1):
+                    a += (H[x, y] if x == y else 2.0 * H[x, y]) * mean[c + y]
+                c += x + 1
             seen[number] = 0.5 * a / t
         if drift:
             new_W[number] = W / t

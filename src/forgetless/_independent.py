@@ -14,38 +14,48 @@ class IndependentRun:
 
     For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
     D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every direction j.
+    is accurate when it is small. ``compiled`` makes the steps of S by numba, which pays for many schedules in few
+    coordinates. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every direction j.
     """
 
-    def __init__(self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool) -> None:
+    def __init__(
+        self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool, compiled: bool
+    ) -> None:
         self.operator = Operator(moments, probabilities)
         self.probabilities = probabilities
         self.tasks = moments.tasks
         self.size, self.n_problems = moments.size, n_problems
         self.S = moments.initial(n_problems)
-        self.path, self.drift_too = path, drift
+        self.path, self.drift_too, self.compiled = path, drift, compiled
         n_tasks, Q = self.tasks.n_tasks, self.size
-        self.visited = 0.0
         self.drifted: Floats = np.zeros(n_problems)
         if path:
             count = n_tasks * n_problems
             check_memory(
-                count * (4.0 * Q * Q + 4.0 * len(moments.left) * Q),
+                count * (4.0 * Q * Q + 4.0 * moments.left.shape[0] * Q),
                 f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q} coordinates",
                 "ask for fewer schedules at once, for metrics='average_loss' only, or use simulate",
             )
-            self.D = zeros((Q, count, Q), self.S)
-            self.P = zeros((Q, count, Q), self.S)
+            self.D = zeros((Q, Q, count), self.S)
+            self.P = zeros((Q, Q, count), self.S)
         if drift:
-            self.nu = zeros((len(moments.left), n_problems, Q), self.S)
+            self.nu = zeros((moments.left.shape[0], Q, n_problems), self.S)
             self.gram = moments.left @ moments.left.T
 
     def advance(self, shares: Floats) -> None:
-        """Make one step with φ of shape (Σr, B)."""
-        phi = from_numpy(shares, like=self.S)
-        if self.path:
-            self._follow(phi)
-        self.S -= self.operator.decrease(self.S, phi)
+        """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
+        if self.compiled and not self.path:
+            from forgetless import _compiled_moments
+
+            operator = self.operator
+            maps, weights = (operator.left, operator.right), operator.weights[:, 0]
+            _compiled_moments.advance(self.S, *maps, self.tasks.offsets, weights, shares)
+            return
+        for t in range(shares.shape[1]):
+            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
+            if self.path:
+                self._follow(phi)
+            self.S -= self.operator.decrease(self.S, phi)
 
     def _follow(self, phi: Array) -> None:
         xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
@@ -54,7 +64,7 @@ class IndependentRun:
         if self.drift_too:
             self._follow_drift(T, W, phi)
         self.D -= self.operator.collect(T, W, wide)
-        p = from_numpy(self.probabilities[None, :, None, None], like=self.S)
+        p = from_numpy(self.probabilities[:, None], like=self.S)
         self.P += xp.reshape(p * self.operator.each(self.S, phi), self.P.shape)
 
     def _follow_drift(self, T: Array, W: Array, phi: Array) -> None:
@@ -66,17 +76,17 @@ class IndependentRun:
         weighted = operator.weights * phi
         scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
         # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with L_j for the cross term.
-        back = self.nu @ operator.right.T * xp.permute_dims(weighted[:, :, None], (2, 1, 0))
-        cross = xp.sum(back * self.gram[:, None, :], axis=2)
+        back = operator.right @ self.nu * weighted[None, :, :]
+        cross = xp.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
         self.drifted = self.drifted + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
-        self.nu = self.nu - back @ operator.left + source
+        self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
         """Return L_j(−Ā C + Σ p A C Aᵀ) and L_j Σ p A C Aᵀ L_jᵀ with the C of direction j's own task."""
         xp = namespace_of(T)
         rows, b, q = T.shape[0], self.n_problems, self.size
-        sources, quads = [zeros((0, b, q), T)], [zeros((0, b), T)]
+        sources, quads = [zeros((0, q, b), T)], [zeros((0, b), T)]
         for m, (low, high) in enumerate(self._bounds()):
             if low == high:
                 continue
@@ -84,10 +94,10 @@ class IndependentRun:
             spread = self.gram[low:high, :]
             parts = []
             for X in (T, W):
-                column = xp.reshape(X[:, own, :] * weighted[:, :, None], (rows, b * q))
-                parts.append(xp.reshape(spread @ column, (high - low, b, q)))
+                column = xp.reshape(X[:, :, own] * weighted[:, None, :], (rows, q * b))
+                parts.append(xp.reshape(spread @ column, (high - low, q, b)))
             sources.append(parts[1] - parts[0])
-            quads.append(xp.sum(parts[1] * left[:, None, :], axis=2))
+            quads.append(xp.sum(parts[1] * left[:, :, None], axis=1))
         return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
 
     def _bounds(self) -> list[tuple[int, int]]:
@@ -114,7 +124,7 @@ class IndependentRun:
         values = [zeros((0, b), C)]
         for m, (low, high) in enumerate(self._bounds()):
             right = self.operator.right[low:high, :]
-            own = xp.reshape(C[:, m * b : (m + 1) * b, :], (self.size, b * self.size))
-            product = xp.reshape(right @ own, (high - low, b, self.size))
-            values.append(xp.sum(product * right[:, None, :], axis=2))
+            own = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
+            product = xp.reshape(right @ own, (high - low, self.size, b))
+            values.append(xp.sum(product * right[:, :, None], axis=1))
         return to_numpy(xp.concat(values, axis=0))

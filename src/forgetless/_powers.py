@@ -28,27 +28,27 @@ class SymmetricBasis:
         self.n = len(self.rows)
 
     def matrices(self) -> Floats:
-        """Return the basis as matrices, of shape (Q, n, Q)."""
-        basis = np.zeros((self.size, self.n, self.size))
+        """Return the basis as matrices, of shape (Q, Q, n)."""
+        basis = np.zeros((self.size, self.size, self.n))
         number = np.arange(self.n)
-        basis[self.rows, number, self.columns] = 1 / self.scale
-        basis[self.columns, number, self.rows] = 1 / self.scale
+        basis[self.rows, self.columns, number] = 1 / self.scale
+        basis[self.columns, self.rows, number] = 1 / self.scale
         return basis
 
     def pack(self, S: Array) -> Array:
-        """Return coordinates (n, B) of symmetric matrices (Q, B, Q)."""
+        """Return coordinates (n, B) of symmetric matrices (Q, Q, B)."""
         xp = namespace_of(S)
-        flat = xp.reshape(xp.permute_dims(S, (0, 2, 1)), (self.size * self.size, S.shape[1]))
+        flat = xp.reshape(S, (self.size * self.size, S.shape[2]))
         index = from_numpy(self.rows * self.size + self.columns, like=S)
         return xp.take(flat, index, axis=0) * from_numpy(self.scale[:, None], like=S)
 
     def unpack(self, x: Array) -> Array:
-        """Return symmetric matrices (Q, B, Q) from coordinates (n, B)."""
+        """Return symmetric matrices (Q, Q, B) from coordinates (n, B)."""
         xp = namespace_of(x)
         position = np.zeros((self.size, self.size), np.int64)
         position[self.rows, self.columns] = position[self.columns, self.rows] = np.arange(self.n)
         scaled = xp.take(x / from_numpy(self.scale[:, None], like=x), from_numpy(position.ravel(), like=x), axis=0)
-        return xp.permute_dims(xp.reshape(scaled, (self.size, self.size, x.shape[1])), (0, 2, 1))
+        return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
 
 
 def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, adjoint: bool = False) -> Array:
@@ -81,7 +81,7 @@ class Spectral:
 
     def coordinates(self, S: Array) -> Array:
         """Return the eigen-coordinates (B, n) of one symmetric matrix (Q, Q)."""
-        packed = self.basis.pack(S[:, None, :])
+        packed = self.basis.pack(S[:, :, None])
         return (namespace_of(S).matrix_transpose(self.vectors) @ packed)[:, :, 0]
 
     def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
@@ -90,7 +90,7 @@ class Spectral:
         return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
 
     def powers(self, A: Array, step: int) -> Array:
-        """Return Q^k[A] of shape (Q, B, Q)."""
+        """Return Q^k[A] of shape (Q, Q, B)."""
         xp = namespace_of(A)
         decayed = from_numpy(self.decays(np.array([step]))[:, :, 0], like=A) * self.coordinates(A)
         return self.basis.unpack(xp.matrix_transpose((self.vectors @ decayed[:, :, None])[:, :, 0]))
@@ -109,8 +109,8 @@ class Squaring:
     def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
         """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps), for increasing steps."""
         xp = namespace_of(A)
-        target = self.basis.pack(H[:, None, :])
-        x = xp.broadcast_to(self.basis.pack(A[:, None, :]), (self.squares[0].shape[0], self.basis.n, 1))
+        target = self.basis.pack(H[:, :, None])
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
         values, done = [], 0
         for step in steps.tolist():
             x, done = self._advanced(x, step - done), step
@@ -135,7 +135,7 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     ----------
     operator : Operator
         Of realizable tasks, so that Q is self-adjoint.
-    V : array of shape (Q, 1, Q)
+    V : array of shape (Q, Q, 1)
     shares : array of shape (Σr, 1)
     k : int
     tolerance : float
@@ -143,7 +143,7 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
 
     Returns
     -------
-    array of shape (Q, 1, Q), float
+    array of shape (Q, Q, 1), float
     """
     xp, basis = namespace_of(V), SymmetricBasis(V.shape[0])
     start = basis.pack(V)[:, 0]

@@ -1,6 +1,7 @@
 """Exact expectations: what a random ordering does on average, computed rather than sampled."""
 
 import importlib.util
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -174,7 +175,14 @@ def _independent(
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
     if method == "steps":
-        run = IndependentRun(moments, problem.probabilities, len(problem.filters), path=path, drift="drift" in names)
+        run = IndependentRun(
+            moments,
+            problem.probabilities,
+            len(problem.filters),
+            path=path,
+            drift="drift" in names,
+            compiled=_lanes_pay(problem, moments),
+        )
         return _step_by_step(problem, run, names, progress), "steps", 0.0
     operator = Operator(moments, problem.probabilities)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
@@ -186,6 +194,15 @@ def _independent(
         values, error = _by_lanczos(problem, moments, operator, shares, form)
     average = 0.5 * np.maximum(values, 0.0) + problem.tasks.floors.mean()
     return {"average_loss": average}, method, error
+
+
+def _lanes_pay(problem: Problem, moments: Moments) -> bool:
+    """Whether to compile the steps: only for a batch in few coordinates, and for more than a second of work."""
+    if not is_numpy_namespace(problem.tasks.xp) or importlib.util.find_spec("numba") is None:
+        return False
+    n_problems, size = len(problem.filters), moments.size
+    seconds = float(problem.steps[-1]) * n_problems * 3e-10 * float(problem.tasks.offsets[-1]) * size * size
+    return n_problems >= 16 and size <= 32 and seconds > 1.0
 
 
 def average_form(moments: Moments) -> Array:
@@ -218,10 +235,10 @@ def _by_lanczos(
     values, worst = np.empty((len(problem.filters), len(problem.steps))), 0.0
     for b in range(len(problem.filters)):
         for i, step in enumerate(problem.steps.tolist()):
-            V, error = form[:, None, :], 0.0
+            V, error = form[:, :, None], 0.0
             if step:
                 V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
-            values[b, i] = float(np.sum(to_numpy(V)[:, 0, :] * to_numpy(moments.start)))
+            values[b, i] = float(np.sum(to_numpy(V)[:, :, 0] * to_numpy(moments.start)))
             worst = max(worst, error)
     return values, worst
 
@@ -240,13 +257,12 @@ def _step_by_step(
     note(0)
     last = int(problem.steps[-1])
     size = max(1, _SHARES_AT_ONCE // (max(1, int(problem.tasks.offsets[-1])) * len(problem.filters)))
-    for first in range(0, last, size):
-        shares = problem.shares(first, min(first + size, last))
-        for t in range(shares.shape[1]):
-            run.advance(shares[:, t, :])
-            note(first + t + 1)
+    stops = sorted({*range(0, last, size), *(step for step in wanted if step < last), last})
+    for first, stop in itertools.pairwise(stops):
+        run.advance(problem.shares(first, stop))
+        note(stop)
         if progress is not None:
-            progress(first + shares.shape[1], problem.k)
+            progress(stop, problem.k)
     return values
 
 

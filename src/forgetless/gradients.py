@@ -87,7 +87,7 @@ def gradient(
     if not worst:
         loss, slopes = _forward(operator, moments.start, forms, shares)
         return LossGradient(loss + float(tasks.floors.mean()), _to_coefficients(slopes, shares, tasks))
-    values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, 0, :])
+    values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
     v = vectors[:, -1:]
     loss, slopes = _forward(operator, v @ v.T, forms, shares)
     teacher = v[:, 0] if tasks.span is None else (tasks.span @ v)[:, 0]
@@ -95,10 +95,10 @@ def gradient(
 
 
 def _backward(operator: Operator, moments: Moments, shares: Floats) -> list[Array]:
-    """Return the forms V_0..V_k, each of shape (Q, 1, Q): the final loss is ½⟨V_t, S_t⟩ for every t."""
+    """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every t."""
     k = shares.shape[1]
     check_memory(float(k) * moments.size**2, f"{k} forms of {moments.size} coordinates", "use a smaller k")
-    forms = [average_form(moments)[:, None, :]]
+    forms = [average_form(moments)[:, :, None]]
     for t in range(k - 1, -1, -1):
         phi = from_numpy(shares[:, t, :], like=moments.left)
         forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
@@ -111,14 +111,14 @@ def _forward(operator: Operator, start: Array, forms: list[Array], shares: Float
     A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1} R_jᵀ).
     """
     xp = namespace_of(start)
-    S = start[:, None, :]
+    S = start[:, :, None]
     loss = 0.5 * float(xp.sum(forms[0] * S))
     slopes = np.empty((shares.shape[1], shares.shape[0]))
     for t in range(shares.shape[1]):
         phi = from_numpy(shares[:, t, :], like=start)
         T, W = operator.products(S, phi)
-        carried = operator.left @ forms[t + 1][:, 0, :]
-        slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, 0, :], axis=1))
+        carried = operator.left @ forms[t + 1][:, :, 0]
+        slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, :, 0], axis=1))
         S = S - operator.collect(T, W, phi)
     return max(0.0, loss), slopes
 

@@ -11,7 +11,8 @@ For a task drawn with probabilities p this is S ← Σ_m p_m M_m S M_mᵀ = S �
 two large products and some small ones. A + Aᵀ is exactly symmetric, so S stays so: an antisymmetric rounding error
 would not be contracted but grow.
 
-All functions work on B problems at once, with S of shape (Q, B, Q) and shares φ of shape (Σr, B).
+All functions work on B problems at once, with S of shape (Q, Q, B) and shares φ of shape (Σr, B): problems last, so
+that what is not a product runs over long contiguous rows.
 """
 
 import itertools
@@ -55,17 +56,15 @@ class Moments:
         """Whether the maps are linear: no extra coordinates, and L = R."""
         return self.left is self.right
 
-    def identity(self, n_problems: int) -> Array:
-        """Return the identity for every problem, of shape (Q, B, Q)."""
-        xp = namespace_of(self.left)
-        eye = xp.eye(self.size, dtype=self.left.dtype, device=self.left.device)
-        return xp.asarray(xp.broadcast_to(eye[:, None, :], (self.size, n_problems, self.size)), copy=True)
-
     def initial(self, n_problems: int) -> Array:
-        """Return S before the first step for every problem, of shape (Q, B, Q)."""
-        xp = namespace_of(self.left)
-        shape = (self.size, n_problems, self.size)
-        return xp.asarray(xp.broadcast_to(self.start[:, None, :], shape), copy=True)
+        """Return S before the first step for every problem, of shape (Q, Q, B)."""
+        return repeated(self.start, n_problems)
+
+
+def repeated(S: Array, n_problems: int) -> Array:
+    """Return one matrix (Q, Q) as a fresh array for every problem, of shape (Q, Q, B)."""
+    xp = namespace_of(S)
+    return xp.asarray(xp.broadcast_to(S[:, :, None], (*S.shape, n_problems)), copy=True)
 
 
 def moments_around_teacher(tasks: TaskCollection, start: Array) -> Moments:
@@ -119,49 +118,56 @@ class Operator:
         self.blocks = _Blocks(moments)
 
     def products(self, S: Array, shares: Array) -> tuple[Array, Array]:
-        """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, B, Q)."""
+        """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, Q, B)."""
         T = _apply(self.right, S)
         return T, self.blocks.sandwich(T, self.right, self.left, shares)
 
     def decrease(self, S: Array, shares: Array) -> Array:
-        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, B, Q) of S, with φ in ``shares`` of shape (Σr, B)."""
-        return self.collect(*self.products(S, shares), shares)
+        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, with φ in ``shares`` of shape (Σr, B)."""
+        T = _apply(self.right, S)
+        Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * shares)
+        return self._collected(T, Y, shares)
 
     def collect(self, T: Array, W: Array, shares: Array) -> Array:
         """Return the decrease from the result of ``products``."""
-        return _symmetric(_apply(self.left.T, (T - 0.5 * W) * (self.weights * shares)[:, :, None]))
+        return self._collected(T, -0.5 * W, shares)
+
+    def _collected(self, T: Array, Y: Array, shares: Array) -> Array:
+        Y += T  # in place: for many problems these are the largest arrays
+        Y *= (self.weights * shares)[:, None, :]
+        return _symmetric(_apply(self.left.T, Y))
 
     def decrease_adjoint(self, V: Array, shares: Array) -> Array:
         """Return V − Σ_m p_m M_mᵀ V M_m."""
         T = _apply(self.left, V)
         W = self.blocks.sandwich(T, self.left, self.right, shares)
-        return _symmetric(_apply(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, :, None]))
+        return _symmetric(_apply(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, None, :]))
 
     def each(self, S: Array, shares: Array) -> Array:
-        """Return M_m S M_mᵀ for every task m, of shape (Q, M, B, Q)."""
+        """Return M_m S M_mᵀ for every task m, of shape (Q, Q, M, B)."""
         xp = namespace_of(S)
         T, W = self.products(S, shares)
-        Y = (T - 0.5 * W) * shares[:, :, None]
+        Y = (T - 0.5 * W) * shares[:, None, :]
         offsets = self.tasks.offsets.tolist()
         moved = []
         for low, high in itertools.pairwise(offsets):
             moved.append(S - _symmetric(_apply(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
-        return xp.stack(moved, axis=1)
+        return xp.stack(moved, axis=2)
 
     def outputs(self, S: Array) -> Array:
         """Return R_j S R_jᵀ, the mean square error of direction j, of shape (Σr, B)."""
-        return namespace_of(S).sum(_apply(self.right, S) * self.right[:, None, :], axis=2)
+        return namespace_of(S).sum(_apply(self.right, S) * self.right[:, :, None], axis=1)
 
 
 def _apply(matrix: Array, S: Array) -> Array:
-    """Return matrix @ S along the first axis of S (Q, B, Q)."""
+    """Return matrix @ S along the first axis of S (Q, Q, B)."""
     xp = namespace_of(S)
-    n, b, q = S.shape
-    return xp.reshape(matrix @ xp.reshape(S, (n, b * q)), (matrix.shape[0], b, q))
+    n, q, b = S.shape
+    return xp.reshape(matrix @ xp.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
 
 
 def _symmetric(A: Array) -> Array:
-    return A + namespace_of(A).permute_dims(A, (2, 1, 0))
+    return A + namespace_of(A).permute_dims(A, (1, 0, 2))
 
 
 class _Blocks:
@@ -179,7 +185,7 @@ class _Blocks:
             self.groups.append((len(members), rank, index))
 
     def sandwich(self, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
-        """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, B, Q)."""
+        """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, Q, B)."""
         parts = []
         for count, rank, rows in self.groups:
             own = [_rows(x, rows) for x in (T, inner, outer, shares)]
@@ -188,15 +194,18 @@ class _Blocks:
 
     def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
         xp = namespace_of(T)
-        b, q = T.shape[1:]
+        q, b = T.shape[1:]
         if rank == 1:
-            K = xp.sum(T * inner[:, None, :], axis=2) * shares
-            return K[:, :, None] * outer[:, None, :]
-        K = xp.reshape(T, (count, rank * b, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
-        K = xp.reshape(K, (count, rank, b, rank))
-        K = K * xp.permute_dims(xp.reshape(shares, (count, 1, rank, b)), (0, 1, 3, 2))
-        K = xp.reshape(K, (count, rank * b, rank)) @ xp.reshape(outer, (count, rank, q))
-        return xp.reshape(K, (count * rank, b, q))
+            K = xp.sum(T * inner[:, :, None], axis=1) * shares
+            return K[:, None, :] * outer[:, :, None]
+        if b == 1:  # one product per task instead of one per direction
+            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
+            K *= xp.reshape(shares, (count, 1, rank))
+            return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
+        K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
+        K *= xp.reshape(shares, (count, 1, rank, b))
+        W = xp.matrix_transpose(xp.reshape(outer, (count, 1, rank, q))) @ K
+        return xp.reshape(W, (count * rank, q, b))
 
     def _assemble(self, parts: list[tuple[Array | slice, Array]], like: Array) -> Array:
         if not parts:

@@ -15,7 +15,7 @@ from forgetless._subsets import check_size
 from forgetless.expect import Method, Problem, average_form, cheapest, program
 from forgetless.filters import Filter
 from forgetless.metrics import Floats
-from forgetless.moments import Moments, Operator, linear_moments
+from forgetless.moments import Moments, Operator, linear_moments, repeated
 from forgetless.orderings import Ordering, Reshuffled, WithoutReplacement, WithReplacement
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
@@ -126,25 +126,25 @@ def _independent(problem: Problem, moments: Moments, method: Method) -> tuple[Fo
         if method in ("dense", "lanczos"):
             raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
         curves = [_backwards(problem, operator, form, step) for step in steps]
-        return [[curve[:, b, :] for curve in curves] for b in range(n_problems)], "steps", 0.0
+        return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "steps", 0.0
     if method == "auto":
         method = cheapest(problem, moments.size, True)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=form)
     if method == "dense":
         spectral = Spectral(operator, moments.size, shares)
         curves = [spectral.powers(form, step) for step in steps]
-        return [[curve[:, b, :] for curve in curves] for b in range(n_problems)], "dense", 1e-14 * problem.k
+        return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "dense", 1e-14 * problem.k
     if method == "lanczos":
         return _by_lanczos(operator, form, shares, steps)
     xp = namespace_of(form)
-    V = xp.asarray(xp.broadcast_to(form[:, None, :], (form.shape[0], n_problems, form.shape[1])), copy=True)
+    V = repeated(form, n_problems)
     found, done = [], 0
     for step in steps:
         for _ in range(step - done):  # a fixed filter's operator is its own adjoint, so forwards will do
             V -= operator.decrease(V, shares)
         found.append(xp.asarray(V, copy=True))
         done = step
-    return [[curve[:, b, :] for curve in found] for b in range(n_problems)], "steps", 0.0
+    return [[curve[:, :, b] for curve in found] for b in range(n_problems)], "steps", 0.0
 
 
 def _by_lanczos(operator: Operator, form: Array, shares: Array, steps: list[int]) -> tuple[Forms, str, float]:
@@ -152,19 +152,18 @@ def _by_lanczos(operator: Operator, form: Array, shares: Array, steps: list[int]
     for b in range(shares.shape[1]):
         row = []
         for step in steps:
-            V, error = form[:, None, :], 0.0
+            V, error = form[:, :, None], 0.0
             if step:
                 V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
-            row.append(V[:, 0, :])
+            row.append(V[:, :, 0])
             worst = max(worst, error)
         forms.append(row)
     return forms, "lanczos", worst
 
 
 def _backwards(problem: Problem, operator: Operator, form: Array, last: int) -> Array:
-    """Return V of shape (q, B, q) carried from step ``last`` back to the start."""
-    xp, n_problems = namespace_of(form), len(problem.filters)
-    V = xp.asarray(xp.broadcast_to(form[:, None, :], (form.shape[0], n_problems, form.shape[1])), copy=True)
+    """Return V of shape (q, q, B) carried from step ``last`` back to the start."""
+    V = repeated(form, len(problem.filters))
     for t in range(last, 0, -1):
         V -= operator.decrease(V, from_numpy(problem.shares(t - 1, t)[:, 0, :], like=form))
     return V
