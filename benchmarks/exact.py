@@ -4,7 +4,6 @@ Speeds are per step (and per schedule), from the median of interleaved repeats; 
 three rows, nor is the script's. The subset row counts updates, the figure row minima.
 """
 
-import resource
 import subprocess
 import sys
 from math import comb
@@ -173,5 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    assert resource
     main()

@@ -35,6 +35,7 @@ def check_same_numbers(convert, kind, rng):
                 np.testing.assert_allclose(
                     np.asarray(getattr(theirs, name)), getattr(ours, name), rtol=1e-9, atol=1e-12, err_msg=name
                 )
+        check_same_expectations(here, there, start, kind)
         step = fl.step(convert(start), there[0], fl.Ridge(0.3))
         np.testing.assert_allclose(np.asarray(step), fl.step(start, here[0], fl.Ridge(0.3)), rtol=1e-12)
         np.testing.assert_allclose(fl.metrics.average_loss(there, convert(start)), fl.metrics.average_loss(here, start))
@@ -45,6 +46,31 @@ def check_same_numbers(convert, kind, rng):
     for filter_ in (fl.Ridge(2.0), fl.Ridge([1.0, 2.0]), fl.GradientDescent(3, [0.1, 0.2]), fl.Projection()):
         assert isinstance(filter_(xi), kind)
         np.testing.assert_allclose(np.asarray(filter_(xi)), filter_(np.array([0.0, 1.0, 4.0])), rtol=1e-14)
+
+
+def check_same_expectations(here, there, start, kind):
+    schedules = [fl.schedules.increasing(), fl.Ridge(0.4)]
+    laws = [fl.WithReplacement(), fl.Cyclic()] + ([fl.WithoutReplacement()] if here.n_tasks < 6 else [])
+    for ordering in laws:
+        k = min(6, here.n_tasks) if isinstance(ordering, fl.WithoutReplacement) else 6
+        options = {"k": k, "ordering": ordering, "metrics": METRICS, "start": start}
+        ours, theirs = (fl.expect(tasks, schedules, **options) for tasks in (here, there))
+        for name in METRICS:
+            assert isinstance(getattr(theirs, name), kind)
+            np.testing.assert_allclose(
+                np.asarray(getattr(theirs, name)), getattr(ours, name), rtol=1e-9, atol=1e-12, err_msg=name
+            )
+        worst = fl.worst_case(there, fl.Ridge(0.4), k, ordering=ordering)
+        assert worst.loss == pytest.approx(fl.worst_case(here, fl.Ridge(0.4), k, ordering=ordering).loss, rel=1e-10)
+        assert isinstance(worst.teacher, kind)
+    if here.n_tasks < 6 and here.n_features < 10:
+        for method in ("dense", "lanczos") if here.is_realizable() else ("dense",):
+            far = fl.expect(there, fl.Ridge(0.4), 500, method=method)
+            near = fl.expect(here, fl.Ridge(0.4), 500, method="steps")
+            np.testing.assert_allclose(np.asarray(far.average_loss), near.average_loss, rtol=1e-8, atol=1e-25)
+    for objective in ("average_loss", "worst_case"):
+        one, two = (fl.gradient(tasks, fl.Ridge(0.4), 4, objective=objective) for tasks in (here, there))
+        np.testing.assert_allclose(two.coefficient, one.coefficient, rtol=1e-7, atol=1e-12)
 
 
 def test_the_strictest_array_library(rng):
@@ -80,3 +106,12 @@ def test_torch_on_a_gpu(rng):
     theirs = fl.simulate(there, fl.schedules.increasing(), 50, n_trials=20, seed=0)
     assert theirs.average_loss.is_cuda
     np.testing.assert_allclose(theirs.average_loss.cpu(), ours.average_loss, rtol=1e-9)
+    grid = [fl.Ridge(c) for c in np.geomspace(0.1, 10, 40)]
+    for metrics in ("average_loss", METRICS):
+        exact, far = (fl.expect(tasks, grid, 20, metrics=metrics, method="steps") for tasks in (here, there))
+        for name, value in far.values.items():
+            assert value.is_cuda
+            np.testing.assert_allclose(value.cpu(), exact.values[name], rtol=1e-9)
+    worst = fl.worst_case(there, fl.Ridge(0.4), 1000)
+    assert worst.teacher.is_cuda
+    assert worst.loss == pytest.approx(fl.worst_case(here, fl.Ridge(0.4), 1000).loss, rel=1e-8)

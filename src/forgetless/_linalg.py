@@ -30,7 +30,7 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
     """
     xp = namespace_of(X)
     n, d = X.shape
-    scale = float(xp.max(xp.abs(X))) if n and d else 0.0
+    scale = max(float(xp.max(X)), -float(xp.min(X))) if n and d else 0.0
     if scale == 0.0:
         return zeros((n, 0), X), zeros((0,), X), zeros((0, d), X)
     if 1e-100 < scale < 1e100:
