@@ -30,6 +30,20 @@ def surrogate_step(w, X, y, share, step_size):
     return w - step_size * root.T @ (root @ (w - np.linalg.pinv(X, rcond=1e-12) @ y))
 
 
+def step_of(filter_):
+    """The literal algorithm of a filter, as a function of (w, X, y, t)."""
+
+    def step(w, X, y, t):
+        now = filter_.at(t - 1)
+        if getattr(now, "coefficient", 0) > 0:
+            return ridge_step(w, X, y, now.coefficient)
+        if hasattr(now, "n_steps"):
+            return descent_step(w, X, y, now.n_steps, now.step_size)
+        return projection_step(w, X, y)
+
+    return step
+
+
 def run(pairs, indices, step, start):
     """Weights after each step; ``step(w, X, y, t)`` makes one, t from 1."""
     w, path = start, []

@@ -14,23 +14,11 @@ from registry import SCHEDULES, name
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 
 
-def literal_step(filter_):
-    def step(w, X, y, t):
-        now = filter_.at(t - 1)
-        if isinstance(now, fl.Ridge) and now.coefficient > 0:
-            return literal.ridge_step(w, X, y, now.coefficient)
-        if isinstance(now, fl.GradientDescent):
-            return literal.descent_step(w, X, y, now.n_steps, now.step_size)
-        return literal.projection_step(w, X, y)
-
-    return step
-
-
 def enumerate_all(pairs, filter_, orders, start):
     """Expected metrics over weighted orders, by running every one of them."""
     totals = dict.fromkeys(METRICS, 0.0)
     for order, probability in orders:
-        path = literal.run(pairs, order, literal_step(filter_), start)
+        path = literal.run(pairs, order, literal.step_of(filter_), start)
         for metric, value in literal.metrics(pairs, order, path).items():
             totals[metric] += probability * value
     return totals

@@ -15,15 +15,7 @@ def drawn_order(ordering, n_tasks, k, trial, seed):
 
 
 def literal_path(pairs, filter_, order, start):
-    def step(w, X, y, t):
-        now = filter_.at(t - 1)
-        if isinstance(now, fl.Ridge) and now.coefficient > 0:
-            return literal.ridge_step(w, X, y, now.coefficient)
-        if isinstance(now, fl.GradientDescent):
-            return literal.descent_step(w, X, y, now.n_steps, now.step_size)
-        return literal.projection_step(w, X, y)
-
-    return literal.run(pairs, order, step, start)
+    return literal.run(pairs, order, literal.step_of(filter_), start)
 
 
 def check_against_literal(pairs, schedule, ordering, k, backend, rng, trials=3):

@@ -1,8 +1,6 @@
 """The simulation's inner loop compiled by numba: one trial after the other, trials spread over threads."""
 
 import functools
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,6 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from forgetless._arrays import Array
+from forgetless._threads import n_threads, spread
 from forgetless.metrics import Floats, Visits
 from forgetless.orderings import Indices
 from forgetless.step import Coordinates
@@ -172,7 +171,6 @@ class CompiledRun:
         self.missing = np.ascontiguousarray(coordinates.missing.T)
         self.offsets = tasks.offsets.astype(np.uint64)
         self.rank_one = not coordinates.gram and set(tasks.ranks) == {1}
-        self.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         n_trials, n_steps = indices.shape
@@ -182,21 +180,16 @@ class CompiledRun:
         data: tuple[Any, ...] = (indices, shares, kept, tasks.singular_values, self.maps, self.missing)
         visits: tuple[Any, ...] = (self.counts, means, self.spread)
 
-        def advance(first: int) -> None:
-            span: tuple[Any, ...] = (first, min(first + size, n_trials), state)
+        def work(first: int, last: int) -> None:
+            span: tuple[Any, ...] = (first, last, state)
             if self.rank_one:
                 _rank_one(self.track)(*span, *visits, *data)
             else:
                 _blocks(gram, self.track)(*span, moved, *visits, *data, self.offsets)
 
-        work = rows * n_steps * (20 + self.maps.size / tasks.n_tasks)
-        threads = min(self.threads, -(-n_trials // _TOGETHER)) if work > 1e6 else 1  # handing work over costs 50 µs
-        size = -(-n_trials // threads)
-        if threads == 1:
-            advance(0)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(advance, range(0, n_trials, size)))
+        size = rows * n_steps * (20 + self.maps.size / tasks.n_tasks)
+        threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
+        spread(work, n_trials, -(-n_trials // threads), threads)
 
     def outputs(self) -> Floats:
         return np.asarray(self.coordinates.errors(self.state) * self.coordinates.tasks.singular_values)

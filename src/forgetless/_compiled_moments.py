@@ -1,13 +1,12 @@
 """One step of the moment recursion for many schedules at once, compiled: the problems are the lanes of SIMD."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from forgetless._threads import n_threads, spread
 from forgetless.metrics import Floats
 
 _LANES = 64
@@ -97,15 +96,7 @@ _lanes: Any = _advance_lanes
 def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Floats, phi: Floats) -> None:
     """Make all steps of ``phi`` (Σr, T, B) in place, the problems spread over threads."""
     n_problems = S.shape[2]
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     common: tuple[Any, ...] = (S, left, right, offsets, weights, phi)
     groups = -(-n_problems // _LANES)
-    threads = min(threads, groups)
-    chunk = -(-groups // threads) * _LANES
-    if threads == 1 or phi.size * S.shape[0] ** 2 < 1_000_000:
-        _lanes(0, n_problems, *common)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(
-            pool.map(lambda first: _lanes(first, min(first + chunk, n_problems), *common), range(0, n_problems, chunk))
-        )
+    threads = min(n_threads(), groups) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
+    spread(lambda first, last: _lanes(first, last, *common), n_problems, -(-groups // threads) * _LANES, threads)

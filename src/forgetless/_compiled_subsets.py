@@ -1,7 +1,5 @@
 """The dynamic program over subsets compiled by numba, with symmetric matrices stored as their lower triangles."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from math import comb
 from typing import Any
 
@@ -10,6 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from forgetless._subsets import SubsetProgram
+from forgetless._threads import n_threads, spread
 from forgetless.metrics import Floats
 from forgetless.moments import Moments
 
@@ -206,7 +205,6 @@ class CompiledSubsetProgram(SubsetProgram):
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         super().__init__(moments, path=path, drift=drift)
         self.triangle = np.tril_indices(moments.size)
-        self.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def empty_set(self, S: Any, F: float = 0.0, X: Any = None, W: float = 0.0) -> Any:
         level = CompiledLevel(0, 1, self.moments.size, path=self.path, drift=self.drift)
@@ -237,17 +235,12 @@ class CompiledSubsetProgram(SubsetProgram):
         common: tuple[Any, ...] = (t, table, self.tasks.offsets, *maps, np.ascontiguousarray(shares), level.S, new.S)
         paths: tuple[Any, ...] = (self.path, loss, level.F, new.F, new.seen)
         drifts: tuple[Any, ...] = (self.drift, drift, level.X, new.X, level.W, new.W)
-        threads = self.threads if n_sets * t > 2000 else 1
-        chunk = -(-n_sets // (4 * threads)) if threads > 1 else n_sets
+        threads = n_threads() if n_sets * t > 2000 else 1
 
-        def run(first: int) -> None:
-            _raise(first, min(first + chunk, n_sets), *common, *paths, *drifts)
+        def work(first: int, last: int) -> None:
+            _raise(first, last, *common, *paths, *drifts)
 
-        if threads == 1:
-            run(0)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(run, range(0, n_sets, chunk)))
+        spread(work, n_sets, -(-n_sets // (4 * threads)), threads)
         return new
 
     def _used(self) -> list[tuple[list[Any], bool]]:
