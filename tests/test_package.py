@@ -15,11 +15,12 @@ LAYERS = [
     {"_linalg", "filters", "orderings"},
     {"tasks", "schedules"},
     {"step", "metrics", "results", "moments", "two_tasks"},
-    {"_runs", "_compiled", "_compiled_moments", "_powers", "_subsets"},
-    {"_independent"},
+    {"_runs", "_compiled", "_compiled_moments", "_powers", "_subsets", "surrogates", "descent", "constructions"},
+    {"_independent", "bounds"},
     {"_compiled_subsets", "simulate"},
     {"expect"},
     {"worst_case", "gradients"},
+    {"certify"},
 ]
 
 

@@ -1,6 +1,8 @@
 """forgetless: learn a sequence of regression tasks and forget less."""
 
-from forgetless import filters, metrics, orderings, schedules
+from forgetless import bounds, constructions, filters, metrics, orderings, schedules
+from forgetless.certify import Certificate, certify
+from forgetless.descent import check_time_varying, descend, last_iterate_weights, linear_decay
 from forgetless.expect import expect
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.gradients import LossGradient, gradient
@@ -8,6 +10,7 @@ from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, Without
 from forgetless.results import Expectation, Trace
 from forgetless.simulate import simulate
 from forgetless.step import step
+from forgetless.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.tasks import Task, TaskCollection
 from forgetless.two_tasks import two_task_loss, two_task_optimum
 from forgetless.worst_case import WorstCase, worst_case
@@ -15,6 +18,7 @@ from forgetless.worst_case import WorstCase, worst_case
 __version__ = "0.1.0"
 
 __all__ = [
+    "Certificate",
     "Cyclic",
     "Expectation",
     "Filter",
@@ -26,20 +30,30 @@ __all__ = [
     "Ridge",
     "Sequence",
     "Stages",
+    "Surrogate",
     "Task",
     "TaskCollection",
     "Trace",
     "WithReplacement",
     "WithoutReplacement",
     "WorstCase",
+    "bounds",
+    "certify",
+    "check_reduction",
+    "check_time_varying",
+    "constructions",
+    "descend",
     "expect",
     "filters",
     "gradient",
+    "last_iterate_weights",
+    "linear_decay",
     "metrics",
     "orderings",
     "schedules",
     "simulate",
     "step",
+    "surrogate",
     "two_task_loss",
     "two_task_optimum",
     "worst_case",
