@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._arrays import namespace_of
 from forgetless.bounds import Bound, Setting, catalogue
-from forgetless.expect import Problem, expect
+from forgetless.expect import NoExactLawError, Problem, expect
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering
 from forgetless.results import frame
@@ -197,7 +197,7 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
         values["seen_loss"] = float(
             expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0]
         )
-    except (MemoryError, TypeError) as error:  # too large, or an ordering without an exact law
+    except (MemoryError, NoExactLawError) as error:
         notes.append(f"not computed: {error}")
     return values["average_loss"], values["seen_loss"], worst, notes
 

@@ -27,6 +27,10 @@ from forgetless.tasks import TaskCollection
 Method = Literal["auto", "steps", "dense", "lanczos"]
 
 
+class NoExactLawError(TypeError):
+    """The expectation over this ordering cannot be computed here, only sampled."""
+
+
 def expect(
     tasks: TaskCollection,
     schedule: Schedule | Filter | Sequence[Schedule | Filter],
@@ -99,7 +103,7 @@ def expect(
         return problem.expectation(values, used, error)
     if isinstance(law, WithoutReplacement | Reshuffled):
         return problem.expectation(_over_subsets(problem, moments, names, progress), "subsets", 0.0)
-    raise TypeError(
+    raise NoExactLawError(
         f"ordering {law!r} has no exact expectation here; use simulate, or one of WithReplacement, WithoutReplacement, "
         "Reshuffled, Cyclic and Sequence"
     )
