@@ -69,6 +69,27 @@ def test_the_whole_curve_of_a_fixed_filter(method, rng):
     assert curve.loss[0] == pytest.approx(0.5 * np.linalg.eigvalsh(sum(t.X.T @ t.X for t in tasks) / 5)[-1])
 
 
+@pytest.mark.parametrize("varying", [False, True])
+def test_small_worst_cases_keep_their_digits(varying):
+    """The form is symmetric to the last bit; otherwise rounding would stall near 1e-17."""
+    rng = np.random.default_rng(0)
+    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), [0.0, 0]) for _ in range(3)])
+    filter_ = fl.Ridge(np.full(1000, 0.5)) if varying else fl.Ridge(0.5)
+    found = fl.worst_case(tasks, filter_, 1000, method="steps")
+    assert found.loss == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 1000, method="dense").loss, rel=1e-9)
+
+
+def test_cycles_are_raised_to_powers(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 2)))
+    steps = [0, 1, 2, 3, 14, 15, 50, 52]
+    fast = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Cyclic(), record=steps)
+    order = fl.Cyclic().sample(3, 52).tolist()
+    slow = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Sequence(order), record=steps)
+    np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-10)
+    far = fl.worst_case(tasks, fl.Ridge(1e4), 10**6, ordering=fl.Cyclic())
+    assert 0 < far.loss < fast.loss[0]
+
+
 def test_a_grid_of_schedules(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4))
     schedules = [fl.Ridge(0.1), fl.schedules.increasing(), fl.Projection()]
@@ -179,7 +200,7 @@ def test_best_coefficients_of_the_two_task_problem(theta):
 
 def test_the_best_coefficient_is_the_global_one():
     """Against a fine grid, also where there are two local minima (θ = π/16, k = 28: 6.15 and 11.3)."""
-    theta, k = np.meshgrid(np.array([0.03, np.pi / 16, 0.5, 1.2, 2.9]), np.arange(1, 60))
+    theta, k = np.meshgrid(np.array([0.03, np.pi / 16, 0.5, 1.2, 2.9, 2.93375]), np.arange(1, 60))
     coefficient, loss = fl.two_task_optimum(theta, k)
     fine = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 20_000)])
     for where in np.ndindex(theta.shape):
@@ -188,6 +209,24 @@ def test_the_best_coefficient_is_the_global_one():
     local = fl.two_task_loss(np.pi / 16, np.array([5.9, 6.15, 6.4, 8.0, 11.0, 11.3, 11.6]), 28)
     assert local[1] < min(local[0], local[2])
     assert local[5] < min(local[4], local[6])
+
+
+def test_optima_near_the_drop_and_near_zero():
+    coefficient, _ = fl.two_task_optimum(2.93375, 25)
+    assert coefficient == pytest.approx(10.434, abs=2e-3)
+    coefficient, _ = fl.two_task_optimum(0.0014566789790271784, 936633)
+    assert coefficient == pytest.approx(0.00636, abs=2e-5)
+    assert fl.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(precise_small(1e-9, 7.45e-9), rel=1e-9)
+
+
+def precise_small(theta, coefficient):
+    """One step in 60 digits, from the 2 × 2 recursion with the exact angle."""
+    with mpmath.workdps(60):
+        half = mpmath.mpf(theta) / 2
+        c, s, phi = mpmath.cos(half) ** 2, mpmath.sin(half) ** 2, 1 / (1 + mpmath.mpf(coefficient))
+        a = (1 - phi * c) ** 2 * c + phi**2 * c * s * s
+        b = phi**2 * c * s * c + (1 - phi * s) ** 2 * s
+        return float(max(a, b) / 2)
 
 
 def test_linear_regime():

@@ -81,7 +81,9 @@ def from_numpy(array: NDArray[Any], like: Array) -> Array:
     xp = array_namespace(like)
     if is_numpy_namespace(xp):
         return array
-    return xp.asarray(np.ascontiguousarray(array), device=device(like))
+    safe = np.ascontiguousarray(array)
+    # A read-only array (a broadcast, say) is copied: torch would share its memory and warn.
+    return xp.asarray(safe if safe.flags.writeable else safe.copy(), device=device(like))
 
 
 def same_library(array: Array, like: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from forgetless._subsets import SubsetProgram
+from forgetless._subsets import SubsetProgram, binomials
 from forgetless._threads import n_threads, spread
 from forgetless.metrics import Floats
 from forgetless.moments import Moments
@@ -206,6 +206,10 @@ class CompiledSubsetProgram(SubsetProgram):
         super().__init__(moments, path=path, drift=drift)
         self.triangle = np.tril_indices(moments.size)
 
+    def _numbers_per_set(self) -> float:
+        size = self.moments.size
+        return size * (size + 1) / 2 + 2.0 * self.path + self.drift * (size**2 + 1.0)
+
     def empty_set(self, S: Any, F: float = 0.0, X: Any = None, W: float = 0.0) -> Any:
         level = CompiledLevel(0, 1, self.moments.size, path=self.path, drift=self.drift)
         level.S[0] = S[self.triangle]
@@ -228,7 +232,7 @@ class CompiledSubsetProgram(SubsetProgram):
     def raised(self, level: Any, shares: Floats, epochs: int = 0) -> Any:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
-        table = np.array([[comb(a, i) for i in range(t + 1)] for a in range(n_tasks + 1)], dtype=np.int64)
+        table = binomials(n_tasks, t)
         new = CompiledLevel(t, n_sets, size, path=self.path, drift=self.drift)
         loss, drift = (_with_epochs(forms, epochs, used) for forms, used in self._used())
         maps = (np.ascontiguousarray(self.moments.left), np.ascontiguousarray(self.moments.right))

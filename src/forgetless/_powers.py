@@ -7,6 +7,8 @@
 Both work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k are those near 1.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +16,17 @@ from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless.metrics import Floats
 from forgetless.moments import Operator, check_memory
 
-DENSE_LIMIT = 1200
-"""Largest n for which the operator is formed: 11 MiB and about a second for an eigendecomposition."""
+DENSE_LIMIT = 2000
+"""Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition."""
+
+
+def _powers(rates: Floats, steps: Any) -> Floats:
+    """Return (1 − rate)^k for rates in [0, 2], accurately for rates near 0 and 2 and any k."""
+    steps = np.asarray(steps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(rates < 1, np.log1p(-np.minimum(rates, 1.0)), np.log(np.maximum(rates, 1.0) - 1.0)) * steps
+    magnitude = np.exp(np.where(steps == 0, 0.0, logs))
+    return np.asarray(np.where((rates > 1) & (steps % 2 == 1), -magnitude, magnitude))
 
 
 class SymmetricBasis:
@@ -63,21 +74,27 @@ def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, 
     return xp.stack(result)
 
 
+_STEPS = "ask for fewer schedules at once, or use method='steps'"
+
+
+def _matrices(shares: Array, n: int) -> str:
+    return f"the dense operator of {shares.shape[1]} schedules in {n} coordinates"
+
+
 class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
     def __init__(self, operator: Operator, size: int, shares: Array) -> None:
         xp = namespace_of(shares)
         self.basis = SymmetricBasis(size)
+        check_memory(3.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
         rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, shares))
-        # I − Q is positive semidefinite and at most I; what is outside [0, 1] is rounding.
-        self.rates = np.clip(to_numpy(rates), 0.0, 1.0)
+        # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the rest is rounding.
+        self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
 
     def decays(self, steps: NDArray[np.int64]) -> Floats:
         """Return μ^k of shape (B, n, n_steps), μ being the eigenvalues of Q."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log1p(-self.rates)[:, :, None] * steps
-        return np.asarray(np.where(steps == 0, 1.0, np.exp(np.where(steps == 0, 0.0, logs))))
+        return _powers(self.rates[:, :, None], steps)
 
     def coordinates(self, S: Array) -> Array:
         """Return the eigen-coordinates (B, n) of one symmetric matrix (Q, Q)."""
@@ -102,6 +119,7 @@ class Squaring:
     def __init__(self, operator: Operator, size: int, shares: Array) -> None:
         xp = namespace_of(shares)
         self.basis = SymmetricBasis(size)
+        check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
         decrease = dense_decrease(operator, self.basis, shares)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
         self.squares = [eye - decrease]
@@ -151,7 +169,7 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     if norm == 0.0:
         return V, 0.0
     limit = min(basis.n, k + 1, 20 + int(12 * np.sqrt(k)))  # Q^k is a polynomial of degree k
-    check_memory(float(limit) * basis.n, f"a Krylov space of {limit} vectors", 'use method="steps"')
+    check_memory(2.0 * limit * basis.n, f"a Krylov space of {limit} vectors", 'use method="steps"')
     vectors = [start / norm]
     diagonal: list[float] = []
     offdiagonal: list[float] = []
@@ -163,13 +181,14 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
         for _ in range(2):  # against all earlier vectors, twice: three-term recursions lose orthogonality
             w = w - known.T @ (known @ w)
         size = float(xp.linalg.vector_norm(w))
-        exhausted = size <= 1e-14 or j + 1 == limit
+        exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
         if exhausted or j + 1 >= 1.1 * checked + 4:
             fresh, rate = _decayed(diagonal, offdiagonal, k)
             error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
             error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
             # Before the slowest rate is found, everything may seem to have decayed to nothing.
-            error += k * abs(rate - slowest) if k * rate < 800 or abs(rate - slowest) > 1e-3 * rate else 0.0
+            moved = abs(rate - slowest)
+            error += k * moved if k * rate < 800 or moved > 1e-10 * rate else 0.0
             weights, slowest, checked = fresh, rate, j + 1
             if exhausted or error < tolerance:
                 break
@@ -177,14 +196,14 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
         vectors.append(w / size)
     combined = from_numpy(norm * weights, like=V)
     known = xp.stack(vectors[: len(weights)])
-    error = 1e-14 if len(weights) == basis.n else error
+    # With all vectors only rounding is left: that of the rates, raised to k.
+    error = (0.0 if len(weights) == basis.n else error) + 1e-14 + 1e-15 * k
     return basis.unpack((known.T @ combined)[:, None]), error
 
 
 def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:
-    """Return (I − T)^k e_1 for the tridiagonal T of I − Q, and the smallest eigenvalue of T."""
+    """Return (I − T)^k e_1 for the tridiagonal T of I − Q, and its slowest rate of decay."""
     T = np.diag(diagonal) + np.diag(offdiagonal, 1) + np.diag(offdiagonal, -1)
     rates, vectors = np.linalg.eigh(T)
-    with np.errstate(divide="ignore"):
-        decay = np.exp(k * np.log1p(-np.clip(rates, 0.0, 1.0)))
-    return np.asarray(vectors @ (decay * vectors[0])), max(float(rates[0]), 0.0)
+    rates = np.clip(rates, 0.0, 2.0)
+    return np.asarray(vectors @ (_powers(rates, k) * vectors[0])), float(np.min(np.minimum(rates, 2.0 - rates)))

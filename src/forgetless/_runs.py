@@ -66,7 +66,7 @@ class ArrayRun:
     def _choose(self, n_trials: int) -> Method:
         n_tasks, Q = len(self.ranks), self.state.shape[2]
         uneven = n_tasks * self.width * Q > 4 * self.coordinates.maps.shape[0] * Q + 2**16
-        if self.coordinates.gram or uneven:
+        if self.coordinates.gram or uneven or self.width == 0:
             return self._loop
         size = self.width * Q
         distinct = n_tasks * -np.expm1(n_trials * np.log1p(-1 / n_tasks)) if n_tasks > 1 else 1.0

@@ -40,20 +40,12 @@ class Level:
     W: Array | None = None
 
 
-def check_size(n_tasks: int, k: int, size: int, *, path: bool, drift: bool) -> None:
-    """Refuse levels that do not fit into memory, and say what would."""
-    widest = max(comb(n_tasks, t) + comb(n_tasks, t - 1) for t in range(1, min(k, n_tasks) + 1))
-    updates = sum(comb(n_tasks, t) * t for t in range(1, min(k, n_tasks) + 1))
-    matrices = 2.0 if drift else 1.0
-    check_memory(
-        widest * (matrices * size * size + 2.0 * path) + 3.0 * widest * n_tasks,
-        f"the exact expectation without replacement over sets of up to {k} of {n_tasks} tasks ({updates:,} updates)",
-        "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
-    )
-
-
 def members(n_tasks: int, t: int) -> NDArray[np.int64]:
     """Return all sets of t tasks in colexicographic order, of shape (C(M, t), t), elements increasing."""
+    if 2 * t > n_tasks:  # complements come in the opposite order, and are smaller
+        inside = np.ones((comb(n_tasks, t), n_tasks), dtype=bool)
+        np.put_along_axis(inside, members(n_tasks, n_tasks - t)[::-1], False, axis=1)
+        return np.nonzero(inside)[1].reshape(-1, t)
     sets = np.zeros((1, 0), np.int64)
     for size in range(1, t + 1):
         blocks = []
@@ -64,10 +56,15 @@ def members(n_tasks: int, t: int) -> NDArray[np.int64]:
     return sets
 
 
+def binomials(n_tasks: int, t: int) -> NDArray[np.int64]:
+    """Return C(a, i) for a ≤ M and i ≤ t; those beyond any rank that can occur are cut at 2⁶²."""
+    return np.array([[min(comb(a, i), 2**62) for i in range(t + 1)] for a in range(n_tasks + 1)], dtype=np.int64)
+
+
 def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
     """Return the rank of A∖m among sets of t − 1, of shape (C(M, t), M); C(M, t − 1) where m is not in A."""
     sets = members(n_tasks, t)
-    table = np.array([[comb(a, i) for i in range(t + 1)] for a in range(n_tasks)], dtype=np.int64)
+    table = binomials(n_tasks, t)
     below = table[sets, np.arange(1, t + 1)]  # C(a_i, i + 1): elements before the removed one keep their place
     above = table[sets, np.arange(t)]  # C(a_i, i): elements after it move down by one
     prefix = np.cumsum(below, axis=1) - below
@@ -92,6 +89,23 @@ class SubsetProgram:
     @staticmethod
     def _form(rows: Array, scale: Array, low: int, high: int) -> Array:
         return rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
+
+    def check_size(self, k: int) -> None:
+        """Refuse levels that do not fit into memory, and say what would."""
+        M = self.tasks.n_tasks
+        steps = range(1, min(k, M) + 1)
+        widest = max(comb(M, t) + comb(M, t - 1) for t in steps)
+        check_memory(
+            widest * self._numbers_per_set(),
+            f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks "
+            f"({sum(comb(M, t) * t for t in steps):,} updates)",
+            "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
+        )
+
+    def _numbers_per_set(self) -> float:
+        # S with the temporaries of one step, the forms of the path, X, and where each set comes from.
+        matrices = 4.0 + 3.0 * self.path + 4.0 * self.drift
+        return matrices * self.moments.size**2 + 2.0 * self.tasks.n_tasks
 
     def empty_set(self, S: Array, F: float = 0.0, X: Array | None = None, W: float = 0.0) -> Level:
         """Return level 0 from the values before the first task, or after a full epoch."""

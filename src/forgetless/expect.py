@@ -13,10 +13,10 @@ from forgetless import _checks
 from forgetless._arrays import Array, from_numpy, is_numpy_namespace, to_numpy
 from forgetless._independent import IndependentRun
 from forgetless._powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
-from forgetless._subsets import SubsetProgram, check_size
+from forgetless._subsets import SubsetProgram
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, PATH_METRICS, Floats, check_metrics
-from forgetless.moments import Moments, Operator, moments_around_teacher
+from forgetless.moments import Moments, Operator, check_memory, moments_around_teacher, symmetrized
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
 from forgetless.orderings import Sequence as SequenceOrdering
 from forgetless.results import Expectation, recorded_steps
@@ -94,6 +94,8 @@ def expect(
         raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
     origin = tasks.start(start)
     law = problem.ordering
+    if not isinstance(law, WithReplacement) and method in ("dense", "lanczos"):
+        raise ValueError(f"method={method!r} needs draws with replacement; leave it at 'auto'")
     if isinstance(law, Cyclic | SequenceOrdering):
         values, used = _along_one_order(problem, names, start, progress), "one order"
         return problem.expectation(values, used, 0.0)
@@ -150,12 +152,14 @@ class Problem:
 
     def shares(self, first: int, last: int) -> Floats:
         """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
-        s = self.tasks.singular_values
-        columns = []
-        for filter_ in self.filters:
-            share = np.atleast_2d(filter_.at(slice(first, last)).learned(s))
-            columns.append(np.broadcast_to(share, (last - first, len(s))))
+        columns = [self.shares_of(b, first, last) for b in range(len(self.filters))]
         return np.ascontiguousarray(np.moveaxis(np.stack(columns, axis=2), 0, 1))
+
+    def shares_of(self, b: int, first: int, last: int) -> Floats:
+        """Return φ of shape (last − first, Σr) of one schedule."""
+        s = self.tasks.singular_values
+        share = np.atleast_2d(self.filters[b].at(slice(first, last)).learned(s))
+        return np.broadcast_to(share, (last - first, len(s)))
 
     def expectation(self, values: dict[str, Floats], method: str, error: float) -> Expectation:
         """Return curves (B, n_steps) as a result, in the array library of the tasks."""
@@ -179,6 +183,12 @@ def _independent(
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
     if method == "steps":
+        n_problems = len(problem.filters)
+        check_memory(
+            n_problems * (5.0 * moments.size**2 + 3.0 * moments.left.shape[0] * moments.size),
+            f"{n_problems} schedules in {moments.size} coordinates",
+            "ask for fewer schedules at once, or use simulate",
+        )
         run = IndependentRun(
             moments,
             problem.probabilities,
@@ -187,17 +197,30 @@ def _independent(
             drift="drift" in names,
             compiled=_lanes_pay(problem, moments),
         )
-        return _step_by_step(problem, run, names, progress), "steps", 0.0
+        curves = _step_by_step(problem, run, names, progress)
+        return curves, "steps", _floor(curves.get("average_loss"), problem, moments)
     operator = Operator(moments, problem.probabilities)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
     form = average_form(moments)
     if method == "dense":
         dense = (Spectral if moments.realizable else Squaring)(operator, moments.size, shares)
-        values, error = dense.form(moments.start, form, problem.steps), 1e-14 * problem.k
+        values, error = dense.form(moments.start, form, problem.steps), 1e-15 * problem.k
     else:
         values, error = _by_lanczos(problem, moments, operator, shares, form)
     average = 0.5 * np.maximum(values, 0.0) + problem.tasks.floors.mean()
-    return {"average_loss": average}, method, error
+    if progress is not None:
+        progress(problem.k, problem.k)
+    return {"average_loss": average}, method, error + _floor(average, problem, moments)
+
+
+def _floor(average: Floats | None, problem: Problem, moments: Moments) -> float:
+    """Return the relative error of the smallest loss: moments are rounded relative to those at the start."""
+    if average is None or not average.size:
+        return 0.0
+    start = 0.5 * float(np.sum(to_numpy(average_form(moments)) * to_numpy(moments.start)))
+    excess = float(np.min(average) - problem.tasks.floors.mean())
+    smallest = max(excess, float(problem.tasks.floors.mean()), np.finfo(float).tiny)
+    return min(1.0, 4 * float(np.finfo(float).eps) * start / smallest)
 
 
 def _lanes_pay(problem: Problem, moments: Moments) -> bool:
@@ -213,7 +236,7 @@ def average_form(moments: Moments) -> Array:
     """Return (1/M) Σ_j s_j² R_jᵀ R_j, the quadratic form of twice the average excess loss, of shape (Q, Q)."""
     tasks = moments.tasks
     scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
-    return moments.right.T @ (scale * moments.right)
+    return symmetrized(moments.right.T @ (scale * moments.right))
 
 
 def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
@@ -223,9 +246,9 @@ def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
     last = float(problem.steps[-1])
     apply = 3e-5 + 1e-10 * rows * size * size
     costs: dict[Method, float] = {"steps": last * (3e-5 + b * 1e-10 * rows * size * size)}
-    if n <= DENSE_LIMIT:
+    if n <= DENSE_LIMIT and b * n * n < 2**27:
         build = b * (1e-4 + 1e-10 * n * rows * size * size)
-        factor = 1e-9 * n**3 if realizable else 1e-10 * n**3 * np.log2(2 + last)
+        factor = 1.5e-10 * n**3 if realizable else 4e-11 * n**3 * np.log2(2 + last)
         costs["dense"] = build + b * (1e-4 + factor)
     if realizable and last > 100:
         vectors = min(n, 20 + 4 * np.sqrt(last))
@@ -242,8 +265,11 @@ def _by_lanczos(
             V, error = form[:, :, None], 0.0
             if step:
                 V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
-            values[b, i] = float(np.sum(to_numpy(V)[:, :, 0] * to_numpy(moments.start)))
-            worst = max(worst, error)
+            form_, start = to_numpy(V)[:, :, 0], to_numpy(moments.start)
+            values[b, i] = float(np.sum(form_ * start))
+            # The error is relative to the norm of the form; of the number it may be a larger part.
+            size = float(np.linalg.norm(form_) * np.linalg.norm(start))
+            worst = max(worst, float(error * size / values[b, i]) if values[b, i] > 0 else 1.0)
     return values, worst
 
 
@@ -284,10 +310,10 @@ def _over_subsets(
 ) -> dict[str, Floats]:
     tasks, last = problem.tasks, int(problem.steps[-1])
     path, drift = any(name in PATH_METRICS for name in names), "drift" in names
-    check_size(tasks.n_tasks, last, moments.size, path=path, drift=drift)
+    subsets = program(tasks, moments, path=path, drift=drift)
+    subsets.check_size(last)
     values = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
     wanted = {int(step): i for i, step in enumerate(problem.steps)}
-    subsets = program(tasks, moments, path=path, drift=drift)
     for b in range(len(problem.filters)):
         level = subsets.empty_set(moments.start)
         for step in range(last + 1):
@@ -295,7 +321,7 @@ def _over_subsets(
             if step:
                 if level.t == tasks.n_tasks:
                     level = subsets.next_epoch(level)
-                level = subsets.raised(level, problem.shares(step - 1, step)[:, 0, b], epochs)
+                level = subsets.raised(level, problem.shares_of(b, step - 1, step)[0], epochs)
             if step in wanted:
                 for name in names:
                     values[name][b, wanted[step]] = subsets.evaluate(name, level, step, epochs)

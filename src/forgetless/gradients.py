@@ -87,6 +87,8 @@ def gradient(
     if not worst:
         loss, slopes = _forward(operator, moments.start, forms, shares)
         return LossGradient(loss + float(tasks.floors.mean()), _to_coefficients(slopes, shares, tasks))
+    if moments.size == 0:  # no task has a direction: every teacher has loss 0
+        return LossGradient(0.0, np.zeros(problem.k), from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
     values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
     v = vectors[:, -1:]
     loss, slopes = _forward(operator, v @ v.T, forms, shares)

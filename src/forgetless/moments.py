@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from forgetless._arrays import Array, from_numpy, namespace_of, zeros
 from forgetless.tasks import TaskCollection
 
-REALIZABLE = 1e-13
-"""Relative size below which missing targets are rounding of zero, so that the tasks count as exactly realizable."""
+REALIZABLE = 2e-13
+"""A direction's missing target below this, relative to what it was computed from, counts as rounding of zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,11 @@ class Moments:
         return repeated(self.start, n_problems)
 
 
+def symmetrized(S: Array) -> Array:
+    """Return ½(S + Sᵀ): a product that should be symmetric is so only up to rounding, which would not decay."""
+    return 0.5 * (S + S.T)
+
+
 def repeated(S: Array, n_problems: int) -> Array:
     """Return one matrix (Q, Q) as a fresh array for every problem, of shape (Q, Q, B)."""
     xp = namespace_of(S)
@@ -76,13 +81,13 @@ def moments_around_teacher(tasks: TaskCollection, start: Array) -> Moments:
     missing = tasks.targets - tasks.directions @ teacher
     D = tasks.directions if basis is None else tasks.directions @ basis
     z = z if basis is None else basis.T @ z
-    if not _is_missing(missing, tasks, z):
-        return Moments(tasks, D, D, z @ z.T)
+    if not _is_missing(missing, tasks, teacher):
+        return Moments(tasks, D, D, symmetrized(z @ z.T))
     extra = zeros((D.shape[0], tasks.n_targets), D)
     eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
     state = xp.concat([z, eye], axis=0)
     left, right = xp.concat([D, extra], axis=1), xp.concat([D, -missing], axis=1)
-    return Moments(tasks, left, right, state @ state.T)
+    return Moments(tasks, left, right, symmetrized(state @ state.T))
 
 
 def linear_moments(tasks: TaskCollection) -> Moments:
@@ -91,14 +96,17 @@ def linear_moments(tasks: TaskCollection) -> Moments:
     return Moments(tasks, D, D, zeros((D.shape[1], D.shape[1]), D))
 
 
-def _is_missing(missing: Array, tasks: TaskCollection, z: Array) -> bool:
-    if missing.shape[0] == 0:
-        return False
+def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
+    """Whether any target is missed by the teacher by more than the rounding of that very direction.
+
+    Deciding so where a task is met costs only an extra coordinate; the other way round a conflict would be lost.
+    """
     xp = namespace_of(missing)
-    # Rounding of V X⁺y − V w⋆ is eps relative to the targets and to w⋆, amplified for directions of small s.
-    size = float(xp.max(xp.abs(tasks.targets))) + float(xp.max(xp.abs(z)))
-    condition = tasks.radius / float(tasks.singular_values.min())
-    return float(xp.max(xp.abs(missing))) > REALIZABLE * min(condition, 1e4) * size
+    radii = np.repeat([task.radius for task in tasks], tasks.ranks)
+    rounding = from_numpy((radii / tasks.singular_values)[:, None], like=missing)
+    # The teacher itself is rounded relative to its norm, whatever the direction.
+    size = xp.abs(tasks.targets) + xp.linalg.vector_norm(teacher)
+    return bool(xp.any(xp.abs(missing) > REALIZABLE * rounding * size))
 
 
 class Operator:

@@ -135,7 +135,8 @@ class Expectation(Curves):
     method : str
         How the values were computed.
     error : float
-        Estimated relative error beyond the rounding of single operations; 0 where there is none.
+        Estimated relative error of the smallest average loss. Moments are rounded relative to those at the start, so
+        it grows as the loss falls below 1e-16 of its first value; 0 for methods without such an estimate.
     """
 
     method: str = ""

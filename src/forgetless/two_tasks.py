@@ -40,8 +40,8 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
         raise ValueError(f"theta must lie in (0, π), got {theta.min()}..{theta.max()}; parallel tasks are one task")
     if not ((coefficient >= 0) & np.isfinite(coefficient)).all():
         raise ValueError("coefficient must be nonnegative and finite; use 0 for no regularization")
-    if not (k >= 0).all():
-        raise ValueError("k must be nonnegative, got a negative number of steps")
+    if not ((k >= 0) & (k == np.rint(k))).all():
+        raise ValueError("k must hold nonnegative integers, the numbers of steps")
     loss = _loss(*_shape(theta), coefficient, k)
     return float(loss) if np.ndim(loss) == 0 else loss
 
@@ -52,7 +52,8 @@ def _shape(theta: Floats) -> tuple[Floats, Floats]:
 
 def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     phi = 1.0 / (1.0 + coefficient)
-    p, q, o = (1 - phi * c) ** 2, (1 - phi * s) ** 2, phi * phi * (c * s)
+    # 1 − φc = (λ + s)/(1 + λ), without cancellation for small angles and λ.
+    p, q, o = ((coefficient + s) * phi) ** 2, ((coefficient + c) * phi) ** 2, phi * phi * (c * s)
     delta = 0.5 * (p - q)
     radius = np.sqrt(delta * delta + o * o)
     # radius ± delta without cancellation: their product is o².
@@ -63,7 +64,7 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.exp(k * np.log1p(-np.minimum(o * (4 - 2 * phi) / (1.0 - low), 1.0)))
-        low = np.where(k == 0, 1.0, low**k)
+        low = np.where(k == 0, 1.0, np.exp(k * np.log(low)))  # much faster than a power
     high = np.where(k == 0, 1.0, high)
     scale = 4 * np.where(radius > 0, radius, 1.0)
     along = high * (plus * c + o * s) + low * (minus * c - o * s)
@@ -74,9 +75,13 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     return np.asarray(np.maximum(along, across) / scale)
 
 
-# Relative to the size of λ⋆ in the linear regime: fine where there can be two dips, coarse down to where λ⋆ reaches 0.
-_GRID = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
+# Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips close together,
+# and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
+_COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
+_FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
+_DROP = (0.25, 5.0)
 _SECTIONS = 44
+_AT_ONCE = 64
 
 
 def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
@@ -114,24 +119,36 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
         raise ValueError("k must be at least 1; without a step there is nothing to choose")
     shape, theta, k = theta.shape, theta.ravel(), k.ravel()
     c, s = _shape(theta)
-    # Beyond a few times its size in the linear regime λ⋆ is never found; near π/2 that size is infinite, λ⋆ is 0.
-    size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
-    grid = _GRID[:, None] * size
-    losses = _loss(c, s, grid, k)
+    turn = k * np.minimum(theta, np.pi - theta) ** 2
+    near = (turn > _DROP[0]) & (turn < _DROP[1])
+    parts = []
+    for grid, group in ((_FINE, np.flatnonzero(near)), (_COARSE, np.flatnonzero(~near))):
+        # A few hundred problems at a time: their grids then stay in the cache.
+        parts += [_brackets(c, s, k, grid, group[i : i + _AT_ONCE]) for i in range(0, len(group), _AT_ONCE)]
+    low, high, columns = (np.concatenate(values) for values in zip(*parts, strict=True))
     best, best_loss = np.zeros_like(k), _loss(c, s, np.zeros_like(k), k)
-    padded = np.concatenate([best_loss[None], losses, np.full((1, len(k)), np.inf)])
-    dips = (losses <= padded[:-2]) & (losses < padded[2:])
-    # A dip is a bracket; the columns with one are searched, the few with two twice.
-    rows, columns = np.nonzero(dips)
-    edges = np.concatenate([np.zeros((1, len(k))), grid, 2 * grid[-1:]])
-    low, high = edges[rows, columns], edges[rows + 2, columns]
     found, found_loss = _golden(low, high, c[columns], s[columns], k[columns])
-    order = np.argsort(-found_loss, kind="stable")  # so that the best of two dips in one column is written last
+    order = np.argsort(-found_loss, kind="stable")  # so that the best of two dips of one problem is written last
     order = order[found_loss[order] < best_loss[columns[order]]]
     best[columns[order]], best_loss[columns[order]] = found[order], found_loss[order]
     if not shape:
         return float(best[0]), float(best_loss[0])
     return best.reshape(shape), best_loss.reshape(shape)
+
+
+def _brackets(
+    c: Floats, s: Floats, k: Floats, relative: Floats, part: NDArray[np.int64]
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return the ends of an interval around every dip of the loss over a grid, and the problem each belongs to."""
+    c, s, k = c[part], s[part], k[part]
+    # Beyond a few times its size in the linear regime λ⋆ is never found; near π/2 that size is infinite, λ⋆ is 0.
+    size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
+    grid = relative[:, None] * size
+    losses = _loss(c, s, np.concatenate([np.zeros((1, len(k))), grid]), k)
+    padded = np.concatenate([losses, np.full((1, len(k)), np.inf)])
+    rows, columns = np.nonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] < padded[2:]))
+    edges = np.concatenate([np.zeros((1, len(k))), grid, 2 * grid[-1:]])
+    return edges[rows, columns], edges[rows + 2, columns], part[columns]
 
 
 def _golden(low: Floats, high: Floats, c: Floats, s: Floats, k: Floats) -> tuple[Floats, Floats]:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless._powers import Spectral, lanczos_power
-from forgetless._subsets import check_size
-from forgetless.expect import Method, Problem, average_form, cheapest, program
+from forgetless.expect import Method, NoExactLawError, Problem, average_form, cheapest, program
 from forgetless.filters import Filter
 from forgetless.metrics import Floats
-from forgetless.moments import Moments, Operator, linear_moments, repeated
-from forgetless.orderings import Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.moments import Moments, Operator, linear_moments, repeated, symmetrized
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.orderings import Sequence as Sequence_
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -116,7 +116,9 @@ def _forms(problem: Problem, moments: Moments, method: Method) -> tuple[Forms, s
         raise ValueError(f"method={method!r} needs draws with replacement; leave it at 'auto'")
     if isinstance(law, WithoutReplacement | Reshuffled):
         return _over_subsets(problem, moments), "subsets", 0.0
-    return _along_one_order(problem, moments), "one order", 0.0
+    if isinstance(law, Cyclic | Sequence_):
+        return _along_one_order(problem, moments), "one order", 0.0
+    raise NoExactLawError(f"ordering {law!r} has no exact worst case here; use simulate for single teachers")
 
 
 def _independent(problem: Problem, moments: Moments, method: Method) -> tuple[Forms, str, float]:
@@ -133,7 +135,7 @@ def _independent(problem: Problem, moments: Moments, method: Method) -> tuple[Fo
     if method == "dense":
         spectral = Spectral(operator, moments.size, shares)
         curves = [spectral.powers(form, step) for step in steps]
-        return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "dense", 1e-14 * problem.k
+        return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "dense", 1e-15 * problem.k
     if method == "lanczos":
         return _by_lanczos(operator, form, shares, steps)
     xp = namespace_of(form)
@@ -173,8 +175,8 @@ def _over_subsets(problem: Problem, moments: Moments) -> Forms:
     """Carry the form backwards over the sets of tasks still to come, which is the forward program read backwards."""
     tasks, form = problem.tasks, average_form(moments)
     M = tasks.n_tasks
-    check_size(M, int(problem.steps[-1]), moments.size, path=False, drift=False)
     subsets = program(tasks, moments, path=False, drift=False)
+    subsets.check_size(int(problem.steps[-1]))
     forms = []
     for b in range(len(problem.filters)):
         row = []
@@ -185,7 +187,7 @@ def _over_subsets(problem: Problem, moments: Moments) -> Forms:
                 level = subsets.uniform(M - inside, comb(M, M - inside), V)
                 for size in range(M - inside, M):
                     t = left - inside + M - size
-                    level = subsets.raised(level, problem.shares(t - 1, t)[:, 0, b])
+                    level = subsets.raised(level, problem.shares_of(b, t - 1, t)[0])
                 V, left = subsets.full(level), left - inside
             row.append(V)
         forms.append(row)
@@ -193,23 +195,53 @@ def _over_subsets(problem: Problem, moments: Moments) -> Forms:
 
 
 def _along_one_order(problem: Problem, moments: Moments) -> Forms:
-    tasks, xp = problem.tasks, namespace_of(moments.left)
-    order = problem.ordering.sample(tasks.n_tasks, problem.k).tolist()
-    rows = list(itertools.pairwise(tasks.offsets.tolist()))
-    forms = []
+    """Follow the product Z of all maps so far: the form after t steps is Zᵀ H Z."""
+    form, forms = average_form(moments), []
     for b in range(len(problem.filters)):
-        line = []
+        product, done, line = _Product(problem, moments, b), 0, []
         for step in problem.steps.tolist():
-            V = average_form(moments)
-            for t in range(step, 0, -1):
-                low, high = rows[order[t - 1]]
-                D = moments.left[low:high, :]
-                phi = from_numpy(problem.shares(t - 1, t)[low:high, 0, b], like=D)
-                half = (D.T * phi) @ (D @ V - 0.5 * ((D @ V @ D.T) * phi) @ D)
-                V = V - half - xp.matrix_transpose(half)
-            line.append(V)
+            product.advance(done, step)
+            done = step
+            line.append(symmetrized(product.Z.T @ form @ product.Z))
         forms.append(line)
     return forms
+
+
+class _Product:
+    """The product of the maps of one order, as a matrix (q, q)."""
+
+    def __init__(self, problem: Problem, moments: Moments, b: int) -> None:
+        self.problem, self.left, self.b = problem, moments.left, b
+        xp = namespace_of(moments.left)
+        self.Z = xp.eye(moments.size, dtype=moments.left.dtype, device=moments.left.device)
+        self.rows = list(itertools.pairwise(problem.tasks.offsets.tolist()))
+        self.cycle = len(self.rows) if isinstance(problem.ordering, Cyclic) else 0
+        self.indices = () if self.cycle else problem.ordering.sample(len(self.rows), problem.k).tolist()
+
+    def advance(self, first: int, last: int) -> None:
+        """Multiply by the maps of steps first + 1..last; whole cycles of a fixed filter by their power."""
+        M = self.cycle
+        if M and self.problem.filters[self.b].horizon is None and last - first > 4 * M:
+            start = -(-first // M) * M
+            self._follow(first, start)
+            before, xp = self.Z, namespace_of(self.Z)
+            self.Z = xp.eye(before.shape[0], dtype=before.dtype, device=before.device)
+            self._follow(0, M)
+            n_cycles, square = (last - start) // M, self.Z
+            self.Z = before
+            while n_cycles:
+                if n_cycles & 1:
+                    self.Z = square @ self.Z
+                square, n_cycles = square @ square, n_cycles >> 1
+            first = last - (last - start) % M
+        self._follow(first, last)
+
+    def _follow(self, first: int, last: int) -> None:
+        for t in range(first, last):
+            low, high = self.rows[t % self.cycle if self.cycle else self.indices[t]]
+            D = self.left[low:high, :]
+            phi = from_numpy(np.ascontiguousarray(self.problem.shares_of(self.b, t, t + 1)[0, low:high]), like=D)
+            self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
 
 
 def _largest(forms: Forms, tasks: TaskCollection) -> tuple[Floats, Floats]:
