@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 run: setup
-	$(BIN)/python examples/quickstart.py
+	$(BIN)/forgetless reproduce --out results
 
 lint: setup
 	$(BIN)/ruff check .

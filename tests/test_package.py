@@ -20,7 +20,11 @@ LAYERS = [
     {"_compiled_subsets", "simulate"},
     {"expect"},
     {"worst_case", "gradients"},
-    {"certify"},
+    {"certify", "datasets", "reproduce"},
+    {"plots"},
+    {"report"},
+    {"cli"},
+    {"_entry"},
 ]
 
 

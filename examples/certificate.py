@@ -1,0 +1,19 @@
+"""What is proved, and what is true, of a schedule on given tasks."""
+
+import numpy as np
+
+import forgetless as fl
+
+
+def main() -> None:
+    """Print a certificate for a random collection, and one for the collection of the lower bound."""
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal(10)
+    tasks = fl.TaskCollection([(X := rng.standard_normal((2, 10)), X @ w) for _ in range(8)])
+    print(fl.certify(tasks, fl.schedules.increasing(), k=300))
+    print("\n" + "-" * 40 + "\n")
+    print(fl.certify(fl.constructions.unseen_task(300), fl.schedules.fixed(), k=300))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""A filter of your own: gradient flow, in simulation, exact expectation and the reduction."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import forgetless as fl
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFlow(fl.Filter):
+    """Follow the gradient of the task's loss for a time: φ(ξ) = 1 − exp(−ξ·time)."""
+
+    time: float
+
+    def share(self, eigenvalues):
+        """Return φ(ξ)."""
+        return -np.expm1(-self.time * eigenvalues)
+
+    def slope(self):
+        """Return φ'(0)."""
+        return self.time
+
+
+def main() -> None:
+    """Compare decreasing times with the increasing schedule they correspond to."""
+    tasks = fl.constructions.rare_tasks(128)
+    k = 128
+    times = np.array(fl.linear_decay(k, 3 / (13 * tasks.radius**2)))
+    flow, ridge = GradientFlow(times), fl.schedules.increasing()
+    for name, schedule in (("gradient flow", flow), ("explicit L2", ridge)):
+        exact = fl.expect(tasks, schedule, k).average_loss[0]
+        mean = fl.simulate(tasks, schedule, k, n_trials=2000, seed=0, record="last").average_loss.mean()
+        worst = fl.worst_case(tasks, schedule, k).loss
+        print(f"{name:<14} exact {exact:.6f}   simulated {mean:.6f}   k·worst case {k * worst:.3f}")
+    check = fl.check_reduction(tasks, flow.at(0), step_size=times[0])
+    print(f"\nits surrogates: smoothness {check.smoothness:.4f}, excess loss between {check.lower:.4f} and", end=" ")
+    print(f"{check.upper:.4f} times their value (found {check.smallest_ratio:.4f} to {check.largest_ratio:.4f})")
+
+
+if __name__ == "__main__":
+    main()

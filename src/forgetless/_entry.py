@@ -1,0 +1,12 @@
+"""The ``forgetless`` command: says what to install where the command line's own packages are missing."""
+
+import sys
+
+
+def run() -> None:
+    """Start the command line."""
+    try:
+        from forgetless.cli import run as start
+    except ImportError as error:
+        sys.exit(f"Error: the command line needs {error.name}; install it with: pip install 'forgetless[cli]'")
+    start()

@@ -1,0 +1,252 @@
+"""The command line and the report, as a user meets them."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pytest
+
+import forgetless as fl
+import literal
+from forgetless import cli, plots, report, reproduce
+
+
+@pytest.fixture
+def archive(tmp_path, rng):
+    X, w = rng.standard_normal((12, 4)), rng.standard_normal(4)
+    path = tmp_path / "tasks.npz"
+    np.savez(path, X=X, y=X @ w, groups=np.repeat(["a", "b", "c"], 4))
+    return path
+
+
+@pytest.fixture
+def tables(archive, tmp_path):
+    import pandas
+
+    with np.load(archive) as data:
+        frame = pandas.DataFrame(data["X"], columns=list("pqrs")).assign(y=data["y"], station=data["groups"])
+    frame.to_csv(tmp_path / "tasks.csv", index=False)
+    frame.to_parquet(tmp_path / "tasks.parquet")
+    return tmp_path / "tasks.csv", tmp_path / "tasks.parquet"
+
+
+def run(capsys, *words):
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_every_format_gives_the_same_tasks(archive, tables, capsys):
+    _, expected, _ = run(capsys, "expect", archive, "--k", 10, "--json")
+    for path in tables:
+        code, out, err = run(capsys, "expect", path, "--k", 10, "--json", "--task", "station", "--target", "y")
+        assert (code, err) == (0, "")
+        for name, values in json.loads(out).items():
+            np.testing.assert_allclose(values, json.loads(expected)[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["none", "fixed", "increasing", "increasing:0.5", "ridge:0.3", "fixed-budget:3", "increasing-budget"]
+)
+@pytest.mark.parametrize("ordering", ["with-replacement", "cyclic", "reshuffled"])
+def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
+    words = [archive, "--k", 6, "--schedule", schedule, "--ordering", ordering, "--json"]
+    code, out, _ = run(capsys, "expect", *words, "--record", "last")
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    law = cli._ordering(ordering)
+    expected = fl.expect(tasks, cli._schedule(schedule, 3), 6, ordering=law, metrics=fl.metrics.METRICS)
+    assert code == 0
+    assert json.loads(out)["drift"] == pytest.approx(expected.drift.tolist())
+    code, out, _ = run(capsys, "simulate", *words, "--trials", 300)
+    assert json.loads(out)["step"][-1] == 6
+    code, out, _ = run(capsys, "certify", *words)
+    assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0])
+
+
+def test_tables_for_people(archive, capsys):
+    for command in ("expect", "simulate"):
+        code, out, _ = run(capsys, command, archive, "--k", 50)
+        assert code == 0
+        assert "average_loss" in out
+        assert out.splitlines()[-1].split()[0] == "50"
+    assert "bound that applies" in run(capsys, "certify", archive, "--k", 50)[1]
+    code, out, _ = run(capsys, "bounds")
+    assert out.count("bound of the") == len(fl.bounds.catalogue)
+    assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.bounds.catalogue)
+
+
+BAD = [
+    (["expect", "missing.npz", "--k", "3"], 1, "there is no file"),
+    (["expect", "ARCHIVE", "--k", "0"], 2, "0 is not in the range"),
+    (["expect", "ARCHIVE"], 2, "Missing option '--k'"),
+    (["expect", "ARCHIVE", "--k", "3", "--schedule", "rising"], 2, "increasing[:SCALE]"),
+    (["expect", "ARCHIVE", "--k", "3", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
+    (["expect", "ARCHIVE", "--k", "2", "--schedule", "fixed"], 1, "k must be at least 3"),
+    (["expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
+    (["certify", "CSV", "--k", "3"], 1, "say which is the task"),
+    (["certify", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
+    (["certify", "CSV", "--k", "3", "--task", "p", "--target", "y"], 1, "features must be numbers, but station"),
+    (["nothing"], 2, "No such command"),
+    (["reproduce", "nothing"], 2, "not one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
+def test_errors_are_one_sentence(words, code, message, archive, tables, capsys):
+    words = [{"ARCHIVE": str(archive), "CSV": str(tables[0])}.get(word, word) for word in words]
+    found, out, err = run(capsys, *words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_debug_shows_where_it_happened(capsys):
+    with pytest.raises(FileNotFoundError):
+        cli.main(["--debug", "expect", "missing.npz", "--k", "3"])
+
+
+def test_other_files_are_refused(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("hello")
+    assert "read from .npz" in run(capsys, "expect", tmp_path / "x.txt", "--k", 3)[2]
+    np.savez(tmp_path / "y.npz", X=np.eye(2))
+    assert "groups, y is missing" in run(capsys, "expect", tmp_path / "y.npz", "--k", 3)[2]
+
+
+def test_the_installed_command_answers():
+    command = Path(sys.executable).parent / "forgetless"
+    shown = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    assert fl.__version__ in shown
+    assert "reproduce" in subprocess.run([command, "--help"], capture_output=True, text=True, check=True).stdout
+    for shell in ("bash", "zsh", "fish"):
+        script = subprocess.run([command, "completion", shell], capture_output=True, text=True, check=True).stdout
+        assert "_FORGETLESS_COMPLETE" in script
+
+
+# The report -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report") / "results"
+    assert cli.main(["reproduce", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_the_report_is_complete_and_valid(made):
+    for part in report.PARTS:
+        assert (made / f"{part}.csv").stat().st_size > 100
+        assert json.loads((made / f"{part}.json").read_text())["columns"]
+        if part != "table":
+            assert (made / f"{part}.png").read_bytes()[:4] == b"\x89PNG"
+            assert (made / f"{part}.pdf").read_bytes()[:4] == b"%PDF"
+            assert b"Type3" not in (made / f"{part}.pdf").read_bytes()  # fonts are embedded as fonts
+    page = (made / "report.html").read_text()
+    parser = html5lib.HTMLParser(strict=True)
+    parser.parse(page)
+    assert page.count("<img alt=") == page.count("<img") == 4
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "viewport" in page
+    for part in report.PARTS:
+        assert f"forgetless reproduce {part}" in page
+
+
+def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):
+    before = {path.name: path.read_bytes() for path in made.glob("*.csv")}
+    assert cli.main(["reproduce", "--out", str(made)]) == 0
+    assert {path.name: path.read_bytes() for path in made.glob("*.csv")} == before
+    assert [path.name for path in made.parent.iterdir()] == ["results"]
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_numbers_of_the_report_against_independent_computations(made):
+    """A sample of the rates by literal enumeration of all orders, and of the figure by a fine grid."""
+    rows = read(made / "rates.csv")
+    for row in rows:
+        if row["family"] not in ("two tasks, π/16", "unseen task") or row["k"] not in ("4", "8"):
+            continue
+        k = int(row["k"])
+        if row["family"] == "unseen task" and k > 4:
+            continue
+        tasks = reproduce.FAMILIES[row["family"]](k)
+        filter_ = fl.schedules.resolve(reproduce.SCHEDULES[row["schedule"]], k, tasks.radius)
+        V, H = np.zeros((2, 2)), sum(task.X.T @ task.X for task in tasks) / tasks.n_tasks
+        for order, probability in literal.all_orderings(tasks.n_tasks, k):
+            product = np.eye(2)
+            for t, m in enumerate(order):
+                X = tasks[m].X
+                columns = [literal.step_of(filter_)(product[:, i], X, np.zeros(1), t + 1) for i in range(2)]
+                product = np.stack(columns, axis=1)
+            V += probability * product.T @ H @ product
+        assert float(row["loss"]) == pytest.approx(0.5 * np.linalg.eigvalsh(V)[-1], rel=1e-9)
+    for row in read(made / "figure.csv")[10::400]:
+        grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
+        losses = fl.two_task_loss(float(row["theta"]), grid, int(row["k"]))
+        assert float(row["loss"]) <= losses.min() * (1 + 1e-9)
+
+
+def test_single_parts(tmp_path, capsys):
+    code, out, _ = run(capsys, "reproduce", "reduction", "--out", tmp_path / "one", "--json")
+    assert code == 0
+    assert Path(json.loads(out)["report"]).exists()
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "reduction.csv", "reduction.json", "reduction.pdf", "reduction.png", "report.html"
+    ]  # fmt: skip
+
+
+def test_other_folders_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "precious.txt").write_text("keep me")
+    code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path)
+    assert code == 1
+    assert "holds other files" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interruption_leaves_the_old_report(how, made, tmp_path):
+    import shutil
+
+    folder = tmp_path / "results"
+    shutil.copytree(made, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    code = "import sys; from forgetless.cli import run; sys.argv = ['forgetless', 'reproduce', '--out', %r]; run()"
+    process = subprocess.Popen([sys.executable, "-c", code % str(folder)], stderr=subprocess.DEVNULL)
+    time.sleep(3.0)
+    process.send_signal(how)
+    status = process.wait(timeout=60)
+    assert status in ((130, 0) if how == signal.SIGINT else (-9, 0))
+    if status:
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_plots_draw_on_given_axes():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plots.publication():
+        _, ax = plt.subplots()
+        assert plots.plot_optimum(reproduce.optimum(40), ax) is ax
+        measured = reproduce.rates(range(2, 4))
+        assert plots.plot_rates(measured, "rare tasks") is not ax
+        plt.close("all")
+    assert len(reproduce.slopes(measured, last=2)) == len(reproduce.FAMILIES) * len(reproduce.SCHEDULES)
+
+
+def test_progress_goes_to_a_terminal_only(archive):
+    command = [sys.executable, "-c", "from forgetless.cli import run; run()", "expect", archive, "--k", "5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["step"][-1] == 5
