@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import namespace_of
-from forgetless.bounds import Bound, Setting, catalogue
+from forgetless.bounds import Bound, catalogue
 from forgetless.expect import NoExactLawError, Problem, expect
 from forgetless.filters import Filter
+from forgetless.hypotheses import Setting
 from forgetless.orderings import Ordering
 from forgetless.results import frame
 from forgetless.schedules import Schedule

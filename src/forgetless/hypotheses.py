@@ -1,0 +1,216 @@
+"""Hypotheses of theorems as predicates: each says in words why it fails in a given setting."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forgetless._arrays import to_numpy
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.orderings import Cyclic, Ordering, WithoutReplacement, WithReplacement
+from forgetless.surrogates import check_concave
+from forgetless.tasks import TaskCollection
+
+_CLOSE = 1e-9
+"""Relative tolerance within which a schedule counts as the one of a theorem."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything a hypothesis may ask about.
+
+    Attributes
+    ----------
+    tasks : TaskCollection
+    filter : Filter
+        The schedule resolved for k steps.
+    k : int
+    ordering : Ordering
+    start, teacher : array
+        w₀ and the joint solution nearest to it.
+    distance : float
+        D = ‖w₀ − w⋆‖.
+    """
+
+    tasks: TaskCollection
+    filter: Filter
+    k: int
+    ordering: Ordering
+    start: Any
+    teacher: Any
+    distance: float
+
+    @property
+    def radius(self) -> float:
+        """R."""
+        return self.tasks.radius
+
+    @property
+    def share(self) -> float | None:
+        """φ(R²) if it is the same at every step, else None."""
+        values = np.atleast_1d(self.filter.value_at_radius(self.radius))
+        return float(values[0]) if np.ptp(values) <= _CLOSE * values[0] else None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the filter is the same at every step."""
+        if self.filter.horizon is None:
+            return True
+        shares = self.filter.learned(self.tasks.singular_values)
+        return bool(np.all(np.ptp(shares, axis=0) <= _CLOSE)) if shares.size else True
+
+    @property
+    def scale(self) -> float | None:
+        """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
+        if self.radius == 0:
+            return None
+        decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
+        if isinstance(self.filter, Ridge):
+            scales = np.broadcast_to(self.filter.coefficient, (self.k,)) * decay / self.radius**2
+        elif isinstance(self.filter, GradientDescent):
+            steps = np.broadcast_to(np.asarray(self.filter.n_steps) * self.filter.step_size, (self.k,))
+            if np.max(self.filter.step_size) * self.radius**2 >= 1:
+                return None
+            scales = decay / (steps * self.radius**2)
+        else:
+            return None
+        return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One condition of a theorem: a description, and a function that returns None or why it fails."""
+
+    text: str
+    failure: Callable[[Setting], str | None] = field(repr=False)
+
+
+def _needs(text: str, holds: Callable[[Setting], bool], otherwise: str) -> Hypothesis:
+    return Hypothesis(text, lambda s: None if holds(s) else otherwise)
+
+
+def _uniform(s: Setting) -> bool:
+    return isinstance(s.ordering, WithReplacement) and bool(
+        np.ptp(s.ordering.weights(s.tasks.n_tasks)) <= _CLOSE / s.tasks.n_tasks
+    )
+
+
+def _unregularized(s: Setting) -> bool:
+    shares = np.asarray(s.filter.learned(s.tasks.singular_values))
+    return isinstance(s.filter, Projection) or bool(np.all(shares >= 1 - 1e-14))
+
+
+def _not_concave(s: Setting) -> str | None:
+    try:
+        check_concave(s.filter.at(0) if s.filter.horizon else s.filter, s.radius)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+REALIZABLE = _needs(
+    "one model fits all tasks", lambda s: s.tasks.is_realizable(), "no model fits all tasks (see tasks.residual)"
+)
+UNIFORM = _needs(
+    "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
+)
+WITHOUT = _needs(
+    "tasks are drawn uniformly without replacement",
+    lambda s: isinstance(s.ordering, WithoutReplacement),
+    "tasks are not drawn without replacement",
+)
+CYCLIC = _needs("tasks come in a cycle", lambda s: isinstance(s.ordering, Cyclic), "tasks do not come in a cycle")
+FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
+CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
+UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
+EXPLICIT = _needs("explicit L2", lambda s: isinstance(s.filter, Ridge), "the scheme is not explicit L2")
+SHARE = Hypothesis(
+    "φ(R²) = 1/ln k, as both fixed presets make it",
+    lambda s: (
+        None
+        if s.share is not None and s.k >= 3 and abs(s.share * math.log(s.k) - 1) <= _CLOSE
+        else f"φ(R²) is {'not fixed' if s.share is None else f'{s.share:.6g}'}, not 1/ln k = "
+        f"{1 / math.log(s.k) if s.k > 1 else math.inf:.6g}"
+    ),
+)
+INCREASING = Hypothesis(
+    "the strengths are those of the theorem, 1/η_t = (13/3)R²(k+1)/(k−t+2)",
+    lambda s: None if s.scale is not None and abs(s.scale * 3 / 13 - 1) <= _CLOSE else _scale_failure(s),
+)
+AT_LEAST = Hypothesis(
+    "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
+    lambda s: None if s.scale is not None and s.scale >= 13 / 3 * (1 - _CLOSE) else _scale_failure(s),
+)
+
+
+def _scale_failure(s: Setting) -> str:
+    if s.scale is None:
+        return "the strengths do not increase as (k+1)/(k−t+2)"
+    return f"the scale of the schedule is {s.scale:.6g}, not 13/3"
+
+
+def _first_free(s: Setting) -> str | None:
+    shares = np.asarray(s.filter.learned(s.tasks.singular_values))
+    if s.filter.horizon is None or s.k < 3 or not np.all(shares[0] >= 1 - 1e-14):
+        return "the first step is regularized"
+    rest = s.filter
+    if isinstance(rest, Ridge):
+        coefficients = np.broadcast_to(rest.coefficient, (s.k,))[1:]
+        scales = coefficients * np.arange(s.k, 1, -1) / (s.k + 1) / s.radius**2
+    else:
+        parts = rest.at(slice(1, s.k))
+        part = parts.parts[0] if hasattr(parts, "parts") and len(parts.parts) == 1 else parts
+        if not isinstance(part, GradientDescent) or np.max(part.step_size) * s.radius**2 >= 1:
+            return "the later steps are not those of the theorem"
+        steps = np.broadcast_to(np.asarray(part.n_steps) * part.step_size, (s.k - 1,))
+        scales = np.arange(s.k, 1, -1) / (s.k + 1) / (steps * s.radius**2)
+    if np.max(np.abs(scales * 3 / 13 - 1)) > _CLOSE:
+        return "the later steps are not those of the theorem"
+    return None
+
+
+FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
+
+
+def _odd_one(s: Setting, cosine: float) -> tuple[int, Any] | None:
+    """Return the task of k rank-one tasks that makes the angle with all others, which agree, and what each sees.
+
+    The second is ‖v_m (w₀ − w⋆)‖/D for every task's direction v_m. None if the tasks are not of that kind.
+    """
+    singular = s.tasks.singular_values
+    if s.tasks.n_tasks != s.k or set(s.tasks.ranks) != {1} or s.k < 2 or s.distance == 0:
+        return None
+    if np.ptp(singular) > _CLOSE * singular[0]:
+        return None
+    rows = to_numpy(s.tasks.directions)
+    shape = (s.tasks.n_features, -1)
+    seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
+    gram = np.abs(rows @ rows.T)
+    # Of two tasks either may be the odd one: it is the one that sees the error.
+    odd = int(np.argmin(gram.sum(axis=0))) if s.k > 2 else int(np.argmax(seen))
+    others = np.delete(np.arange(s.k), odd)
+    same = np.all(gram[np.ix_(others, others)] >= 1 - _CLOSE)
+    tilted = np.all(np.abs(gram[odd, others] - cosine) <= _CLOSE)
+    return (odd, seen / s.distance) if same and tilted else None
+
+
+def _is_unseen(s: Setting) -> str | None:
+    found = _odd_one(s, 0.0)
+    if found is None or found[1][found[0]] < 1 - _CLOSE:
+        return "the tasks are not those of constructions.unseen_task(k) from its start"
+    return None
+
+
+def _is_seen(s: Setting) -> str | None:
+    found = _odd_one(s, math.sqrt(0.5))
+    if found is not None:
+        odd, seen = found
+        if abs(seen[odd] - math.sqrt(0.5)) <= _CLOSE and np.all(np.delete(seen, odd) <= _CLOSE):
+            return None
+    return "the tasks are not those of constructions.seen_task(k) from its start"
+
+
+UNSEEN = Hypothesis("the tasks are constructions.unseen_task(k), from its start", _is_unseen)
+SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)
