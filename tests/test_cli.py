@@ -92,7 +92,16 @@ BAD = [
     (["expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
     (["certify", "CSV", "--k", "3"], 1, "say which is the task"),
     (["certify", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
-    (["certify", "CSV", "--k", "3", "--task", "p", "--target", "y"], 1, "features must be numbers, but station"),
+    (
+        ["certify", "CSV", "--k", "3", "--task", "p", "--target", "y"],
+        1,
+        "features and target must be numbers, but station",
+    ),
+    (["certify", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
+    (["certify", "CSV", "--k", "3", "--task", "p", "--target", "station"], 1, "must be numbers, but station"),
+    (["expect", "FOLDER", "--k", "3"], 1, "is a folder"),
+    (["simulate", "ARCHIVE", "--k", "3", "--seed", "-1"], 2, "not in the range"),
+    (["reproduce", "--out", "ARCHIVE"], 1, "is a file"),
     (["nothing"], 2, "No such command"),
     (["reproduce", "nothing"], 2, "not one of"),
 ]
@@ -100,7 +109,10 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "code", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
 def test_errors_are_one_sentence(words, code, message, archive, tables, capsys):
-    words = [{"ARCHIVE": str(archive), "CSV": str(tables[0])}.get(word, word) for word in words]
+    words = [
+        {"ARCHIVE": str(archive), "CSV": str(tables[0]), "FOLDER": str(archive.parent)}.get(word, word)
+        for word in words
+    ]
     found, out, err = run(capsys, *words)
     assert (found, out) == (code, "")
     assert message in err
@@ -108,8 +120,9 @@ def test_errors_are_one_sentence(words, code, message, archive, tables, capsys):
 
 
 def test_debug_shows_where_it_happened(capsys):
-    with pytest.raises(FileNotFoundError):
-        cli.main(["--debug", "expect", "missing.npz", "--k", "3"])
+    for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
+        with pytest.raises(FileNotFoundError):
+            cli.main(words)
 
 
 def test_other_files_are_refused(tmp_path, capsys):
@@ -117,6 +130,24 @@ def test_other_files_are_refused(tmp_path, capsys):
     assert "read from .npz" in run(capsys, "expect", tmp_path / "x.txt", "--k", 3)[2]
     np.savez(tmp_path / "y.npz", X=np.eye(2))
     assert "groups, y is missing" in run(capsys, "expect", tmp_path / "y.npz", "--k", 3)[2]
+    (tmp_path / "z.npz").write_bytes(b"PK nonsense")
+    code, _, err = run(capsys, "expect", tmp_path / "z.npz", "--k", 3)
+    assert code == 1
+    assert "damaged" in err
+    assert "pickle" not in err
+    for content, message in [
+        (b"", "cannot be read as csv"),
+        (b"\xff\xfe\x00", "cannot be read as csv"),
+        (b"t,a,y\n", "has no rows"),
+        (b"t,a,y\n1,2,3\n,2,3\n", "1 rows have no value of 't'"),
+        (b"t,a,y\n1,2,x\n", "must be numbers, but y"),
+        (b"t,a,y\n1,,3\n", "contains NaN"),
+        (b"t,y\n1,3\n", "no feature column"),
+    ]:
+        (tmp_path / "bad.csv").write_bytes(content)
+        code, _, err = run(capsys, "expect", tmp_path / "bad.csv", "--k", 3, "--task", "t", "--target", "y")
+        assert code == 1
+        assert message in err
 
 
 def test_the_installed_command_answers():
@@ -203,6 +234,17 @@ def test_single_parts(tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         "reduction.csv", "reduction.json", "reduction.pdf", "reduction.png", "report.html"
     ]  # fmt: skip
+
+
+def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "reproduce", "reduction")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["results-reduction"]
+    (tmp_path / "results-reduction" / "notes.txt").write_text("mine")
+    code, _, err = run(capsys, "reproduce", "reduction")
+    assert code == 1
+    assert "notes.txt" in err
+    assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
 
 
 def test_other_folders_are_not_overwritten(tmp_path, capsys):

@@ -134,6 +134,7 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
     assert check(1.3).lower > 1e-3
     assert check(0.5).upper > 1e-3
     assert check(etas=[2 * eta for eta in etas]).step_size > 0
+    assert check(etas=[*etas[:-1], 1.5 * etas[-1]]).decay > 0.4
     assert not check(1.3).holds()
 
 
@@ -363,6 +364,56 @@ def test_lower_bounds_apply_to_their_constructions(name, k, rng):
     assert {check.name for check in applying(seen, "lower")} == expected
     for certificate in (unseen, seen):
         assert_consistent(certificate)
+
+
+def names(certificate, kind=None):
+    return {check.name for check in applying(certificate, kind)}
+
+
+def test_overshooting_budgets_are_not_projections():
+    one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
+    certificate = fl.certify(one, fl.GradientDescent(1, 1.9999), 1000)
+    assert "unregularized, dimension-free" not in names(certificate)
+    assert_consistent(certificate)
+
+
+def test_degenerate_settings_do_not_crash():
+    zero = fl.TaskCollection([(np.zeros((1, 2)), [0.0])] * 2)
+    for schedule in (fl.Projection(), s.increasing(), s.unregularized_first(s.increasing())):
+        certificate = fl.certify(zero, schedule, 3)
+        assert certificate.average_loss == 0.0
+        assert "increasing, first task free" not in names(certificate)
+    one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
+    assert_consistent(fl.certify(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
+    assert "fixed, general" not in names(fl.certify(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
+    assert_consistent(fl.certify(one, fl.Ridge(1.0), 3, start=[1.0, 0.0]))
+
+
+def test_equal_settings_are_recognised_in_other_dress(rng):
+    """The smallest construction, one epoch of reshuffling, λ = 0 as a projection, and a schedule in two stages."""
+    unseen = fl.certify(fl.constructions.unseen_task(2), fl.Ridge(0.3), 2)
+    assert names(unseen, "lower") == {"any algorithm", "any filter"}
+    tasks = fl.TaskCollection(random_pairs(rng, M=4))
+    reasons = {
+        check.name: check.reason for check in fl.certify(tasks, fl.Ridge(0.3), 3, ordering=fl.Reshuffled()).bounds
+    }
+    assert "no constant is known" in reasons["fixed, general, without replacement"]
+    seen = fl.certify(fl.constructions.seen_task(9), fl.Projection(), 9)
+    assert names(seen, "lower") == {"seen tasks, explicit", "seen tasks, explicit, tight"}
+    coefficients = s.increasing()(6, tasks.radius).coefficient
+    staged = fl.Stages((1, 5), (fl.Ridge(coefficients[:1]), fl.Ridge(coefficients[1:])))
+    assert "increasing" in names(fl.certify(tasks, staged, 6))
+
+
+def test_the_cyclic_rate_needs_its_own_coefficient(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=6))
+    reasons = {}
+    for schedule, k in ((fl.Ridge(0.001), 3), (fl.Ridge(0.001), 30), (s.cyclic(6), 30)):
+        checks = fl.certify(tasks, schedule, k, ordering=fl.Cyclic()).bounds
+        reasons[schedule, k] = next(check.reason for check in checks if check.name == "cyclic, fixed")
+    expected = ("not above the number of tasks", "coefficient is not 2MR²", "no constant is known")
+    for part, reason in zip(expected, reasons.values(), strict=True):
+        assert part in reason
 
 
 def test_worst_collections_stay_below_the_bounds():

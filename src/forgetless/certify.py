@@ -1,5 +1,6 @@
 """Certificates: the exact loss of a schedule on given tasks, beside every bound that applies and why others do not."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -62,7 +63,7 @@ class Certificate:
     average_loss, seen_loss : float or None
         Exact expectations after k steps; None where they are out of reach, with the reason in ``notes``.
     worst_case : float or None
-        D² times the worst expected average loss over unit teachers.
+        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the labels here are.
     bounds : tuple of BoundCheck
     notes : tuple of str
     """
@@ -107,7 +108,7 @@ class Certificate:
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
             f"exact expected average loss    {_number(self.average_loss)}",
             f"exact expected seen-task loss  {_number(self.seen_loss)}",
-            f"worst case over teachers       {_number(self.worst_case)}",
+            f"worst teacher, labels noiseless {_number(self.worst_case)}",
         ]
         return [*facts, *self.notes]
 
@@ -189,18 +190,19 @@ Maybe = float | None
 
 def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str]]:
     tasks, filter_, k, law = problem.tasks, problem.filters[0], problem.k, problem.ordering
-    notes = []
-    values: dict[str, Maybe] = {"average_loss": None, "seen_loss": None}
-    worst: Maybe = None
-    try:
-        values["average_loss"] = float(expect(tasks, filter_, k, ordering=law, start=origin).average_loss[0])
-        worst = distance**2 * worst_case(tasks, filter_, k, ordering=law).loss
-        values["seen_loss"] = float(
-            expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0]
-        )
-    except (MemoryError, NoExactLawError) as error:
-        notes.append(f"not computed: {error}")
-    return values["average_loss"], values["seen_loss"], worst, notes
+    notes: list[str] = []
+
+    def attempt(compute: Callable[[], float]) -> Maybe:
+        try:
+            return float(compute())
+        except (MemoryError, NoExactLawError) as error:
+            notes.append(f"not computed: {error}")
+            return None
+
+    average = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin).average_loss[0])
+    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
+    seen = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0])
+    return average, seen, worst, list(dict.fromkeys(notes))
 
 
 def _check(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:

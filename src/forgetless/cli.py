@@ -17,18 +17,17 @@ PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="forgetless", prog_name="forgetless")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
-@click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+def cli(debug: bool) -> None:
     """Continual linear regression that forgets less: exact losses, bounds, simulations.
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted.
     """
-    context.obj = {"debug": debug}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; errors become one sentence unless --debug is given."""
     words = sys.argv[1:] if arguments is None else arguments
+    debug, words = "--debug" in words, [word for word in words if word != "--debug"]  # wherever it stands
     try:
         cli.main(args=words, prog_name="forgetless", standalone_mode=False)
     except click.exceptions.Exit as done:
@@ -40,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
-        if "--debug" in words:
+        if debug:
             raise
         click.echo(f"Error: {' '.join(str(error).split())}", err=True)
         return 1
@@ -157,7 +156,7 @@ def expect(
 @cli.command()
 @_about_tasks
 @click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Independent runs.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
 def simulate(
     file: Path,
@@ -203,16 +202,17 @@ def bounds(as_json: bool) -> None:
 
 @cli.command()
 @click.argument("part", type=click.Choice(PARTS), default="all")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder [default: results, or results-PART for a part]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
-def reproduce(part: str, out: Path, as_json: bool) -> None:
+def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     """Make the paper's figure and table again, exactly, with a report of what holds and what does not."""
     from forgetless import report
 
+    folder = report.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
     with _progress() as tell:
         found = report.sections(report.PARTS if part == "all" else [part], tell)
         tell("drawing")
-        page = report.write(found, out)
+        page = report.write(found, folder)
     facts = {section.table.title: list(section.table.facts) for section in found if section.table.facts}
     if as_json:
         click.echo(json.dumps({"report": str(page), "facts": facts}, ensure_ascii=False))

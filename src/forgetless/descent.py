@@ -5,7 +5,7 @@ Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1), and c_t h
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -140,7 +140,9 @@ class HypothesisCheck:
     minimum : float
         Largest ‖∇f⁽ᵗ⁾(w⋆; m)‖.
     step_size : float
-        η_1 β − 3/13 for the largest step size (positive: too large).
+        ηβ − 3/13 for the η of the first step (positive: too large).
+    decay : float
+        Largest relative deviation of the step sizes from η(k−t+2)/(k+1).
     """
 
     convexity: float
@@ -149,10 +151,11 @@ class HypothesisCheck:
     upper: float
     minimum: float
     step_size: float
+    decay: float
 
     def holds(self, tol: float = 1e-9) -> bool:
         """Return whether no sample violates any hypothesis by more than ``tol``."""
-        return max(self.convexity, self.smoothness, self.lower, self.upper, self.minimum, self.step_size) <= tol
+        return bool(max(asdict(self).values()) <= tol)
 
 
 def check_time_varying(
@@ -183,6 +186,11 @@ def check_time_varying(
         Points to test; pairs of consecutive ones are used for convexity and smoothness.
     """
     points, best = np.asarray(samples, dtype=np.float64), np.asarray(minimizer, dtype=np.float64)
+    if points.ndim != 2 or len(points) < 2 or len(step_sizes) == 0:
+        raise ValueError(f"samples must hold at least two points of shape (d,), got shape {points.shape}")
+    k = len(step_sizes)
+    ideal = np.array(linear_decay(k, float(step_sizes[0])))  # the first step has the factor 1
+    decay = float(np.max(np.abs(np.asarray(step_sizes, dtype=np.float64) / ideal - 1)))
     worst = dict.fromkeys(("convexity", "smoothness", "lower", "upper", "minimum"), -np.inf)
 
     def note(name: str, value: float) -> None:
@@ -203,4 +211,4 @@ def check_time_varying(
                 note("lower", (gap - excess) / (abs(gap) + abs(excess) + 1e-300))
                 bound = (1 + eta * smoothness) * gap
                 note("upper", (excess - bound) / (abs(excess) + abs(bound) + 1e-300))
-    return HypothesisCheck(**worst, step_size=max(step_sizes) * smoothness - 3 / 13)
+    return HypothesisCheck(**worst, step_size=step_sizes[0] * smoothness - 3 / 13, decay=decay)

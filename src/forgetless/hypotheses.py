@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import to_numpy
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.orderings import Cyclic, Ordering, WithoutReplacement, WithReplacement
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
 from forgetless.surrogates import check_concave
 from forgetless.tasks import TaskCollection
 
@@ -58,25 +58,47 @@ class Setting:
         """Whether the filter is the same at every step."""
         if self.filter.horizon is None:
             return True
-        shares = self.filter.learned(self.tasks.singular_values)
-        return bool(np.all(np.ptp(shares, axis=0) <= _CLOSE)) if shares.size else True
+        shares = np.asarray(self.filter.learned(self.tasks.singular_values))
+        return bool(np.all(np.ptp(shares, axis=0) <= _CLOSE * np.max(np.abs(shares), axis=0))) if shares.size else True
+
+    @property
+    def strengths(self) -> Any:
+        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None for other filters."""
+        return _strengths(self.filter, self.k, self.radius)
 
     @property
     def scale(self) -> float | None:
         """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
-        if self.radius == 0:
+        return None if self.strengths is None else self.scale_of(self.strengths, 0)
+
+    def scale_of(self, strengths: Any, first: int) -> float | None:
+        """Return c if the strengths from step first + 1 on are c·R²(k+1)/(k−t+2), else None."""
+        if self.radius == 0 or len(strengths) <= first:
             return None
         decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
-        if isinstance(self.filter, Ridge):
-            scales = np.broadcast_to(self.filter.coefficient, (self.k,)) * decay / self.radius**2
-        elif isinstance(self.filter, GradientDescent):
-            steps = np.broadcast_to(np.asarray(self.filter.n_steps) * self.filter.step_size, (self.k,))
-            if np.max(self.filter.step_size) * self.radius**2 >= 1:
-                return None
-            scales = decay / (steps * self.radius**2)
-        else:
-            return None
+        scales = (strengths * decay / self.radius**2)[first:]
         return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
+
+
+def _strengths(filter_: Filter, length: int, radius: float) -> Any:
+    if isinstance(filter_, Projection):
+        return np.zeros(length)
+    if isinstance(filter_, Ridge):
+        return np.broadcast_to(filter_.coefficient, (length,))
+    if isinstance(filter_, GradientDescent):
+        if np.max(filter_.step_size) * radius**2 >= 1:
+            return None
+        return 1 / np.broadcast_to(np.asarray(filter_.n_steps) * filter_.step_size, (length,))
+    if isinstance(filter_, Stages):
+        parts = [_strengths(part, n, radius) for n, part in zip(filter_.lengths, filter_.parts, strict=True) if n]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+    return None
+
+
+def _explicit(filter_: Filter) -> bool:
+    if isinstance(filter_, Stages):
+        return all(_explicit(part) for part in filter_.parts)
+    return isinstance(filter_, Ridge | Projection)
 
 
 @dataclass(frozen=True)
@@ -99,7 +121,7 @@ def _uniform(s: Setting) -> bool:
 
 def _unregularized(s: Setting) -> bool:
     shares = np.asarray(s.filter.learned(s.tasks.singular_values))
-    return isinstance(s.filter, Projection) or bool(np.all(shares >= 1 - 1e-14))
+    return isinstance(s.filter, Projection) or bool(np.all(np.abs(shares - 1) <= 1e-14))
 
 
 def _not_concave(s: Setting) -> str | None:
@@ -118,14 +140,20 @@ UNIFORM = _needs(
 )
 WITHOUT = _needs(
     "tasks are drawn uniformly without replacement",
-    lambda s: isinstance(s.ordering, WithoutReplacement),
+    lambda s: (
+        isinstance(s.ordering, WithoutReplacement)
+        or (isinstance(s.ordering, Reshuffled) and s.k <= s.tasks.n_tasks)  # the same law within one epoch
+    ),
     "tasks are not drawn without replacement",
 )
 CYCLIC = _needs("tasks come in a cycle", lambda s: isinstance(s.ordering, Cyclic), "tasks do not come in a cycle")
 FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
-EXPLICIT = _needs("explicit L2", lambda s: isinstance(s.filter, Ridge), "the scheme is not explicit L2")
+EXPLICIT = _needs("explicit L2", lambda s: _explicit(s.filter), "the scheme is not explicit L2")
+IN_RANGE = _needs(
+    "φ(R²) lies in (0, 2)", lambda s: s.share is not None and 0 < s.share < 2, "φ(R²) is not fixed in (0, 2)"
+)
 SHARE = Hypothesis(
     "φ(R²) = 1/ln k, as both fixed presets make it",
     lambda s: (
@@ -152,25 +180,26 @@ def _scale_failure(s: Setting) -> str:
 
 
 def _first_free(s: Setting) -> str | None:
-    shares = np.asarray(s.filter.learned(s.tasks.singular_values))
-    if s.filter.horizon is None or s.k < 3 or not np.all(shares[0] >= 1 - 1e-14):
+    strengths = s.strengths
+    if strengths is None or strengths[0] != 0:
         return "the first step is regularized"
-    rest = s.filter
-    if isinstance(rest, Ridge):
-        coefficients = np.broadcast_to(rest.coefficient, (s.k,))[1:]
-        scales = coefficients * np.arange(s.k, 1, -1) / (s.k + 1) / s.radius**2
-    else:
-        parts = rest.at(slice(1, s.k))
-        part = parts.parts[0] if hasattr(parts, "parts") and len(parts.parts) == 1 else parts
-        if not isinstance(part, GradientDescent) or np.max(part.step_size) * s.radius**2 >= 1:
-            return "the later steps are not those of the theorem"
-        steps = np.broadcast_to(np.asarray(part.n_steps) * part.step_size, (s.k - 1,))
-        scales = np.arange(s.k, 1, -1) / (s.k + 1) / (steps * s.radius**2)
-    if np.max(np.abs(scales * 3 / 13 - 1)) > _CLOSE:
+    scale = s.scale_of(strengths, 1)
+    if scale is None or abs(scale * 3 / 13 - 1) > _CLOSE:
         return "the later steps are not those of the theorem"
     return None
 
 
+def _not_cai(s: Setting) -> str | None:
+    M = s.tasks.n_tasks
+    if s.k <= M:
+        return f"k is {s.k}, not above the number of tasks, {M}"
+    expected = 2 * M * s.radius**2 * math.sqrt(math.log(s.k / M))
+    if s.strengths is None or not np.allclose(s.strengths, expected, rtol=_CLOSE, atol=0):
+        return f"the coefficient is not 2MR²√ln(k/M) = {expected:.6g}"
+    return None
+
+
+CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
 FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
 
 

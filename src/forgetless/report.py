@@ -102,7 +102,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
 
     The folder is filled beside its place and moved there at the end, so that an interruption leaves what was there.
     """
-    folder = folder.resolve()
+    folder = check_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -117,6 +117,20 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     return folder / "report.html"
 
 
+_KNOWN = {"report.html", *(f"{part}.{kind}" for part in PARTS for kind in ("csv", "json", "png", "pdf"))}
+
+
+def check_folder(folder: Path) -> Path:
+    """Return the full path of a folder that a report may replace; refuse one that holds anything else."""
+    folder = folder.resolve()
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; give a folder for the report")
+    others = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN) if folder.exists() else []
+    if others:
+        raise FileExistsError(f"{folder} holds other files ({others[0]}, …); give an empty or a new folder")
+    return folder
+
+
 def _sweep(folder: Path) -> None:
     """Remove what killed runs left beside the folder, an hour ago or earlier."""
     for left in folder.parent.glob(f".{folder.name}-*"):
@@ -128,8 +142,6 @@ def _swap(fresh: Path, folder: Path) -> None:
     if not folder.exists():
         os.replace(fresh, folder)
         return
-    if any(folder.iterdir()) and not (folder / "report.html").exists():
-        raise FileExistsError(f"{folder} holds other files; give an empty or a new folder for the report")
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
     os.replace(folder, old / "was")
     os.replace(fresh, folder)
@@ -198,20 +210,19 @@ _FIGURE_TEXT = (
     "sharply, and from kθ² of about 2 on it is exactly zero: no regularization."
 )
 _TABLE_TEXT = (
-    "Slopes of log loss against log k, beside the published guarantee for the same schedule. On the collections made "
-    "to be hard (unseen task, rare tasks) the increasing schedules have slope −1, as guaranteed, at a twentieth of the "
-    "guaranteed constant. The list below says which schedule had the smallest loss in the end: often no "
-    "regularization, for which far less is proved. The schedules insure against the worst case; they are not the best "
-    "on every collection."
+    "Slopes of log loss against log k, beside the published guarantee for the same schedule. Increasing strengths keep "
+    "k·loss far below what is guaranteed on every family. The list says which schedule had the smallest loss at which "
+    "k: regularization where tasks interfere for long, none where they do not. Far less is proved for no "
+    "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere."
 )
 _RATES_ALT = (
     "Six panels of worst-case loss against number of steps on logarithmic axes, one per family of tasks, with lines "
     "for no regularization, fixed and increasing strength, explicit and by step budget, and a guide of slope minus one."
 )
 _RATES_TEXT = (
-    "On the unseen and rare tasks the increasing schedules follow 1/k, and no scheme passes the lower bound. On two "
-    "nearly parallel tasks regularization is better for hundreds of steps; on random tasks it only costs. The loss is "
-    "that of the worst unit teacher; lines end where it falls below 1e-8."
+    "The grey line is 1/k. On the unseen task no scheme passes the lower bound, and none can; on it and on the rare "
+    "tasks the increasing schedules follow 1/k. On two nearly parallel tasks regularization is better while kθ² is "
+    "small; on random tasks it costs. The loss is that of the worst unit teacher; lines end where it falls below 1e-8."
 )
 _CURVES_ALT = (
     "Four panels of seen-task loss and forgetting against steps, with and without replacement: exact lines run through "

@@ -50,7 +50,7 @@ def _table(title: str, rows: list[dict[str, Any]], facts: tuple[str, ...] = ()) 
 ANGLES = {"π/64": np.pi / 64, "π/32": np.pi / 32, "π/16": np.pi / 16, "π/8": np.pi / 8, "π/4": np.pi / 4}
 
 
-def optimum(k_max: int = 512) -> Table:
+def optimum(k_max: int = 1024) -> Table:
     """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global search."""
     k = np.arange(1, k_max + 1)
     rows, drops = [], []
@@ -136,13 +136,21 @@ def slopes(measured: Table, last: int = 4) -> Table:
                     "k·bound at the end": float(k[-1] * part.columns["bound"][-1]),
                 }
             )
-    best = {}
-    for family in FAMILIES:
-        ends = [(measured.where(family=family, schedule=name).columns["loss"][-1], name) for name in SCHEDULES]
-        best[family] = min(ends)[1]
-    k_last = measured.columns["k"][-1]
-    facts = tuple(f"{family}: smallest loss at k = {k_last} with {name}" for family, name in best.items())
+    facts = tuple(f"{family}: smallest loss with {_winners(measured.where(family=family))}" for family in FAMILIES)
     return _table("Table 1, measured", rows, facts)
+
+
+def _winners(part: Table) -> str:
+    """Return which schedule had the smallest loss at which k, in words."""
+    best: list[tuple[str, int, int]] = []
+    for k in dict.fromkeys(part.columns["k"]):
+        at = part.where(k=k).columns
+        name = at["schedule"][int(np.argmin(at["loss"]))]
+        if best and best[-1][0] == name:
+            best[-1] = (name, best[-1][1], k)
+        else:
+            best.append((name, k, k))
+    return ", ".join(f"{name} (k = {low}..{high})" if high > low else f"{name} (k = {low})" for name, low, high in best)
 
 
 def curves(n_trials: int = 2000) -> Table:
