@@ -16,6 +16,17 @@ from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection
 
 
+def check_single(task: Any, filter: Any) -> None:
+    """Refuse anything but one task and the filter of one step."""
+    if not isinstance(task, Task) or not isinstance(filter, Filter):
+        raise TypeError(
+            f"this needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got {type(task).__name__} and "
+            f"{type(filter).__name__}"
+        )
+    if filter.horizon is not None:
+        raise ValueError(f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t - 1)")
+
+
 def step(w: Any, task: Task, filter: Filter) -> Array:
     """Return the weights after learning one task.
 
@@ -39,13 +50,7 @@ def step(w: Any, task: Task, filter: Filter) -> Array:
     >>> fl.step([0.0, 5.0], task, fl.Ridge(1.0)).tolist()
     [1.0, 5.0]
     """
-    if not isinstance(task, Task) or not isinstance(filter, Filter):
-        raise TypeError(
-            f"step needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got {type(task).__name__} and "
-            f"{type(filter).__name__}"
-        )
-    if filter.horizon is not None:
-        raise ValueError(f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t - 1)")
+    check_single(task, filter)
     w = same_library(as_float("w", w), like=task.X)
     expected = (task.X.shape[1], *task.y.shape[1:])
     if tuple(w.shape) != expected:

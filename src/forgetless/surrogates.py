@@ -21,6 +21,7 @@ from forgetless import _checks
 from forgetless._arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.filters import Filter
 from forgetless.metrics import Floats
+from forgetless.step import check_single
 from forgetless.tasks import Task, TaskCollection
 
 
@@ -117,13 +118,7 @@ def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None
     >>> f.step([0.0, 3.0]).tolist() == fl.step([0.0, 3.0], task, fl.Ridge(4.0)).tolist()
     True
     """
-    if not isinstance(task, Task) or not isinstance(filter, Filter):
-        raise TypeError(
-            f"surrogate needs a Task, such as tasks[0], and a filter; got {type(task).__name__} and "
-            f"{type(filter).__name__}"
-        )
-    if filter.horizon is not None:
-        raise ValueError(f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t - 1)")
+    check_single(task, filter)
     eta = _checks.number("step_size", step_size, "any positive step size gives the same step", positive=True)
     R = task.radius if radius is None else _checks.number("radius", radius, "use tasks.radius")
     if task.radius > R * (1 + 1e-12):

@@ -1,0 +1,76 @@
+"""Constructions against what they claim, computed exactly."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+
+s = fl.schedules
+
+SCHEDULES = [fl.Ridge(0.4), fl.Projection(), s.fixed(), s.increasing(), s.increasing_budget(2), s.fixed_budget(3)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_claims_equal_exact_values(schedule):
+    for theta in (0.05, 0.7, 1.5, 2.8):
+        two = fl.constructions.two_tasks(theta)
+        assert two.claim(schedule, 9) == pytest.approx(fl.worst_case(two, schedule, 9).loss, rel=1e-12)
+    for k, sign in itertools.product((2, 3, 10, 40), (1, -1)):
+        unseen = fl.constructions.unseen_task(k, sign)
+        steps = max(k, 3)
+        exact = fl.expect(unseen, schedule, steps, start=unseen.origin).average_loss[0]
+        assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
+        assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
+    for n, weight, cosine in [(1, 3.0, 0.0), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
+        rare = fl.constructions.rare_tasks(30, n, weight, cosine)
+        assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).loss, rel=1e-10)
+
+
+def test_unregularized_limit_of_the_unseen_task():
+    k = 10**4
+    assert fl.constructions.unseen_task(k).claim(fl.Projection(), k) * 2 * math.e * k == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("k", [2, 9, 25])
+@pytest.mark.parametrize("schedule", [fl.Ridge(0.0), fl.Ridge(1.0), s.increasing(), s.from_coefficients], ids=repr)
+def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, schedule, rng):
+    """Of all orders only the place of the odd task matters, so the probability is computed, not sampled."""
+    if schedule is s.from_coefficients:
+        schedule = s.from_coefficients(rng.uniform(0, 30, k))
+    start = rng.standard_normal(4)
+    tasks = fl.constructions.seen_task(k, start)
+    assert tasks.radius == pytest.approx(1.0)
+    assert np.linalg.norm(start - tasks.teacher(start)) == pytest.approx(1.0)
+    losses = []
+    for place in range(k):
+        order = [0] * k
+        order[place] = k - 1
+        found = fl.expect(tasks, schedule, k, ordering=fl.Sequence(order), metrics="seen_loss", start=start)
+        losses.append(found.seen_loss[0])
+    attained = [loss >= fl.constructions.seen_task_loss(k) * (1 - 1e-9) for loss in losses]
+    assert all(attained)
+    each = 1 / k * (1 - 1 / k) ** (k - 1)  # of one given place for the odd task and none elsewhere
+    assert k * each == pytest.approx(fl.constructions.seen_task_probability(k), rel=1e-12)
+    assert fl.constructions.seen_task_probability(k) >= 1 / math.e
+    if k >= 9:
+        assert fl.constructions.seen_task_loss(k) >= 1 / (144 * k)
+    exact = fl.expect(tasks, schedule, k, metrics="seen_loss", start=start).seen_loss[0]
+    assert exact >= tasks.claim(schedule, k)
+
+
+def test_bad_constructions():
+    for call, error, message in [
+        (lambda: fl.constructions.two_tasks(0.0), ValueError, "theta must be positive"),
+        (lambda: fl.constructions.two_tasks(4.0), ValueError, r"theta must lie in \(0, π\)"),
+        (lambda: fl.constructions.two_tasks(1.0, [1.0]), ValueError, "teacher must have shape"),
+        (lambda: fl.constructions.unseen_task(1), ValueError, "k must be at least 2"),
+        (lambda: fl.constructions.unseen_task(5, 2), ValueError, "sign must be"),
+        (lambda: fl.constructions.seen_task(5, [1.0]), ValueError, "at least two features"),
+        (lambda: fl.constructions.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
+        (lambda: fl.constructions.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
