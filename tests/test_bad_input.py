@@ -152,3 +152,17 @@ def test_custom_filters_are_checked(value, backend):
 
     with pytest.raises(ValueError, match="must return one finite share per eigenvalue"):
         fl.simulate(TASKS, Careless(), 3, backend=backend)
+
+
+def test_custom_filters_must_not_expand():
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True, eq=False)
+    class Bump(fl.Filter):
+        def share(self, eigenvalues):
+            return np.where(np.abs(eigenvalues - 1.0) < 0.1, 2.5, 0.5)
+
+    tasks = fl.TaskCollection([(np.diag([2.0, 1.0, 0.5]), np.ones(3))])
+    for call in (fl.simulate, fl.expect, fl.worst_case):
+        with pytest.raises(ValueError, match=r"share must lie in \[0, 2\]"):
+            call(tasks, Bump(), 3)

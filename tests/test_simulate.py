@@ -233,6 +233,20 @@ def test_progress_and_to_frame(rng):
     assert frame.query("trial == 1").average_loss.tolist() == trace.average_loss[1].tolist()
 
 
+def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
+    import sys
+
+    tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
+    options = {"k": 40_000, "seed": 0, "record": "last"}
+    expected = fl.simulate(tasks, fl.Ridge(0.5), backend="array", **options)
+    monkeypatch.setitem(sys.modules, "forgetless._compiled", None)  # makes the import fail
+    with pytest.warns(RuntimeWarning, match="slower array backend"):
+        found = fl.simulate(tasks, fl.Ridge(0.5), **options)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    with pytest.raises(ImportError, match="backend="):
+        fl.simulate(tasks, fl.Ridge(0.5), backend="numba", **options)
+
+
 def test_a_million_steps(rng):
     """k = 10⁶ runs in the memory of what is recorded, and ends where theory says: at the joint solution."""
     tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))

@@ -21,7 +21,7 @@ from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacemen
 from forgetless.orderings import Sequence as SequenceOrdering
 from forgetless.results import Expectation, recorded_steps
 from forgetless.schedules import Schedule, resolve
-from forgetless.simulate import Progress, check_contraction, check_tasks, simulate
+from forgetless.simulate import Progress, check_contraction, check_tasks, checked_shares, simulate
 from forgetless.tasks import TaskCollection
 
 Method = Literal["auto", "steps", "dense", "lanczos"]
@@ -157,9 +157,8 @@ class Problem:
 
     def shares_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
-        s = self.tasks.singular_values
-        share = np.atleast_2d(self.filters[b].at(slice(first, last)).learned(s))
-        return np.broadcast_to(share, (last - first, len(s)))
+        share = checked_shares(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
+        return np.broadcast_to(share, (last - first, share.shape[1]))
 
     def expectation(self, values: dict[str, Floats], method: str, error: float) -> Expectation:
         """Return curves (B, n_steps) as a result, in the array library of the tasks."""

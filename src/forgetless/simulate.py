@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -127,10 +128,21 @@ def _pairs(points: list[int]) -> Iterator[tuple[int, int]]:
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
     """Return φ and 1 − φ of shape (T or 1, Σr); the second only where the path is tracked."""
-    shares = _rows(part, part.learned(singular_values), len(singular_values))
+    shares = checked_shares(part, singular_values)
     if not track:
         return shares, np.zeros((1, 1))
     return shares, _rows(part, part.kept(singular_values), len(singular_values))
+
+
+def checked_shares(part: Filter, singular_values: Floats) -> Floats:
+    """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
+    shares = _rows(part, part.learned(singular_values), len(singular_values))
+    if shares.size and (shares.min() < -1e-9 or shares.max() > 2 + 1e-9):
+        raise ValueError(
+            f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
+            f"[{shares.min():.6g}, {shares.max():.6g}]"
+        )
+    return shares
 
 
 def _rows(part: Filter, values: Any, n_directions: int) -> Floats:
@@ -179,6 +191,7 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
+    wanted = backend
     if backend == "auto":
         backend = "numba" if is_numpy_namespace(tasks.xp) and _numba_pays(coordinates, k, n_trials) else "array"
     if backend == "array":
@@ -186,10 +199,12 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
     try:
         from forgetless._compiled import CompiledRun
     except ImportError as error:
-        raise ImportError(
-            f"numba cannot be imported ({error}); install it with pip install 'forgetless[fast]', "
-            'or use backend="array"'
-        ) from error
+        problem = f"numba cannot be imported ({error})"
+        if wanted == "auto":
+            warnings.warn(f"{problem}; using the slower array backend", RuntimeWarning, stacklevel=3)
+            return ArrayRun(coordinates, n_trials, track)
+        cure = "install it with pip install 'forgetless[fast]', or use backend=\"array\""
+        raise ImportError(f"{problem}; {cure}") from error
     return CompiledRun(coordinates, n_trials, track)
 
 
