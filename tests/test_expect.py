@@ -132,8 +132,8 @@ def test_compiled_batches_equal_the_array_steps(realizable, rng, monkeypatch):
     tasks = fl.TaskCollection(random_pairs(rng, M=6, d=5, rows=(1, 3), realizable=realizable))
     schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, 150)]
     found = []
-    for compiled in (False, True):
-        monkeypatch.setattr(module, "_lanes_pay", lambda problem, moments, c=compiled: c)
+    for lanes in (None, importlib.import_module("forgetless._compiled_moments")):
+        monkeypatch.setattr(module, "_lanes", lambda problem, moments, lanes=lanes: lanes)
         found.append(fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
 
@@ -218,6 +218,18 @@ def test_grids_off_the_independent_path_do_not_repeat_work(rng, monkeypatch):
     monkeypatch.setattr(fl.Ridge, "learned", lambda self, s: calls.append(1) or original(self, s))
     fl.expect(tasks, [fl.Ridge(c) for c in np.linspace(0.1, 1, 30)], 4, ordering=fl.WithoutReplacement())
     assert len(calls) <= 30 * 5
+
+
+def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
+    import sys
+
+    tasks = fl.TaskCollection(random_pairs(rng, M=4))
+    expected = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
+    monkeypatch.setitem(sys.modules, "forgetless._compiled_subsets", None)  # makes the import fail
+    with pytest.warns(RuntimeWarning, match="slower array backend"):
+        found = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
+    for metric in METRICS:
+        np.testing.assert_allclose(getattr(found, metric), getattr(expected, metric), rtol=1e-11)
 
 
 def test_few_steps_over_many_tasks_without_replacement(rng):

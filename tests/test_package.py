@@ -11,7 +11,7 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower layers first: a module imports only from layers above it in this list.
 LAYERS = [
-    {"_checks", "_arrays", "_threads"},
+    {"_accelerate", "_checks", "_arrays", "_threads"},
     {"_linalg", "filters", "orderings"},
     {"tasks", "schedules"},
     {"step", "metrics", "results", "moments", "two_tasks"},

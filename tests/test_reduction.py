@@ -141,8 +141,8 @@ def test_weights_are_nonnegative_in_exact_arithmetic(k):
     assert weights.bound * (k + 1) <= Fraction(39, 2)
 
 
-def test_the_misprinted_weights_would_not_do():
-    """With the minus sign of the printed theorem the proof would allow larger steps, for which it is false."""
+def test_weights_turn_negative_for_steps_the_lemma_does_not_allow():
+    """At ηβ = 9/10, above 3/13, the proof breaks down; the sequence shows it."""
     weights = fl.last_iterate_weights(50, Fraction(9, 10), Fraction(1))
     assert min(weights.c) < 0
 

@@ -200,7 +200,7 @@ class CompiledLevel:
 
 
 class CompiledSubsetProgram(SubsetProgram):
-    """The same as ``SubsetProgram`` for NumPy tasks, some 30 times faster and with half the memory."""
+    """The same as ``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         super().__init__(moments, path=path, drift=drift)

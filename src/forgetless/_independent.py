@@ -1,6 +1,7 @@
 """Exact expectations step by step, for tasks drawn independently: the moments, and what the path left behind."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -14,19 +15,20 @@ class IndependentRun:
 
     For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
     D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. ``compiled`` makes the steps of S by numba, which pays for many schedules in few
-    coordinates. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every direction j.
+    is accurate when it is small. ``lanes``, the module ``_compiled_moments``, makes the steps of S by numba, which
+    pays for many schedules in few coordinates. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every
+    direction j.
     """
 
     def __init__(
-        self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool, compiled: bool
+        self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool, lanes: Any = None
     ) -> None:
         self.operator = Operator(moments, probabilities)
         self.probabilities = probabilities
         self.tasks = moments.tasks
         self.size, self.n_problems = moments.size, n_problems
         self.S = moments.initial(n_problems)
-        self.path, self.drift_too, self.compiled = path, drift, compiled
+        self.path, self.drift_too, self.lanes = path, drift, lanes
         n_tasks, Q = self.tasks.n_tasks, self.size
         self.drifted: Floats = np.zeros(n_problems)
         if path:
@@ -44,12 +46,10 @@ class IndependentRun:
 
     def advance(self, shares: Floats) -> None:
         """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
-        if self.compiled and not self.path:
-            from forgetless import _compiled_moments
-
+        if self.lanes is not None and not self.path:
             operator = self.operator
             maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            _compiled_moments.advance(self.S, *maps, self.tasks.offsets, weights, shares)
+            self.lanes.advance(self.S, *maps, self.tasks.offsets, weights, shares)
             return
         for t in range(shares.shape[1]):
             phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)

@@ -1,6 +1,5 @@
 """Exact expectations: what a random ordering does on average, computed rather than sampled."""
 
-import importlib.util
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import _checks
+from forgetless._accelerate import compiled
 from forgetless._arrays import Array, from_numpy, is_numpy_namespace, to_numpy
 from forgetless._independent import IndependentRun
 from forgetless._powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
@@ -194,7 +194,7 @@ def _independent(
             len(problem.filters),
             path=path,
             drift="drift" in names,
-            compiled=_lanes_pay(problem, moments),
+            lanes=_lanes(problem, moments),
         )
         curves = _step_by_step(problem, run, names, progress)
         return curves, "steps", _floor(curves.get("average_loss"), problem, moments)
@@ -222,13 +222,12 @@ def _floor(average: Floats | None, problem: Problem, moments: Moments) -> float:
     return min(1.0, 4 * float(np.finfo(float).eps) * start / smallest)
 
 
-def _lanes_pay(problem: Problem, moments: Moments) -> bool:
-    """Whether to compile the steps: only for a batch in few coordinates, and for more than a second of work."""
-    if not is_numpy_namespace(problem.tasks.xp) or importlib.util.find_spec("numba") is None:
-        return False
+def _lanes(problem: Problem, moments: Moments) -> Any | None:
+    """Return the compiled steps where they pay: a batch in few coordinates, and more than a second of work."""
     n_problems, size = len(problem.filters), moments.size
     seconds = float(problem.steps[-1]) * n_problems * 3e-10 * float(problem.tasks.offsets[-1]) * size * size
-    return n_problems >= 16 and size <= 32 and seconds > 1.0
+    pays = is_numpy_namespace(problem.tasks.xp) and n_problems >= 16 and size <= 32 and seconds > 1.0
+    return compiled("_compiled_moments") if pays else None
 
 
 def average_form(moments: Moments) -> Array:
@@ -297,11 +296,9 @@ def _step_by_step(
 
 def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
     """Return the compiled subset program where numba is installed and the tasks are NumPy's."""
-    if is_numpy_namespace(tasks.xp) and importlib.util.find_spec("numba") is not None:
-        from forgetless._compiled_subsets import CompiledSubsetProgram
-
-        return CompiledSubsetProgram(moments, path=path, drift=drift)
-    return SubsetProgram(moments, path=path, drift=drift)
+    module = compiled("_compiled_subsets") if is_numpy_namespace(tasks.xp) else None
+    kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
+    return kind(moments, path=path, drift=drift)
 
 
 def _over_subsets(

@@ -1,8 +1,6 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
-import importlib.util
 import itertools
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -10,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import _checks
+from forgetless._accelerate import compiled
 from forgetless._arrays import Array, from_numpy, is_numpy_namespace, zeros
 from forgetless._runs import ArrayRun, Run
 from forgetless.filters import Filter
@@ -191,18 +190,16 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
-    wanted = backend
     if backend == "auto":
-        backend = "numba" if is_numpy_namespace(tasks.xp) and _numba_pays(coordinates, k, n_trials) else "array"
+        pays = is_numpy_namespace(tasks.xp) and _numba_pays(coordinates, k, n_trials)
+        module = compiled("_compiled") if pays else None
+        return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track)
     if backend == "array":
         return ArrayRun(coordinates, n_trials, track)
     try:
         from forgetless._compiled import CompiledRun
     except ImportError as error:
         problem = f"numba cannot be imported ({error})"
-        if wanted == "auto":
-            warnings.warn(f"{problem}; using the slower array backend", RuntimeWarning, stacklevel=3)
-            return ArrayRun(coordinates, n_trials, track)
         cure = "install it with pip install 'forgetless[fast]', or use backend=\"array\""
         raise ImportError(f"{problem}; {cure}") from error
     return CompiledRun(coordinates, n_trials, track)
@@ -227,8 +224,6 @@ def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordina
 
 
 def _numba_pays(coordinates: Coordinates, k: int, n_trials: int) -> bool:
-    if importlib.util.find_spec("numba") is None:
-        return False
     total, Q = coordinates.maps.shape
     width = total / coordinates.tasks.n_tasks
     # Seconds the array path takes, roughly: calls per step, then products at a few GFLOP/s.
