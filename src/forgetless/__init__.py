@@ -1,6 +1,10 @@
 """forgetless: learn a sequence of regression tasks and forget less."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from forgetless import bounds, constructions, filters, metrics, orderings, schedules
+from forgetless._krylov import ConvergenceError
 from forgetless.certify import Certificate, certify
 from forgetless.descent import check_time_varying, descend, last_iterate_weights, linear_decay
 from forgetless.expect import expect
@@ -17,15 +21,41 @@ from forgetless.worst_case import WorstCase, worst_case
 
 __version__ = "0.1.0"
 
+# Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
+_ESTIMATORS = {
+    "ContinualGD": "estimators",
+    "ContinualRidge": "estimators",
+    "ContinualRidgeClassifier": "estimators",
+    "JointRidge": "baselines",
+    "RecursiveLeastSquares": "baselines",
+}
+
+if TYPE_CHECKING:
+    from forgetless.baselines import JointRidge, RecursiveLeastSquares
+    from forgetless.estimators import ContinualGD, ContinualRidge, ContinualRidgeClassifier
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"forgetless.{_ESTIMATORS[name]}"), name)
+    raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
+
+
 __all__ = [
     "Certificate",
+    "ContinualGD",
+    "ContinualRidge",
+    "ContinualRidgeClassifier",
+    "ConvergenceError",
     "Cyclic",
     "Expectation",
     "Filter",
     "GradientDescent",
+    "JointRidge",
     "LossGradient",
     "Ordering",
     "Projection",
+    "RecursiveLeastSquares",
     "Reshuffled",
     "Ridge",
     "Sequence",

@@ -7,6 +7,7 @@ from array_api_compat import (
     array_namespace,
     device,
     is_array_api_obj,
+    is_array_api_strict_namespace,
     is_cupy_namespace,
     is_numpy_namespace,
     is_torch_namespace,
@@ -73,6 +74,8 @@ def to_numpy(array: Array) -> NDArray[Any]:
     xp = array_namespace(array)
     if is_torch_namespace(xp) or is_cupy_namespace(xp):
         array = to_device(array, "cpu")
+    elif is_array_api_strict_namespace(xp):
+        array = to_device(array, xp.Device("CPU_DEVICE"))
     return np.asarray(array)
 
 

@@ -2,17 +2,24 @@
 
     w  ←  w − φ(XᵀX) (w − X⁺y)
 
-In the spectrum X = U·diag(s)·V of the task this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). Every other place in the
-package that moves weights applies this map in other coordinates, through :class:`Coordinates`.
+In the spectrum X = U·diag(s)·V of the task this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The engines apply this map many
+times to the same tasks, in other coordinates, through :class:`Coordinates`. A task that is met once needs no spectrum:
+with g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), which :func:`learn` computes by whatever is cheapest.
 """
 
+import math
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from forgetless import _costs, _direct, _krylov
 from forgetless._arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
-from forgetless.filters import Filter
+from forgetless._krylov import ConvergenceError
+from forgetless._rows import Rows
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.tasks import Task, TaskCollection
 
 
@@ -58,6 +65,208 @@ def step(w: Any, task: Task, filter: Filter) -> Array:
     share = from_numpy(np.asarray(filter.learned(to_numpy(task.singular_values))), like=task.X)
     error = task.directions @ w - task.targets
     return w - task.directions.T @ (error * (share if w.ndim == 1 else share[:, None]))
+
+
+class Learned(NamedTuple):
+    """What one step on a task did: see :func:`learn`."""
+
+    change: Array
+    solver: str
+    passes: int
+    error: float
+    after: NDArray[np.float64]
+
+
+SOLVERS = ("auto", "gram", "krylov", "svd")
+
+
+def learn(
+    rows: Rows,
+    residual: Array,
+    filter: Filter,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-10,
+    memory: int = 2**31,
+    norm: float | None = None,
+    right: Array | None = None,
+) -> Learned:
+    """Return the change g(XᵀX) Xᵀr that one step on a task met once makes to the weights.
+
+    Parameters
+    ----------
+    rows : Rows
+        X, of shape (n, d).
+    residual : array of shape (n, c)
+        r = y − Xw, one column per target.
+    filter : Filter
+        The filter of a single step.
+    solver : {"auto", "gram", "krylov", "svd"}
+        ``"gram"`` factors the smaller of XᵀX and XXᵀ; ``"krylov"`` needs only products with X and Xᵀ and O(n + d)
+        memory; ``"svd"`` serves any filter. ``"auto"`` takes the cheapest by the model of ``_costs`` and goes on to
+        the next one where conditioning demands it.
+    tol : float
+        Bound of the relative error at which ``"krylov"`` stops.
+    memory : int
+        Bytes that a Gram matrix, a spectrum or a stored basis may take.
+    norm : float, optional
+        ‖X‖₂ where it is known.
+    right : array of shape (d, c), optional
+        Xᵀr where it is known.
+
+    Returns
+    -------
+    Learned
+        ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
+        estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
+    """
+    if _largest(residual) == 0.0:
+        return Learned(zeros((rows.shape[1], residual.shape[1]), residual), "none", 0, 0.0, np.zeros(residual.shape[1]))
+    filter = Ridge(0.0) if isinstance(filter, Projection) else filter
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        right = rows.adjoint(residual) if right is None else right
+        a, b = _exponents(rows, residual, right, filter)
+        if a == b == 0:
+            return _learn(rows, residual, right, filter, solver, tol, memory, norm)
+        # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', δ = 2^(b−a) δ'.
+        scaled, left = Rows.of(_times_power(rows.single, -a)) if a else rows, _times_power(residual, -b)
+        part = _learn(scaled, left, scaled.adjoint(left), _rescaled(filter, a), solver, tol, memory, None)
+        return part._replace(change=_times_power(part.change, b - a), after=_times_power(part.after, 2 * b))
+
+
+def _learn(
+    rows: Rows,
+    residual: Array,
+    right: Array,
+    filter: Filter,
+    solver: str,
+    tol: float,
+    memory: int,
+    norm: float | None,
+) -> Learned:
+    def known_norm() -> float:
+        return norm if norm is not None else _costs.rough_norm(rows)
+
+    columns = residual.shape[1]
+    chosen = _costs.choose(rows, filter, columns, tol, memory, known_norm) if solver == "auto" else solver
+    if chosen == "krylov":
+        limit = _krylov.MAX_PASSES
+        if solver == "auto" and _costs.gram_bytes(rows) <= memory and rows.single is not None:
+            limit = 4 + int(2 * _costs.by_gram(rows, filter) / _costs.one_pass(rows, columns))
+        found = _iterate(rows, residual, right, filter, tol, limit, memory)
+        if found is not None:
+            return Learned(found.change, "krylov", found.passes, found.error, found.after)
+        if limit == _krylov.MAX_PASSES:
+            raise ConvergenceError(
+                f"{limit} passes over a task of shape {rows.shape} did not reach a relative error of {tol:g}; "
+                "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
+            )
+        chosen = "gram" if float(getattr(filter, "coefficient", 1.0)) > 0 else "svd"
+    if chosen == "gram":
+        direct = _by_gram(rows, residual, right, filter)
+        if direct is not None:
+            return Learned(direct.change, "gram", 0, direct.error, direct.after)
+    if rows.single is None:
+        raise ConvergenceError(
+            f"the filter {filter!r} on row blocks needs a spectrum of all rows together, which blocks do not give; "
+            "use a larger coefficient, or give the task as one array"
+        )
+    direct = _direct.spectral(rows, residual, filter)
+    if direct.error > _direct.ACCURACY:
+        from scipy.linalg import LinAlgWarning
+
+        warnings.warn(
+            f"the step is known to a relative {direct.error:.1g} only: the task is ill-conditioned and {filter!r} "
+            "hardly regularizes it; use a larger coefficient, or drop features that repeat others",
+            LinAlgWarning,
+            stacklevel=4,
+        )
+    return Learned(direct.change, "svd", 0, direct.error, direct.after)
+
+
+def _iterate(
+    rows: Rows, residual: Array, right: Array, filter: Filter, tol: float, limit: int, memory: int
+) -> _krylov.Iterated | None:
+    if not rows.sparse and rows.single is not None:
+        precision = float(namespace_of(residual).finfo(residual.dtype).eps)
+        tol = max(tol, 30 * precision)  # float32 rows cannot tell more
+    if isinstance(filter, Ridge):
+        return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit)
+    if isinstance(filter, GradientDescent):
+        n_steps, step_size = int(filter.n_steps), float(filter.step_size)
+        if n_steps <= 6:
+            return _krylov.gradient_steps(rows, residual, right, n_steps, step_size)
+        return _krylov.budget(rows, residual, right, n_steps, step_size, tol, limit, memory)
+    raise ValueError(f"solver='krylov' serves fl.Ridge and fl.GradientDescent, not {filter!r}; use 'auto' or 'svd'")
+
+
+def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter) -> _direct.Solved | None:
+    if isinstance(filter, Ridge):
+        if isinstance(rows.gram, np.ndarray):
+            return _direct.cholesky(rows, residual, right, float(filter.coefficient))
+        return None if float(filter.coefficient) == 0 else _eigen_if_safe(rows, residual, right, filter)
+    if isinstance(filter, GradientDescent):
+        return _eigen_if_safe(rows, residual, right, filter)
+    return None
+
+
+def _eigen_if_safe(rows: Rows, residual: Array, right: Array, filter: Filter) -> _direct.Solved | None:
+    found = _direct.eigen(rows, residual, right, filter)
+    return found if found.error <= 1e-9 else None
+
+
+def _exponents(rows: Rows, residual: Array, right: Array, filter: Filter) -> tuple[int, int]:
+    """Return the powers of two by which X and r are scaled down; 0 where their squares are floats anyway."""
+    if not rows.readable:
+        return 0, 0
+    b = _exponent(_largest(residual))
+    probe = _largest(right)
+    if (b == 0 and _exponent(probe) == 0) or rows.single is None or not isinstance(filter, Ridge | GradientDescent):
+        return 0, b
+    # Only now is all of X looked at: its largest entry could not hide from Xᵀr.
+    return _exponent(_largest(rows.single.data if rows.sparse else rows.single)), b
+
+
+def _exponent(size: float) -> int:
+    if not math.isfinite(size):
+        return 1  # out of range; only an entry of Xᵀr can be, and then it is not scaled itself
+    return 0 if size == 0 or 1e-100 < size < 1e100 else math.frexp(size)[1]
+
+
+def _largest(array: Array) -> float:
+    xp = namespace_of(array)
+    return max(float(xp.max(array)), -float(xp.min(array)))
+
+
+def _times_power(array: Any, exponent: int) -> Any:
+    """Return array · 2^exponent, in two factors since the power alone may leave the range of a float."""
+    half = exponent // 2
+    return array * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
+
+
+def task_norm(rows: Rows, memory: int = 2**31) -> float:
+    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else from some passes (three digits)."""
+    largest = _largest(rows.single.data if rows.sparse else rows.single) if rows.single is not None else 1.0
+    if largest == 0.0:
+        return 0.0
+    a = _exponent(largest)
+    if a:
+        return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
+    if rows.small_side > _costs.SMALL_SIDE and (rows.single is not None or _costs.gram_bytes(rows) > memory):
+        return _krylov.norm(rows)
+    xp = namespace_of(rows.gram)
+    if rows.small_side > _costs.SMALL_SIDE:
+        return math.sqrt(_krylov.norm(Rows.of(rows.gram)))
+    return math.sqrt(max(float(xp.linalg.eigvalsh(rows.gram)[-1]), 0.0))
+
+
+def _rescaled(filter: Filter, exponent: int) -> Filter:
+    """Return the filter that does to X what ``filter`` does to 2^exponent X."""
+    if isinstance(filter, Ridge):
+        return Ridge(math.ldexp(float(filter.coefficient), -2 * exponent))
+    if isinstance(filter, GradientDescent):
+        return GradientDescent(int(filter.n_steps), math.ldexp(float(filter.step_size), 2 * exponent))
+    return filter
 
 
 @dataclass(frozen=True, eq=False)

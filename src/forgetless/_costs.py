@@ -1,0 +1,95 @@
+"""What each solver of one task would cost: the model behind the choice in ``step``.
+
+Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu. The constants are
+ratios measured by ``benchmarks/solvers.py`` on a machine of two cores; they need to be right within a factor of two.
+"""
+
+import math
+from collections.abc import Callable
+
+from forgetless import _krylov
+from forgetless._rows import Rows
+from forgetless.filters import Filter, GradientDescent, Ridge
+
+SMALL_SIDE = 200
+"""Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
+
+GEMM = 1 / 30
+"""A multiplication inside X·Xᵀ, against an entry of a pass."""
+
+FACTOR = 1 / 42
+"""m³ of a Cholesky factorisation."""
+
+EIGH = 0.5
+"""m³ of all eigenvectors."""
+
+SPARSE_ENTRY = 10.0
+"""A stored entry of a sparse matrix in a pass."""
+
+VECTOR_ENTRY = 10.0
+"""An entry of the vectors of the bidiagonalisation, per pass."""
+
+
+def passes_needed(filter: Filter, norm: float, tol: float) -> float:
+    """Return how many passes the bidiagonalisation needs, from ‖X‖₂.
+
+    Explicit regularization: three quarters of the worst case of conjugate gradients at the condition 1 + ‖X‖²/λ, as
+    measured. Budget: the degree of a polynomial that
+    is near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N. Infinite for other filters.
+    """
+    digits = math.log(2 / tol)
+    if isinstance(filter, Ridge) and float(filter.coefficient) > 0:
+        root = math.sqrt(1 + norm * norm / float(filter.coefficient))
+        return 1 + 0.75 * digits / math.log((root + 1) / (root - 1)) if root > 1 else 1.0
+    if isinstance(filter, GradientDescent):
+        steps = float(filter.n_steps)
+        return min(steps, 4 + math.sqrt(steps * float(filter.step_size) * norm * norm * digits))
+    return math.inf
+
+
+def one_pass(rows: Rows, columns: int) -> float:
+    """Return the cost of one pass for a number of targets."""
+    n, d = rows.shape
+    entries = SPARSE_ENTRY * columns if rows.sparse else 1 + GEMM * columns
+    return rows.stored * entries + VECTOR_ENTRY * (n + d) * columns
+
+
+def by_gram(rows: Rows, filter: Filter) -> float:
+    """Return the cost of the smaller Gram matrix and its factorisation."""
+    m = rows.small_side
+    product = rows.stored**2 / max(rows.shape) * SPARSE_ENTRY if rows.sparse else rows.stored * m * GEMM
+    return product + m**3 * (FACTOR if isinstance(filter, Ridge) else EIGH)
+
+
+def gram_bytes(rows: Rows) -> int:
+    """Return the memory that the Gram matrix and its factorisation take."""
+    return 3 * 8 * rows.small_side**2
+
+
+def rough_norm(rows: Rows) -> float:
+    """Return ‖X‖₂ from an eighth of the lines of the longer side, scaled up; for the choice of a solver only.
+
+    Right for lines that resemble each other; up to a few times too large for X without structure.
+    """
+    sample, share = rows.sample(1 / 8)
+    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
+
+
+def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
+    """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
+    if isinstance(filter, Ridge) and float(filter.coefficient) == 0:
+        if not rows.readable:
+            return "gram"
+        fits = 3 * 8 * rows.shape[0] * rows.shape[1] <= memory
+        return "svd" if fits and rows.single is not None else "krylov"
+    if not isinstance(filter, Ridge | GradientDescent):
+        return "svd"
+    if gram_bytes(rows) > memory:
+        return "krylov"
+    # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
+    if rows.small_side <= SMALL_SIDE or rows.single is None:
+        return "gram"
+    direct, unit = by_gram(rows, filter), one_pass(rows, columns)
+    if 4 * unit > direct:
+        return "gram"
+    return "krylov" if passes_needed(filter, norm(), tol) * unit < direct else "gram"

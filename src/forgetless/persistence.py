@@ -1,0 +1,256 @@
+"""Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forgetless import filters, schedules
+from forgetless._arrays import to_numpy
+from forgetless._history import COLUMNS, History, Holdout
+from forgetless._rows import is_sparse
+
+FORMAT = "forgetless-model"
+VERSION = 1
+
+_NAMED = {
+    kind.__name__: kind
+    for kind in (
+        filters.Ridge,
+        filters.GradientDescent,
+        filters.Projection,
+        schedules.Fixed,
+        schedules.Increasing,
+        schedules.FixedBudget,
+        schedules.IncreasingBudget,
+        schedules.Cyclic,
+        schedules.Constant,
+        schedules.Coefficients,
+        schedules.UnregularizedFirst,
+    )
+}
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a fitted streaming model to ``path``.
+
+    The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
+    before is kept as ``path`` + ``.previous``. Weights, counters, history and held-out rows are stored as arrays,
+    parameters as JSON; a schedule that is a function of your own cannot be stored and must be given again to ``load``.
+
+    Parameters
+    ----------
+    model : fitted streaming estimator
+    path : str or Path
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from forgetless import ContinualRidge
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).save(path)
+    >>> ContinualRidge.load(path).coef_.tolist()
+    [1.0]
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    path = Path(path)
+    arrays = _arrays_of(model)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "class": type(model).__name__,
+        "parameters": {name: _encoded(value) for name, value in model.get_params(deep=False).items()},
+        "counters": {
+            name: value for name, value in vars(model).items() if name.endswith("_") and type(value) in (int, float)
+        },
+        "totals": [model._history.total, model._history.squares],
+        "groups": vars(model).get("_n_groups"),
+        "holdout_seed": None if model._holdout is None else model._holdout.seed,
+    }
+    arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
+    arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    _replace(path, buffer.getvalue())
+
+
+def load(cls: Any, path: str | Path, parameters: dict[str, Any]) -> Any:
+    """Return the model of class ``cls`` stored at ``path``; ``parameters`` replace stored ones."""
+    path = Path(path)
+    header, arrays = _read(path)
+    if header["class"] != cls.__name__:
+        raise ValueError(f"{path.name} holds a {header['class']}, not a {cls.__name__}; use {header['class']}.load")
+    stored: dict[str, Any] = {}
+    unknown = set(parameters) - set(header["parameters"])
+    if unknown:
+        raise TypeError(f"{cls.__name__} has no parameter {', '.join(sorted(unknown))}")
+    for name, value in header["parameters"].items():
+        stored[name] = parameters[name] if name in parameters else _decoded(value, name, path)
+    model = cls(**stored)
+    model.__dict__.update(header["counters"])
+    for name, value in arrays.items():
+        if name.startswith("state."):
+            setattr(model, name.removeprefix("state."), value if value.ndim else value[()])
+    model._target_shape = model.coef_.shape[:-1]
+    if header["groups"] is not None:
+        model._n_groups = header["groups"]
+    table = {name: arrays[f"history.{name}"] for name in COLUMNS}
+    model._history = History.from_arrays(model.history_size, table, *header["totals"])
+    model._holdout = None
+    if header["holdout_seed"] is not None:
+        model._holdout = Holdout(model.holdout, model.holdout_size, header["holdout_seed"])
+        model._holdout.parts = _held_parts(arrays)
+    return model
+
+
+def stored_class(path: str | Path) -> str:
+    """Return the name of the class of the model stored at ``path``."""
+    return str(_read(Path(path))[0]["class"])
+
+
+def _arrays_of(model: Any) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for name, value in vars(model).items():
+        if not name.endswith("_") or type(value) in (int, float):
+            continue
+        array = to_numpy(value) if hasattr(value, "__array_namespace__") else np.asarray(value)
+        arrays[f"state.{name}"] = array.astype(np.str_) if array.dtype.kind == "O" else array
+    for name, column in model._history.to_arrays().items():
+        arrays[f"history.{name}"] = column
+    if model._holdout is not None:
+        for i, (task, X, y) in enumerate(model._holdout.parts):
+            arrays[f"held.{i}.task"], arrays[f"held.{i}.y"] = np.array(task), to_numpy(y)
+            if is_sparse(X):
+                for part in ("data", "indices", "indptr", "shape"):
+                    arrays[f"held.{i}.{part}"] = np.asarray(getattr(X, part))
+            else:
+                arrays[f"held.{i}.X"] = to_numpy(X)
+    return arrays
+
+
+def _held_parts(arrays: dict[str, Any]) -> list[tuple[int, Any, Any]]:
+    from scipy import sparse
+
+    parts: list[tuple[int, Any, Any]] = []
+    while f"held.{len(parts)}.task" in arrays:
+        at = f"held.{len(parts)}."
+        if at + "X" in arrays:
+            X: Any = arrays[at + "X"]
+        else:
+            triple = arrays[at + "data"], arrays[at + "indices"], arrays[at + "indptr"]
+            X = sparse.csr_array(triple, shape=tuple(arrays[at + "shape"]))
+        parts.append((int(arrays[at + "task"]), X, arrays[at + "y"]))
+    return parts
+
+
+def _encoded(value: Any) -> Any:
+    """Return a parameter as JSON can hold it; what it cannot becomes a note of what was there."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if type(value).__name__ in _NAMED and _NAMED[type(value).__name__] is type(value):
+        fields = {field.name: _encoded_field(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, "fields": fields}
+    return {"not_stored": repr(value)}
+
+
+def _encoded_field(value: Any) -> Any:
+    if isinstance(value, tuple | np.ndarray):
+        return {"values": np.asarray(value).tolist()}
+    return _encoded(value)
+
+
+def _decoded(value: Any, name: str, path: Path) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "values" in value:
+        return np.array(value["values"])
+    if "not_stored" in value:
+        raise ValueError(
+            f"{path.name} was saved with {name}={value['not_stored']}, which cannot be stored; "
+            f"give it again: load(path, {name}=...)"
+        )
+    fields = {key: _decoded(field, name, path) for key, field in value["fields"].items()}
+    return _NAMED[value["kind"]](**fields)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no model file {path}")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path.name} is damaged or not a model file ({type(error).__name__}); "
+            f"the model before it may be in {path.name}.previous"
+        ) from error
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        if header["format"] != FORMAT:
+            raise KeyError(FORMAT)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise ValueError(f"{path.name} is not a forgetless model; models are written by model.save(path)") from None
+    if header["version"] != VERSION:
+        raise ValueError(
+            f"{path.name} has format version {header['version']}, this forgetless reads {VERSION}; upgrade forgetless"
+        )
+    if arrays.pop("sha256").tobytes() != _digest(arrays):
+        raise ValueError(
+            f"{path.name} is damaged: its contents do not match their hash; use {path.name}.previous if there is one"
+        )
+    return header, arrays
+
+
+def _digest(arrays: dict[str, Any]) -> bytes:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}|{array.dtype.str}|{arrays[name].shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.digest()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put ``content`` at ``path`` in one step, keeping what was there under another name."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        if path.exists():
+            previous = path.with_name(path.name + ".previous")
+            spare = Path(name + ".link")
+            os.link(path, spare)  # so that at no moment is there no file under ``path``
+            os.replace(spare, previous)
+        os.replace(name, path)
+    except BaseException:
+        for leftover in (name, name + ".link"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)
+        raise
+    with contextlib.suppress(OSError):  # not every system can sync a folder
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
