@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest
+
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -21,14 +24,14 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not long and not torch" -n 2
+	$(PYTEST) -m "not long and not torch" -n 2
 
 test-long: setup
-	$(BIN)/pytest -m long -n 2
+	$(PYTEST) -m long -n 2
 
 test-torch: setup
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pytest -m torch
+	$(PYTEST) -m torch
 
 bench: setup
 	$(BIN)/python benchmarks/simulation.py

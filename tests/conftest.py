@@ -1,3 +1,8 @@
+import os
+
+# Asked for by scikit-learn's array-API checks, and only heeded when SciPy is imported for the first time.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import numpy as np
 import pytest
 

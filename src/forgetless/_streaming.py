@@ -159,6 +159,10 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
     def _is_plain(self, X: Any, y: Any) -> bool:
         """Return whether X and y are finite float arrays that need no conversion: the light but complete check."""
         coef = self.coef_
+        with np.errstate(all="ignore"):  # a sum of two infinities is NaN, which is all that is asked here
+            return self._is_plain_and_finite(X, y, coef)
+
+    def _is_plain_and_finite(self, X: Any, y: Any, coef: Any) -> bool:
         return bool(
             type(X) is np.ndarray
             and type(y) is np.ndarray
@@ -182,9 +186,10 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
             xp = namespace_of(X)
             floats = [xp.float64, xp.float32]
             y = None if y is None else same_library(y if hasattr(y, "__array_namespace__") else np.asarray(y), like=X)
-        X, y = validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
-        )
+        with np.errstate(invalid="ignore"):  # the check for infinities adds them up
+            X, y = validate_data(
+                self, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
+            )
         weight = self._validated_weight(sample_weight, X)
         y = self._validated_target(y, X)
         if _is_zero(X):

@@ -173,9 +173,11 @@ class _RidgeStrength(_Continual):
         ):
             return False
         x = X[0]
-        before = float(y[0]) - float(x @ coef)
         square = float(x @ x)
-        if not (1e-30 < square < 1e30 and -1e30 < before < 1e30):
+        if not 1e-30 < square < 1e30:
+            return False
+        before = float(y[0]) - float(x @ coef)
+        if not -1e30 < before < 1e30:
             return False
         if self.fit_intercept:
             before -= float(self.intercept_)

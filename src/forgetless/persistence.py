@@ -7,7 +7,6 @@ import io
 import json
 import os
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +188,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no model file {path}")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged archive can make zipfile and NumPy raise almost anything
         raise ValueError(
             f"{path.name} is damaged or not a model file ({type(error).__name__}); "
             f"the model before it may be in {path.name}.previous"

@@ -1,0 +1,238 @@
+"""Streams: bad input changes nothing, memory stays flat, monitoring says what happened."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+
+MODELS = [
+    fl.ContinualRidge(0.5),
+    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, holdout=0.2, random_state=0),
+    fl.ContinualGD(4),
+    fl.JointRidge(),
+    fl.RecursiveLeastSquares(),
+]
+X, y = np.arange(12.0).reshape(4, 3) + np.eye(4, 3), np.arange(4.0)
+ROW = np.ones((1, 3))
+
+
+def changed(array, at, value):
+    result = np.array(array, dtype=float)
+    result[at] = value
+    return result
+
+
+BAD = {
+    "nan": (changed(X, (1, 1), np.nan), y),
+    "infinity": (changed(X, (0, 2), np.inf), y),
+    "two infinities": (changed(changed(X, (0, 2), np.inf), (1, 2), -np.inf), y),
+    "nan target": (X, changed(y, 2, np.nan)),
+    "nan row": (changed(ROW, (0, 1), np.nan), np.ones(1)),
+    "nan row target": (ROW, np.array([np.nan])),
+    "infinite row": (changed(ROW, (0, 1), np.inf), np.ones(1)),
+    "wrong width": (np.ones((4, 2)), y),
+    "wrong width row": (np.ones((1, 2)), np.ones(1)),
+    "wrong length": (X, y[:3]),
+    "complex": (X.astype(complex), y),
+    "words": (np.array([["a", "b", "c"]] * 4), y),
+    "word targets": (X, np.array(["a"] * 4)),
+    "zeros": (np.zeros((4, 3)), y),
+    "zero row": (np.zeros((1, 3)), np.ones(1)),
+    "sparse zeros": (sparse.csr_array((4, 3)), y),
+    "no rows": (np.ones((0, 3)), np.ones(0)),
+    "one dimension": (np.ones(3), np.ones(1)),
+    "another number of targets": (X, np.ones((4, 2))),
+    "no target": (X, None),
+    "negative weight": (X, y, [1.0, 1.0, -1.0, 1.0]),
+    "nan weight": (X, y, [1.0, 1.0, np.nan, 1.0]),
+    "zero weights": (X, y, np.zeros(4)),
+    "wrong weights": (X, y, np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_input_raises_and_leaves_the_model_bit_identical(model, bad):
+    fresh = type(model)(**model.get_params())
+    empty = pickle.dumps(fresh.__dict__)
+    with pytest.raises((ValueError, TypeError)):
+        # Shapes that are wrong for a later task only are made wrong for the first one too.
+        fresh.partial_fit(*(BAD[bad] if "width" not in bad and "another" not in bad else (X, y[:2])))
+    assert pickle.dumps(fresh.__dict__) == empty
+    model = type(model)(**model.get_params()).partial_fit(X, y).partial_fit(ROW, np.ones(1))
+    before = pickle.dumps(model.__dict__)
+    with pytest.raises((ValueError, TypeError)):
+        model.partial_fit(*BAD[bad])
+    assert pickle.dumps(model.__dict__) == before
+    with pytest.raises((ValueError, TypeError)):
+        model.partial_fit_blocks([(X, y), BAD[bad]])
+    assert pickle.dumps(model.__dict__) == before
+    if "width" not in bad and "another" not in bad:
+        with pytest.raises((ValueError, TypeError)):
+            model.fit(*BAD[bad][:2], sample_weight=BAD[bad][2] if len(BAD[bad]) > 2 else None)
+        assert pickle.dumps(model.__dict__) == before
+
+
+def test_empty_and_malformed_blocks_and_groups():
+    model = fl.ContinualRidge().partial_fit(X, y)
+    with pytest.raises(ValueError, match="at least one block"):
+        model.partial_fit_blocks([])
+    with pytest.raises(TypeError, match="blocks must yield"):
+        model.partial_fit_blocks([X])
+    with pytest.raises(ValueError, match=r"groups must have one label per row, shape \(4,\), got \(3,\)"):
+        model.fit(X, y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="got NaN in 1 rows"):
+        model.fit(X, y, groups=[1.0, np.nan, 2.0, 2.0])
+
+
+def test_an_interrupted_task_changes_nothing(monkeypatch):
+    model = fl.ContinualRidge().partial_fit(X, y)
+    before = pickle.dumps(model.__dict__)
+
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("forgetless.estimators.learn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(2 * X, y)
+    assert pickle.dumps(model.__dict__) == before
+
+
+def test_weights_that_overflow_are_refused():
+    model = fl.ContinualRidge(alpha=0.0).partial_fit([[1.0]], [1.0])
+    with pytest.raises((OverflowError, ValueError)):
+        model.partial_fit([[1e-300]], [1e300])
+    assert model.coef_.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "increasing"}, {"holdout": 0.5, "holdout_size": 50}])
+def test_memory_is_flat(rng, options):
+    model = fl.ContinualRidge(history_size=100, random_state=0, **options)
+    n = 2 if options.get("holdout") else 1
+    A, b = rng.standard_normal((500, n, 4)), rng.standard_normal((500, n))
+
+    def learn(count):
+        for i in range(count):
+            model.partial_fit(A[i % 500], b[i % 500])
+
+    learn(600)
+    tracemalloc.start()
+    learn(300)
+    first = tracemalloc.get_traced_memory()[0]
+    learn(3000)
+    last = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    # The coefficients of the current epoch are known beforehand, some 40 bytes a task; held-out rows are exchanged.
+    assert last - first < {"schedule": 300_000, "holdout": 100_000}.get(next(iter(options), ""), 20_000)
+    assert len(model.history_["task"]) == 100
+
+
+@pytest.mark.long
+def test_memory_is_flat_over_a_million_tasks(rng):
+    model = fl.ContinualRidge(alpha=1.0)
+    A, b = rng.standard_normal((1000, 1, 10)), rng.standard_normal((1000, 1))
+    tracemalloc.start()
+    model.partial_fit(A[0], b[0])
+    for i in range(2000):
+        model.partial_fit(A[i % 1000], b[i % 1000])
+    first = tracemalloc.get_traced_memory()[0]
+    for i in range(1_000_000):
+        model.partial_fit(A[i % 1000], b[i % 1000])
+    last = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert last - first < 20_000
+    assert model.n_tasks_seen_ == 1_002_001
+
+
+def test_history_says_what_happened(rng):
+    model = fl.ContinualRidge(alpha=0.7)
+    w, rows = np.zeros(5), []
+    for _ in range(6):
+        A, b, weight = rng.standard_normal((7, 5)), rng.standard_normal(7), rng.uniform(0.2, 3, 7)
+        model.partial_fit(A, b, sample_weight=weight)
+        before = np.average((A @ w - b) ** 2, weights=weight)
+        w = model.coef_
+        after = np.average((A @ w - b) ** 2, weights=weight)
+        rows.append((before, after, weight.sum(), np.linalg.norm(A * np.sqrt(weight)[:, None], 2)))
+    before, after, total, norms = np.array(rows).T
+    history = model.history_
+    assert history["task"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert history["n_rows"].tolist() == [7] * 6
+    np.testing.assert_allclose(history["strength"], 0.7)
+    np.testing.assert_allclose(history["mse_before"], before, rtol=1e-10)
+    np.testing.assert_allclose(history["mse_after"], after, rtol=1e-8)
+    np.testing.assert_allclose(history["radius"], np.maximum.accumulate(norms), rtol=1e-10)
+    assert (history["error"] < 1e-9).all()
+    assert np.isnan(history["seen_mse"]).all()
+    assert model.prequential_mse_ == pytest.approx(np.average(before, weights=total))
+
+
+def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
+    teacher = rng.standard_normal(4)
+    model = fl.ContinualRidge(alpha=1e-3, holdout=0.25, random_state=5)
+    trained = []
+    for _ in range(5):
+        A = rng.standard_normal((8, 4))
+        model.partial_fit(A, A @ teacher)
+        held = model._holdout.parts[-1][1]
+        assert held.shape == (2, 4)
+        kept = [row for row in A if not (held == row).all(axis=1).any()]
+        trained.append(np.array(kept))
+    plain = fl.ContinualRidge(alpha=1e-3)
+    for A in trained:
+        plain.partial_fit(A, A @ teacher)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-10)
+    errors = [np.mean((part @ model.coef_ - part @ teacher) ** 2) for _, part, _ in model._holdout.parts]
+    assert model.seen_mse_ == pytest.approx(np.mean(errors))
+    assert model.history_["seen_mse"][-1] == model.seen_mse_
+
+
+def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
+    model = fl.ContinualRidge(holdout=0.5, holdout_size=12, random_state=0)
+    counts = []
+    for _ in range(40):
+        model.partial_fit(rng.standard_normal((20, 3)), rng.standard_normal(20))
+        counts.append([part.shape[0] for _, part, _ in model._holdout.parts])
+        assert sum(counts[-1]) <= 12
+    assert counts[2] == [4, 4, 4]
+    assert counts[-1] == [1] * 12
+    assert max(task for task, _, _ in model._holdout.parts) > 20
+
+
+def test_rows_of_weight_zero_are_absent(rng):
+    A, b = rng.standard_normal((6, 3)), rng.standard_normal(6)
+    weight = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])
+    kept = weight > 0
+    for kind in (np.asarray, sparse.csr_array):
+        full = fl.ContinualRidge(loss="mean").fit(kind(A), b, sample_weight=weight)
+        few = fl.ContinualRidge(loss="mean").fit(kind(A[kept]), b[kept], sample_weight=weight[kept])
+        np.testing.assert_allclose(full.coef_, few.coef_, rtol=1e-12)
+        assert full.history_["n_rows"].tolist() == [4]
+
+
+def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):
+    monkeypatch.setattr("forgetless._streaming.BLOCK_BYTES", 8 * 5 * 7)
+    A, b, weight = rng.standard_normal((40, 4)), rng.standard_normal(40), rng.uniform(0, 2, 40)
+    small = fl.ContinualRidge(0.4, fit_intercept=True, memory=1500).fit(A, b, sample_weight=weight)
+    whole = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)
+    np.testing.assert_allclose(small.coef_, whole.coef_, rtol=1e-10)
+
+
+def test_wide_sparse_tasks_never_become_dense(rng):
+    d = 200_000
+    A = sparse.random_array((300, d), density=1e-4, rng=rng, format="csr")
+    b = rng.standard_normal(300)
+    for model in (fl.ContinualRidge(alpha=5.0), fl.ContinualGD(50), fl.ContinualRidge(alpha=5.0, solver="krylov")):
+        tracemalloc.start()
+        model.partial_fit(A, b).partial_fit(A, b)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 40 * 8 * d  # some vectors of length d, not 300 of them
+    dense = np.linalg.solve((A @ A.T).toarray() + 5.0 * np.eye(300), b)
+    first = A.T @ dense
+    second = first + A.T @ np.linalg.solve((A @ A.T).toarray() + 5.0 * np.eye(300), b - A @ first)
+    np.testing.assert_allclose(model.coef_, second, atol=1e-10)
