@@ -22,9 +22,10 @@ LAYERS = [
     {"expect", "bounds"},
     {"worst_case", "gradients"},
     {"_streaming", "certify", "datasets", "reproduce"},
-    {"baselines", "estimators"},
+    {"baselines", "estimators", "streams", "_html"},
     {"plots"},
-    {"report"},
+    {"report", "stream_report"},
+    {"_cli_streams"},
     {"cli"},
     {"_entry"},
 ]

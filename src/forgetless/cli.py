@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from forgetless import _cli_streams
+
 SCHEDULE_HELP = "none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N], increasing-budget[:N] or cyclic."
 ORDERINGS = ("with-replacement", "without-replacement", "reshuffled", "cyclic")
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -239,6 +241,9 @@ def _print_summary(table: Any) -> None:
         click.echo(f"{family:<22}{cells}")
     ends = table.where(schedule="increasing").columns["k·bound at the end"]
     click.echo(f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {ends[0]:.3g}")
+
+
+_cli_streams.register(cli, _progress)
 
 
 @cli.command()

@@ -1,10 +1,13 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
 import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless.tasks import TaskCollection
 
@@ -32,7 +35,8 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
         return _from_archive(path)
     if kind not in (".csv", ".parquet"):
         raise ValueError(f"{path.name}: tasks are read from .npz, .csv or .parquet files, not {kind or 'others'}")
-    return _from_table(path, kind, task, target)
+    table = load_table(path, task, target)
+    return TaskCollection.from_arrays(table.X, table.y, table.groups)
 
 
 def _from_archive(path: Path) -> TaskCollection:
@@ -47,22 +51,38 @@ def _from_archive(path: Path) -> TaskCollection:
     return TaskCollection.from_arrays(arrays["X"], arrays["y"], arrays["groups"])
 
 
-def _from_table(path: Path, kind: str, task: str | None, target: str | None) -> TaskCollection:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("tables need pandas; install it with: pip install 'forgetless[cli]'") from None
-    try:
-        table = pandas.read_csv(path) if kind == ".csv" else pandas.read_parquet(path)
-    except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among these
-        raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
+@dataclass(frozen=True)
+class TaskTable:
+    """Rows of a file with their targets and tasks, in the order of the file.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, c)
+    groups : array of shape (n,)
+    features, targets : tuple of str
+        Names of the columns of X and y.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    groups: NDArray[Any]
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def load_table(path: str | Path, task: str | None, target: str | Sequence[str] | None) -> TaskTable:
+    """Return the rows of a CSV or Parquet file with a column that names the task and one or more targets."""
+    path = Path(path)
+    table = read_table(path)
     names = ", ".join(map(str, table.columns))
-    for role, column in (("task", task), ("target", target)):
+    targets: list[Any] = [target] if isinstance(target, str) else list(target if target else [None])
+    for role, column in (("task", task), *(("target", name) for name in targets)):
         if column is None:
             raise ValueError(f"{path.name} has the columns {names}; say which is the {role}, with --{role} NAME")
         if column not in table.columns:
             raise ValueError(f"{path.name} has no column {column!r} for the {role}; it has {names}")
-    if task == target:
+    if task in targets:
         raise ValueError(f"task and target must be different columns, got {task!r} for both")
     if len(table) == 0:
         raise ValueError(f"{path.name} has no rows")
@@ -70,14 +90,42 @@ def _from_table(path: Path, kind: str, task: str | None, target: str | None) -> 
         raise ValueError(
             f"{path.name}: {int(table[task].isna().sum())} rows have no value of {task!r}; drop or name them"
         )
-    features: Any = table.drop(columns=[task, target])
-    words = [str(name) for name in features.columns if features[name].dtype.kind not in "biuf"]
-    if table[target].dtype.kind not in "biuf":
-        words.append(str(target))
-    if words:
-        raise ValueError(f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; encode it")
+    features: Any = table.drop(columns=[task, *targets])
     if features.shape[1] == 0:
-        raise ValueError(f"{path.name} has no feature column besides {task!r} and {target!r}")
-    return TaskCollection.from_arrays(
-        features.to_numpy(dtype=np.float64), table[target].to_numpy(dtype=np.float64), table[task].to_numpy()
-    )
+        raise ValueError(f"{path.name} has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
+    X = numbers_of(features, path.name)
+    y = numbers_of(table[targets], path.name)
+    return TaskTable(
+        X, y[:, 0] if isinstance(target, str) else y, table[task].to_numpy(), tuple(map(str, features.columns)),
+        tuple(map(str, targets)),
+    )  # fmt: skip
+
+
+def read_table(path: Path) -> Any:
+    """Return a CSV or Parquet file as a pandas data frame."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise ValueError(f"{path.name}: tables are read from .csv or .parquet files, not {kind or 'others'}")
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("tables need pandas; install it with: pip install 'forgetless[cli]'") from None
+    try:
+        return pandas.read_csv(path) if kind == ".csv" else pandas.read_parquet(path)
+    except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among these
+        raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
+
+
+def numbers_of(columns: Any, name: str) -> NDArray[np.float64]:
+    """Return columns of a data frame as floats; refuse those that are not finite numbers, by name."""
+    words = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
+    if words:
+        raise ValueError(f"{name}: features and target must be numbers, but {', '.join(words)} is not; encode it")
+    values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        column = columns.columns[int(np.argmax(bad.any(axis=0)))]
+        raise ValueError(f"{name}: {int(bad.sum())} values are missing or infinite, e.g. in {column}; fill or drop")
+    return values

@@ -80,7 +80,7 @@ def save(model: Any, path: str | Path) -> None:
     arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
-    _replace(path, buffer.getvalue())
+    replace_file(path, buffer.getvalue())
 
 
 def load(cls: Any, path: str | Path, parameters: dict[str, Any]) -> Any:
@@ -221,8 +221,8 @@ def _digest(arrays: dict[str, Any]) -> bytes:
     return digest.digest()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Put ``content`` at ``path`` in one step, keeping what was there under another name."""
+def replace_file(path: Path, content: bytes, *, keep_previous: bool = True) -> None:
+    """Put ``content`` at ``path`` in one step; what was there is kept as ``path`` + ``.previous``, if told to."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -230,7 +230,7 @@ def _replace(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
-        if path.exists():
+        if path.exists() and keep_previous:
             previous = path.with_name(path.name + ".previous")
             spare = Path(name + ".link")
             os.link(path, spare)  # so that at no moment is there no file under ``path``

@@ -1,6 +1,5 @@
 """The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained HTML page."""
 
-import base64
 import csv
 import json
 import os
@@ -13,20 +12,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from forgetless import plots, reproduce
+from forgetless import _html, plots, reproduce
 from forgetless.reproduce import FAMILIES, Table
 
 PARTS = ("figure", "table", "rates", "curves", "reduction")
-
-_STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:0 auto;padding:1rem;color:#222;background:#fff}
-h1{font-size:1.5rem;line-height:1.2}h2{font-size:1.15rem;margin-top:2rem;border-top:1px solid #ccc;padding-top:1rem}
-figure{margin:1rem 0}img{max-width:100%;height:auto}figcaption,.small{font-size:.85rem;color:#444}
-code{background:#f2f2f2;padding:.1rem .3rem;overflow-wrap:anywhere}.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.8rem}th,td{padding:.2rem .5rem;text-align:left;border-bottom:1px solid #ddd}
-th,td{white-space:nowrap}td.n{text-align:right;font-variant-numeric:tabular-nums}
-@media print{body{max-width:none;font-size:10pt}h2{break-after:avoid}figure{break-inside:avoid}}
-"""
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         page = "".join(_section(part, fresh) for part in parts)
-        (fresh / "report.html").write_text(_PAGE.format(style=_STYLE, body=page), encoding="utf-8")
+        (fresh / "report.html").write_text(_html.page(_TITLE, _INTRODUCTION + page), encoding="utf-8")
         fresh.chmod(0o755)
         _swap(fresh, folder)
     except BaseException:
@@ -157,7 +146,7 @@ def _section(part: Section, folder: Path) -> str:
     (folder / f"{part.name}.json").write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
     facts = "".join(f"<li>{escape(fact)}</li>" for fact in part.table.facts)
     command = f"forgetless reproduce {part.name}"
-    inner = _picture(part, folder) if part.draw else f'<div class="scroll">{_html_table(part.table)}</div>'
+    inner = _picture(part, folder) if part.draw else f'<div class="scroll">{_html.table(part.table)}</div>'
     return (
         f'<section id="{part.name}"><h2>{escape(part.table.title)}</h2>{inner}'
         f'<p class="small">{escape(part.caption)}</p>{f"<ul>{facts}</ul>" if facts else ""}'
@@ -176,28 +165,14 @@ def _picture(part: Section, folder: Path) -> str:
         import matplotlib.pyplot as plt
 
         plt.close(figure)
-    encoded = base64.b64encode((folder / f"{part.name}.png").read_bytes()).decode()
-    return f'<figure><img alt="{escape(part.alt, quote=True)}" src="data:image/png;base64,{encoded}"></figure>'
+    return _html.image((folder / f"{part.name}.png").read_bytes(), part.alt)
 
 
-def _html_table(table: Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in table.rows())
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+_TITLE = "Increasing regularization in continual linear regression: the claims, computed"
 
-
-def _cell(value: Any) -> str:
-    return f'<td class="n">{value:.3g}</td>' if isinstance(value, float) else f"<td>{escape(str(value))}</td>"
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>forgetless: the paper's claims, computed</title><style>{style}</style></head><body><main>
-<h1>Increasing regularization in continual linear regression: the claims, computed</h1>
-<p>Levinstein et al. (2025) prove that pulling each new solution towards the previous one, with a strength that
-increases over k tasks in random order, gives a loss of order 1/k on every collection of tasks that one model fits.
-Every number below was computed on this machine, exactly (not sampled) unless it says simulated.</p>
-{body}</main></body></html>
+_INTRODUCTION = """<p>Levinstein et al. (2025) prove that pulling each new solution towards the previous one, with a
+strength that increases over k tasks in random order, gives a loss of order 1/k on every collection of tasks that one
+model fits. Every number below was computed on this machine, exactly (not sampled) unless it says simulated.</p>
 """
 
 _FIGURE_ALT = (
