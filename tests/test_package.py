@@ -11,18 +11,18 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower layers first: a module imports only from layers above it in this list.
 LAYERS = [
-    {"_accelerate", "_checks", "_arrays", "_threads"},
+    {"_accelerate", "_ascent", "_checks", "_arrays", "_threads"},
     {"_linalg", "filters", "orderings"},
-    {"tasks", "schedules"},
-    {"step", "metrics", "results", "moments", "two_tasks"},
+    {"_adversary", "tasks", "schedules"},
+    {"_copies", "_spec", "step", "metrics", "results", "moments", "two_tasks"},
     {"_runs", "_compiled", "_compiled_moments", "_powers", "_subsets", "surrogates", "descent", "constructions"},
     {"_independent", "hypotheses"},
     {"_compiled_subsets", "simulate"},
     {"expect", "bounds"},
     {"worst_case", "gradients"},
     {"certify", "datasets", "reproduce"},
-    {"plots"},
-    {"report"},
+    {"found", "plots"},
+    {"report", "worst_collection"},
     {"cli"},
     {"_entry"},
 ]
