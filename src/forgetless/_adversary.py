@@ -16,6 +16,9 @@ from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stage
 
 Floats = NDArray[np.float64]
 
+_VANISHED = 1e-14
+"""Below this a loss is rounding: forms are at most 1 at the start and good to about 1e-16 of that."""
+
 
 def share_slopes(filter_: Filter, eigenvalues: Floats) -> Floats:
     """Return φ'(ξ) elementwise at ξ in (0, 1], with one leading axis for per-step parameters as ``filter_(ξ)`` has.
@@ -72,8 +75,7 @@ class Adversary:
         to_angles[:, 0] = 0.0
         to_weights = p * (to_p - (p * to_p).sum(axis=1, keepdims=True)) if self.free else np.zeros_like(weights)
         slopes = np.concatenate([to_directions.reshape(len(x), -1), to_angles, to_weights], axis=1)
-        # A start whose loss has vanished in rounding has no logarithm; the NaN keeps it where it is.
-        loss = np.where(loss > 0, loss, np.nan)
+        loss = np.where(loss > _VANISHED, loss, np.nan)  # a start without a value stays where it is
         return -np.log(self.k * loss), -slopes / loss[:, None]
 
     def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:

@@ -58,9 +58,11 @@ class Descent:
         memory = (MEMORY, *x.shape)
         # A first step of at most unit length: the variables are angles, logarithms and directions of order one.
         scale = 1 / np.maximum(1.0, _norm(gradient))
+        # A start without a value stays where it is.
+        idle = np.where(np.isfinite(value), 0, _PATIENCE)
         return cls(
             x, value, gradient, -scale[:, None] * gradient, np.ones(len(x)), scale, np.zeros(memory), np.zeros(memory),
-            np.zeros(memory[:2]), np.zeros(len(x), dtype=np.int64), np.array(0),
+            np.zeros(memory[:2]), idle, np.array(0),
         )  # fmt: skip
 
     @property

@@ -76,4 +76,4 @@ def _tidy(rows: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
     turned[:, : triangle.shape[1]] = triangle
     diagonal = np.sign(np.diag(triangle))
     turned[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
-    return turned, merged[order]
+    return turned + 0.0, merged[order]  # no negative zeros

@@ -221,12 +221,18 @@ def worst_collection(
         raise click.UsageError("--resume needs --out, whose checkpoint it goes on from")
     if out is not None and not out.resolve().parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.resolve().parent}; make it first")
-    with _progress() as tell:
-        found = fl.worst_collection(
-            _schedule(schedule, tasks), k, n_features=features, n_tasks=tasks, n_starts=starts, n_rounds=rounds,
-            starts=kind, seed=seed, checkpoint=out and out.with_name(f"{out.name}.checkpoint"), resume=resume,
-            progress=lambda done, total, best: tell(f"round {done} of at most {total}, best k·loss {best:.6g}"),
-        )  # fmt: skip
+    state = None if out is None else out.with_name(f"{out.name}.checkpoint")
+    try:
+        with _progress() as tell:
+            found = fl.worst_collection(
+                _schedule(schedule, tasks), k, n_features=features, n_tasks=tasks, n_starts=starts, n_rounds=rounds,
+                starts=kind, seed=seed, checkpoint=state, resume=resume,
+                progress=lambda done, total, best: tell(f"round {done} of at most {total}, best k·loss {best:.6g}"),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if state is not None and state.exists():
+            click.echo(f"the search is kept in {state}; go on with the same command and --resume", err=True)
+        raise
     command = (
         f"forgetless worst-collection --schedule {schedule} --k {k} --features {features} --tasks {tasks} "
         f"--starts {starts} --rounds {rounds} --kind {kind} --seed {seed}"

@@ -238,7 +238,7 @@ def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
     if not resume:
         raise FileExistsError(f"{path} is there already; go on from it with resume=True, or remove it")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         found = str(arrays.pop("key"))
         descent = Descent(**arrays)
