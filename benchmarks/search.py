@@ -1,7 +1,7 @@
 """The adversarial search against the worst values known before it: what it finds, and in how many seconds.
 
-The bar: 98 % of every value, and all six searches inside ten minutes on two cores. The last column is the same search from
-random starts alone.
+The bar: 98 % of every value, and all six searches inside ten minutes on two cores. The last column is the same search
+from random starts alone.
 """
 
 import time

@@ -13,48 +13,63 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-4
 """Relative loss of value for which fewer copies are preferred: the last digit anybody reads."""
 
+_SIZES = 24
+"""Numbers of copies that are tried, evenly spaced in the logarithm."""
+
 
 def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
-    """Return rows, copies and k·loss/R² of the best point, its probabilities rounded and the rest optimised again."""
+    """Return rows, copies and k·loss/R² near a point: probabilities are rounded, then the rest is optimised again.
+
+    Of several numbers of copies the smallest is taken that costs little, because exact losses of collections with many
+    tasks are expensive.
+    """
     units, eigenvalues, p = (array[0] for array in adversary.unpack(x[None]))
-    counts = _rounded(adversary, units, eigenvalues, p)
-    kept = counts > 0
-    units, eigenvalues, counts = units[kept], eigenvalues[kept], counts[kept]
-    fixed = replace(adversary, n_tasks=len(counts), free=False)
-    descent = Descent.begin(fixed, fixed.pack(units[None], eigenvalues[None], (counts / counts.sum())[None]))
-    while descent.rounds < 200 and descent.active.any():
-        descent.advance(fixed)
-    units, eigenvalues, _ = (array[0] for array in fixed.unpack(descent.x))
-    rows, counts = _tidy(np.sqrt(eigenvalues)[:, None] * units, counts)
+    counts = _candidates(p, max(256, 8 * adversary.k))
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    fixed = replace(adversary, free=False)
+    points = fixed.pack(np.tile(units, (len(counts), 1, 1)), np.tile(eigenvalues, (len(counts), 1)), shares)
+    tried = _polished(fixed, points, 80)
+    best = min(float(np.nanmin(tried.value)), float(fixed(x[None])[0][0]))
+    good = np.flatnonzero(tried.value <= best + _ROUNDING)
+    chosen = int(good[0]) if good.size else int(np.nanargmin(tried.value))
+    last = _polished(fixed, tried.x[chosen : chosen + 1], 200)
+    units, eigenvalues, _ = (array[0] for array in fixed.unpack(last.x))
+    kept = counts[chosen] > 0
+    rows, copies = _tidy(np.sqrt(eigenvalues[kept])[:, None] * units[kept], counts[chosen][kept])
+    return rows, copies, _value(adversary, rows, copies)
+
+
+def _polished(adversary: Adversary, points: Floats, n_rounds: int) -> Descent:
+    descent = Descent.begin(adversary, points)
+    while descent.rounds < n_rounds and descent.active.any():
+        descent.advance(adversary)
+    return descent
+
+
+def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> float:
     squares = (rows**2).sum(axis=1)
-    found = replace(adversary, n_tasks=len(counts))
-    norms = np.sqrt(np.maximum(squares, 1e-300))
-    loss = found.loss((rows / norms[:, None])[None], squares[None], (counts / counts.sum())[None])[0]
-    return rows, counts, float(adversary.k * loss / squares.max())
+    units = rows / np.sqrt(np.maximum(squares, 1e-300))[:, None]  # a row of zeros has no direction, and needs none
+    loss = adversary.loss(units[None], squares[None], (copies / copies.sum())[None])[0]
+    return float(adversary.k * loss / squares.max())
 
 
-def _rounded(adversary: Adversary, units: Floats, eigenvalues: Floats, p: Floats) -> NDArray[np.int64]:
-    """Return the fewest copies whose probabilities cost little, or the best up to 8k of them."""
-    totals = np.arange(len(p), max(256, 8 * adversary.k) + 1)
-    candidates = np.stack([_apportioned(p, int(total)) for total in totals])
-    losses = np.empty(len(totals))
-    for first in range(0, len(totals), 256):
-        counts = candidates[first : first + 256]
-        shape = (len(counts), 1)
-        share = counts / counts.sum(axis=1, keepdims=True)
-        losses[first : first + 256] = adversary.loss(np.tile(units, (*shape, 1)), np.tile(eigenvalues, shape), share)
-    exact = adversary.loss(units[None], eigenvalues[None], p[None])[0]
-    good = np.flatnonzero(losses >= (1 - _ROUNDING) * exact)
-    return np.asarray(candidates[good[0] if good.size else int(np.argmax(losses))])
+def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
+    """Return whole copies near N·p for about ``_SIZES`` numbers N up to ``limit``, each the best of its neighbours.
 
-
-def _apportioned(p: Floats, total: int) -> NDArray[np.int64]:
-    """Return whole copies near ``total``·p by largest remainders; task 0, which has norm 1, keeps at least one."""
-    counts = np.floor(total * p).astype(np.int64)
-    order = np.argsort(counts - total * p, kind="stable")
-    counts[order[: total - int(counts.sum())]] += 1
-    counts[0] = max(1, int(counts[0]))
-    return counts
+    By largest remainders; task 0, which has norm 1, keeps at least one copy.
+    """
+    totals = np.arange(len(p), limit + 1)
+    exact = totals[:, None] * p
+    counts = np.floor(exact).astype(np.int64)
+    missing = totals - counts.sum(axis=1)
+    rank = np.argsort(np.argsort(counts - exact, axis=1, kind="stable"), axis=1, kind="stable")
+    counts += rank < missing[:, None]
+    counts[:, 0] = np.maximum(1, counts[:, 0])
+    error = ((counts / counts.sum(axis=1, keepdims=True) - p) ** 2 / np.maximum(p, 1e-12)).sum(axis=1)
+    bucket = (_SIZES * np.log(totals / totals[0]) / np.log((limit + 1) / totals[0])).astype(np.int64)
+    return np.stack(
+        [counts[at[np.argmin(error[at])]] for b in np.unique(bucket) for at in [np.flatnonzero(bucket == b)]]
+    )
 
 
 def _tidy(rows: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
