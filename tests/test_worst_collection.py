@@ -296,6 +296,8 @@ def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fl.worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
     before = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .* for the checkpoint"):
+        fl.worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
     with pytest.raises(FileExistsError, match="go on from it with resume=True, or remove it"):
         fl.worst_collection(**SEARCH, checkpoint=path)
     for change in ({"seed": 1}, {"k": 11}, {"schedule": s.increasing(2.0)}, {"n_starts": 6}, {"n_features": 2}):

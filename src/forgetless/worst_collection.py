@@ -233,6 +233,8 @@ def _save(descent: Descent, path: Path, key: str) -> None:
 
 def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
     """Return the state in a checkpoint, None where a search begins; refuse one that would be lost or is another's."""
+    if path is not None and not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint; make it first")
     if path is None or not path.exists():
         return None
     if not resume:
