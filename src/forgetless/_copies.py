@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-4
 """Relative loss of value for which fewer copies are preferred: the last digit anybody reads."""
 
-_SIZES = 24
+SIZES = 24
 """Numbers of copies that are tried, evenly spaced in the logarithm."""
 
 
@@ -54,7 +54,7 @@ def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> flo
 
 
 def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
-    """Return whole copies near N·p for about ``_SIZES`` numbers N up to ``limit``, each the best of its neighbours.
+    """Return whole copies near N·p for about ``SIZES`` numbers N up to ``limit``, each the best of its neighbours.
 
     By largest remainders; task 0, which has norm 1, keeps at least one copy.
     """
@@ -66,7 +66,7 @@ def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
     counts += rank < missing[:, None]
     counts[:, 0] = np.maximum(1, counts[:, 0])
     error = ((counts / counts.sum(axis=1, keepdims=True) - p) ** 2 / np.maximum(p, 1e-12)).sum(axis=1)
-    bucket = (_SIZES * np.log(totals / totals[0]) / np.log((limit + 1) / totals[0])).astype(np.int64)
+    bucket = (SIZES * np.log(totals / totals[0]) / np.log((limit + 1) / totals[0])).astype(np.int64)
     return np.stack(
         [counts[at[np.argmin(error[at])]] for b in np.unique(bucket) for at in [np.flatnonzero(bucket == b)]]
     )

@@ -61,6 +61,16 @@ class WorstCollection:
         k·loss/(R²D²) after k uniform draws with replacement from all copies, for the worst teacher.
     command : str
         What found it.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> known = fl.worst_known("increasing", k=256)
+    >>> known.counts.tolist(), known.rows.shape
+    ([1, 1, 1, 1, 25], (5, 6))
+    >>> certificate = known.certify()
+    >>> round(256 * certificate.average_loss, 4), round(certificate.distance, 6)
+    (0.9792, 1.0)
     """
 
     rows: Floats

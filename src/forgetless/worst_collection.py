@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forgetless import _checks
 from forgetless._adversary import Adversary
 from forgetless._ascent import Descent
-from forgetless._copies import as_copies
+from forgetless._copies import SIZES, as_copies
 from forgetless.filters import Filter
 from forgetless.found import WorstCollection, write_whole
 from forgetless.moments import check_memory
@@ -70,7 +70,8 @@ def worst_collection(
         Most gradient evaluations of each.
     starts : "mixed", "random" or "rare", default "mixed"
         Where they begin: random directions and frequencies; one frequent task orthogonal to rare ones, perturbed, as
-        in ``constructions.rare_tasks`` (needs two features and three tasks); or both in turn.
+        in ``constructions.rare_tasks``; or both in turn. The second needs two features and three tasks; "mixed" is
+        "random" with fewer.
     seed : int, default 0
         The same seed gives the same collection.
     checkpoint : path, optional
@@ -137,22 +138,15 @@ class _Search:
             )
         filter_ = resolve(schedule, k, 1.0)
         check_contraction(filter_, TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
-        n_numbers = float(n_starts) * k * (2 * d * d + 8 * M * d)
+        n_numbers = float(max(n_starts, SIZES)) * k * (2 * d * d + 8 * M * d)
         check_memory(n_numbers, f"the gradient of {n_starts} starts over {k} steps", "use fewer starts or a smaller k")
         return cls(Adversary(filter_, k, M, d), n_starts, n_rounds, starts, seed)
 
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
         a = self.adversary
-        home = (
-            "fl."
-            if isinstance(schedule, Filter)
-            else "fl.schedules."
-            if isinstance(schedule, Preset | UnregularizedFirst)
-            else ""
-        )
         return (
-            f"fl.worst_collection({home}{schedule!r}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.worst_collection({_home(schedule)}{schedule!r}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, seed={self.seed})"
         )
 
@@ -201,6 +195,13 @@ class _Search:
             self.starts == "rare" or (self.starts == "mixed" and i % 2 == 1 and rare_fits) for i in range(self.n_starts)
         ]
         return np.stack([(_rare if r else _random)(a, rng) for r, rng in zip(rare, generators, strict=True)])
+
+
+def _home(schedule: Any) -> str:
+    """Return where the class of a schedule is found, so that its repr can be pasted."""
+    if isinstance(schedule, Filter):
+        return "fl."
+    return "fl.schedules." if isinstance(schedule, Preset | UnregularizedFirst) else ""
 
 
 def _random(a: Adversary, rng: np.random.Generator) -> Floats:
