@@ -4,7 +4,6 @@ import json
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -282,12 +281,12 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
     >>> round(found.value, 3), round(found.upper.value, 1), found.upper.name
     (0.952, 19.2, 'increasing, larger scale')
     """
-    folder = resources.files("forgetless") / "data"
-    names = sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
+    folder = Path(__file__).with_name("data")
+    names = sorted(path.stem for path in folder.glob("*.json"))
     if f"{schedule}-{k}" not in names:
         shipped = ", ".join(names)
         raise ValueError(
             f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
             "search for others with fl.worst_collection"
         )
-    return WorstCollection.from_dict(json.loads((folder / f"{schedule}-{k}.json").read_text(encoding="utf-8")))
+    return WorstCollection.load(folder / f"{schedule}-{k}.json")

@@ -144,9 +144,9 @@ class _Search:
 
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
-        a = self.adversary
+        a, made = self.adversary, f"{_home(schedule)}{schedule!r}"
         return (
-            f"fl.worst_collection({_home(schedule)}{schedule!r}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, seed={self.seed})"
         )
 
