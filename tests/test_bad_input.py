@@ -43,7 +43,7 @@ CASES = [
     (lambda: s.increasing()(5, 1e160), ValueError, "rescale the data"),
     (lambda: s.increasing()(5, 1e-170), ValueError, "rescale the data"),
     (lambda: fl.simulate([(X, y)], fl.Ridge(1.0), 3), TypeError, "wrap pairs as fl.TaskCollection"),
-    (lambda: fl.step(np.ones(2), (X, y), fl.Ridge(1.0)), TypeError, "needs a Task"),
+    (lambda: fl.step(np.ones(2), [X, y], fl.Ridge(1.0)), TypeError, "needs a Task"),
     (lambda: fl.step(np.ones(2), TASKS[0], 0.5), TypeError, "needs a Task"),
     (lambda: fl.metrics.forgetting(TASKS, np.zeros(2), [0]), ValueError, "after each step"),
     (lambda: fl.Ridge("1"), TypeError, "coefficient must be a real number"),

@@ -9,6 +9,7 @@ from forgetless.certify import Certificate, certify
 from forgetless.descent import check_time_varying, descend, last_iterate_weights, linear_decay
 from forgetless.expect import expect
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.found import BoundConstant, WorstCollection, worst_known
 from forgetless.gradients import LossGradient, gradient
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.results import Expectation, Trace
@@ -18,6 +19,7 @@ from forgetless.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.tasks import Task, TaskCollection
 from forgetless.two_tasks import two_task_loss, two_task_optimum
 from forgetless.worst_case import WorstCase, worst_case
+from forgetless.worst_collection import worst_collection
 
 __version__ = "0.1.0"
 
@@ -42,6 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BoundConstant",
     "Certificate",
     "ContinualGD",
     "ContinualRidge",
@@ -67,6 +70,7 @@ __all__ = [
     "WithReplacement",
     "WithoutReplacement",
     "WorstCase",
+    "WorstCollection",
     "bounds",
     "certify",
     "check_reduction",
@@ -87,4 +91,6 @@ __all__ = [
     "two_task_loss",
     "two_task_optimum",
     "worst_case",
+    "worst_collection",
+    "worst_known",
 ]

@@ -55,7 +55,8 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float) -> S
         return None
 
     def gram_solve(b: Array) -> Array:
-        return lapack.dpotrs(factor, b, lower=1)[0]
+        # A single row or feature is one division; the square of a square root would be off by a rounding.
+        return b / (rows.gram[0, 0] + coefficient) if len(factor) == 1 else lapack.dpotrs(factor, b, lower=1)[0]
 
     if not rows.dual:
         right = right.astype(np.float64, copy=False)

@@ -1,7 +1,6 @@
 """Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import json
@@ -12,30 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from forgetless import filters, schedules
 from forgetless._arrays import to_numpy
 from forgetless._history import COLUMNS, History, Holdout
 from forgetless._rows import is_sparse
+from forgetless._spec import describe, from_plain
 
 FORMAT = "forgetless-model"
 VERSION = 1
-
-_NAMED = {
-    kind.__name__: kind
-    for kind in (
-        filters.Ridge,
-        filters.GradientDescent,
-        filters.Projection,
-        schedules.Fixed,
-        schedules.Increasing,
-        schedules.FixedBudget,
-        schedules.IncreasingBudget,
-        schedules.Cyclic,
-        schedules.Constant,
-        schedules.Coefficients,
-        schedules.UnregularizedFirst,
-    )
-}
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -158,30 +140,21 @@ def _encoded(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if type(value).__name__ in _NAMED and _NAMED[type(value).__name__] is type(value):
-        fields = {field.name: _encoded_field(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, "fields": fields}
-    return {"not_stored": repr(value)}
-
-
-def _encoded_field(value: Any) -> Any:
-    if isinstance(value, tuple | np.ndarray):
-        return {"values": np.asarray(value).tolist()}
-    return _encoded(value)
+    try:
+        return describe(value)
+    except TypeError:
+        return {"not_stored": repr(value)}
 
 
 def _decoded(value: Any, name: str, path: Path) -> Any:
     if not isinstance(value, dict):
         return value
-    if "values" in value:
-        return np.array(value["values"])
     if "not_stored" in value:
         raise ValueError(
             f"{path.name} was saved with {name}={value['not_stored']}, which cannot be stored; "
             f"give it again: load(path, {name}=...)"
         )
-    fields = {key: _decoded(field, name, path) for key, field in value["fields"].items()}
-    return _NAMED[value["kind"]](**fields)
+    return from_plain(value)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
