@@ -1,7 +1,7 @@
 """What each solver of one task would cost: the model behind the choice in ``step``.
 
 Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu. The constants are
-ratios measured by ``benchmarks/solvers.py`` on a machine of two cores; they need to be right within a factor of two.
+ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; they need to be right within a factor of two.
 """
 
 import math
@@ -57,13 +57,32 @@ def one_pass(rows: Rows, columns: int) -> float:
 def by_gram(rows: Rows, filter: Filter) -> float:
     """Return the cost of the smaller Gram matrix and its factorisation."""
     m = rows.small_side
-    product = rows.stored**2 / max(rows.shape) * SPARSE_ENTRY if rows.sparse else rows.stored * m * GEMM
-    return product + m**3 * (FACTOR if isinstance(filter, Ridge) else EIGH)
+    return (0.0 if rows.has_gram else gram_product(rows)) + m**3 * (FACTOR if isinstance(filter, Ridge) else EIGH)
+
+
+def gram_product(rows: Rows) -> float:
+    """Return the cost of the product X·Xᵀ or XᵀX alone."""
+    if rows.sparse:
+        return rows.stored**2 / max(rows.shape) * SPARSE_ENTRY
+    return rows.stored * rows.small_side * GEMM
 
 
 def gram_bytes(rows: Rows) -> int:
     """Return the memory that the Gram matrix and its factorisation take."""
     return 3 * 8 * rows.small_side**2
+
+
+NORM_PASSES = 25
+"""About what it takes to find ‖X‖₂ by products with X."""
+
+
+def norm_by_gram(rows: Rows, memory: int) -> bool:
+    """Return whether ‖X‖₂ is cheaper to find from the Gram matrix, which is kept for the step."""
+    if rows.has_gram or rows.small_side <= SMALL_SIDE:
+        return True
+    if gram_bytes(rows) > memory:
+        return False
+    return rows.single is None or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
 
 
 def rough_norm(rows: Rows) -> float:

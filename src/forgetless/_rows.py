@@ -139,6 +139,25 @@ class Rows:
         n, step = self.shape[0], max(1, BLOCK_BYTES // (8 * self.shape[1]))
         return sum_of_grams((X[i : min(i + step, n), :] for i in range(0, n, step)), self.shape[1])
 
+    @property
+    def has_gram(self) -> bool:
+        """Whether ``gram`` has been computed."""
+        return "gram" in self.__dict__
+
+    @cached_property
+    def used_columns(self) -> tuple["Rows", Any] | None:
+        """The rows without their empty columns, and the numbers of the others; None where that would not pay.
+
+        With fewer entries than features most of a vector of length d is of no concern to a task.
+        """
+        if not self.sparse or self.stored >= self.shape[1]:
+            return None
+        from scipy import sparse
+
+        X = self.single
+        columns, places = np.unique(X.indices, return_inverse=True)
+        return Rows.of(sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))), columns
+
     def sample(self, share: float) -> tuple[Any, float]:
         """Return every so many lines of the longer side, as a matrix, and the share of all lines that they are."""
         n, d = self.shape

@@ -149,6 +149,12 @@ def learn(
     """
     if _largest(residual) == 0.0:
         return Learned(zeros((rows.shape[1], residual.shape[1]), residual), "none", 0, 0.0, np.zeros(residual.shape[1]))
+    if rows.used_columns is not None:
+        few, columns = rows.used_columns
+        made = learn(few, residual, filter, solver=solver, tol=tol, memory=memory, norm=norm)
+        change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
+        change[columns] = made.change
+        return made._replace(change=change)
     filter = Ridge(0.0) if isinstance(filter, Projection) else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         right = rows.adjoint(residual) if right is None else right
@@ -279,12 +285,13 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
     a = _exponent(largest)
     if a:
         return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
-    if rows.small_side > _costs.SMALL_SIDE and (rows.single is not None or _costs.gram_bytes(rows) > memory):
+    if rows.used_columns is not None:
+        return task_norm(rows.used_columns[0], memory)
+    if not _costs.norm_by_gram(rows, memory):
         return _krylov.norm(rows)
-    xp = namespace_of(rows.gram)
     if rows.small_side > _costs.SMALL_SIDE:
         return math.sqrt(_krylov.norm(Rows.of(rows.gram)))
-    return math.sqrt(max(float(xp.linalg.eigvalsh(rows.gram)[-1]), 0.0))
+    return math.sqrt(max(float(namespace_of(rows.gram).linalg.eigvalsh(rows.gram)[-1]), 0.0))
 
 
 def _rescaled(filter: Filter, exponent: int) -> Filter:
