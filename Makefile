@@ -36,6 +36,7 @@ test-torch: setup
 bench: setup
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
 
 clean:
