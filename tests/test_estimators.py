@@ -21,6 +21,7 @@ import literal
 ESTIMATORS = [
     fl.ContinualRidge(),
     fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
+    fl.ContinualRidge(schedule="auto"),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),
     fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
@@ -267,7 +268,7 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
     [
         ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
         ({"alpha": "1"}, TypeError, "alpha must be a real number"),
-        ({"schedule": "rising"}, ValueError, "schedule must be none, fixed, increasing"),
+        ({"schedule": "rising"}, ValueError, "schedule must be none, fixed, increasing, auto"),
         ({"schedule": 3.0}, TypeError, "schedule must be a name"),
         ({"schedule": "fixed", "n_tasks": 2}, ValueError, "k must be at least 3"),
         ({"n_tasks": 0}, ValueError, "n_tasks must be at least 1"),

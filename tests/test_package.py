@@ -13,7 +13,7 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"_accelerate", "_ascent", "_checks", "_arrays", "_threads"},
     {"_linalg", "_rows", "filters", "orderings"},
-    {"_adversary", "_krylov", "_history", "tasks", "schedules"},
+    {"_adversary", "_auto", "_krylov", "_history", "tasks", "schedules"},
     {"_copies", "_costs", "_direct", "_spec", "_strength"},
     {"persistence", "step", "metrics", "results", "moments", "two_tasks"},
     {"_runs", "_compiled", "_compiled_moments", "_powers", "_subsets", "surrogates", "descent", "constructions"},

@@ -12,6 +12,7 @@ import forgetless as fl
 MODELS = [
     fl.ContinualRidge(0.5),
     fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, holdout=0.2, random_state=0),
+    fl.ContinualRidge(schedule="auto"),
     fl.ContinualGD(4),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(),

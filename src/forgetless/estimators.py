@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from forgetless import _checks, schedules
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._auto import Advisor
 from forgetless._costs import SMALL_SIDE
 from forgetless._rows import Rows
 from forgetless._streaming import Change, StreamingModel, _dispatched
@@ -88,15 +89,23 @@ class _Continual(StreamingModel):
         size = math.nan if norm is None else norm / math.sqrt(scale)
         radius = self.radius_ if norm is None else max(self.radius_, size)
         given = self.radius if self.radius is not None else radius
-        filter = strength.at(self.n_tasks_seen_ + 1, given)
+        filter = self._next_filter(strength, rows, residual, scale, given)
         self._check_filter(filter, size)
         made = learn(
             rows, residual, per_row(filter, scale), solver=self.solver, tol=self.tol, memory=self.memory, norm=norm,
             right=right,
         )  # fmt: skip
-        keep = {"radius_": radius}
+        keep = {"radius_": radius, **self._observed(rows, residual, scale, start)}
         recorded = math.nan if norm is None else given
         return Change(made.change, made.after, equivalent_coefficient(filter), recorded, made.error, keep)
+
+    def _next_filter(self, strength: Strength, rows: Rows, residual: Array, scale: float, radius: float) -> Filter:
+        """Return the filter of the coming task, of which only the subclass that looks at it uses rows and residual."""
+        return strength.at(self.n_tasks_seen_ + 1, radius)
+
+    def _observed(self, rows: Rows, residual: Array, scale: float, start: Array) -> dict[str, Any]:
+        """Return what a subclass keeps of a task that was learned from ``start``."""
+        return {}
 
     def _must_know_norm(self, strength: Strength) -> bool:
         return strength.needs_radius and self.radius is None
@@ -149,7 +158,33 @@ class _RidgeStrength(_Continual):
         return Ridge(_checks.number("alpha", self.alpha, "use 0 for no regularization"))
 
     def _names(self) -> dict[str, Any]:
-        return {"none": Projection, "fixed": schedules.fixed, "increasing": schedules.increasing}
+        # "auto" overrides the filter of every task; what stands here only says that it knows its own radius.
+        return {
+            "none": Projection, "fixed": schedules.fixed, "increasing": schedules.increasing,
+            "auto": lambda: Ridge(0.0),
+        }  # fmt: skip
+
+    def _reset(self) -> None:
+        super()._reset()
+        self.__dict__.pop("_advisor", None)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.schedule, str) and self.schedule == "auto"
+
+    def _must_know_norm(self, strength: Strength) -> bool:
+        return (self._is_auto() and self.n_tasks_seen_ < 2) or super()._must_know_norm(strength)
+
+    def _next_filter(self, strength: Strength, rows: Rows, residual: Array, scale: float, radius: float) -> Filter:
+        if not self._is_auto():
+            return super()._next_filter(strength, rows, residual, scale, radius)
+        advisor: Advisor = self.__dict__.get("_advisor", Advisor())
+        return Ridge(advisor.advised(radius))
+
+    def _observed(self, rows: Rows, residual: Array, scale: float, start: Array) -> dict[str, Any]:
+        if not self._is_auto():
+            return {}
+        advisor: Advisor = self.__dict__.get("_advisor", Advisor())
+        return {"_advisor": advisor.observed(rows, residual, scale, start, self.n_tasks_seen_ + 1)}
 
     def _strength_key(self) -> tuple[Any, ...]:
         return (self.alpha, self.schedule, self.n_tasks, self.beyond, self.__dict__.get("_n_groups"))
@@ -163,6 +198,7 @@ class _RidgeStrength(_Continual):
         if (
             coef is None
             or known is None
+            or "_advisor" in state
             or X.shape != (1, *coef.shape)
             or X.dtype is not coef.dtype
             or y.dtype is not coef.dtype
@@ -208,8 +244,9 @@ class ContinualRidge(_RidgeStrength, _Regressor):
     ----------
     alpha : float, default 1.0
         λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
-    schedule : {"none", "fixed", "increasing"}, schedule, filter or callable, optional
-        λ_t from a schedule of :mod:`forgetless.schedules` or any callable ``(k, radius) → filter``.
+    schedule : {"none", "fixed", "increasing", "auto"}, schedule, filter or callable, optional
+        λ_t from a schedule of :mod:`forgetless.schedules` or any callable ``(k, radius) → filter``. ``"auto"``
+        takes the λ that would have predicted the last tasks best, found by replaying a bounded sample of them.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
         in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.

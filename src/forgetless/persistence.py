@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import to_numpy
+from forgetless._auto import Advisor, Window
 from forgetless._history import COLUMNS, History, Holdout
 from forgetless._rows import is_sparse
 from forgetless._spec import describe, from_plain
@@ -91,6 +92,8 @@ def load(cls: Any, path: str | Path, parameters: dict[str, Any]) -> Any:
     if header["holdout_seed"] is not None:
         model._holdout = Holdout(model.holdout, model.holdout_size, header["holdout_seed"])
         model._holdout.parts = _held_parts(arrays)
+    if "advisor.numbers" in arrays:
+        model._advisor = _advisor(arrays)
     return model
 
 
@@ -111,26 +114,66 @@ def _arrays_of(model: Any) -> dict[str, Any]:
     if model._holdout is not None:
         for i, (task, X, y) in enumerate(model._holdout.parts):
             arrays[f"held.{i}.task"], arrays[f"held.{i}.y"] = np.array(task), to_numpy(y)
-            if is_sparse(X):
-                for part in ("data", "indices", "indptr", "shape"):
-                    arrays[f"held.{i}.{part}"] = np.asarray(getattr(X, part))
-            else:
-                arrays[f"held.{i}.X"] = to_numpy(X)
+            _put_matrix(arrays, f"held.{i}.", X)
+    if "_advisor" in vars(model):
+        _put_advisor(arrays, model._advisor)
     return arrays
 
 
-def _held_parts(arrays: dict[str, Any]) -> list[tuple[int, Any, Any]]:
+def _put_matrix(arrays: dict[str, Any], at: str, X: Any) -> None:
+    if is_sparse(X):
+        for part in ("data", "indices", "indptr", "shape"):
+            arrays[at + part] = np.asarray(getattr(X, part))
+    else:
+        arrays[at + "X"] = to_numpy(X)
+
+
+def _matrix(arrays: dict[str, Any], at: str) -> Any:
+    if at + "X" in arrays:
+        return arrays[at + "X"]
     from scipy import sparse
 
+    triple = arrays[at + "data"], arrays[at + "indices"], arrays[at + "indptr"]
+    return sparse.csr_array(triple, shape=tuple(arrays[at + "shape"]))
+
+
+def _put_advisor(arrays: dict[str, Any], advisor: Advisor) -> None:
+    arrays["advisor.numbers"] = np.array([advisor.coefficient, advisor.pending])
+    window = advisor.window
+    if window is None:
+        return
+    for name in ("anchor", "gram", "errors", "middle"):
+        if getattr(window, name) is not None:
+            arrays[f"advisor.{name}"] = getattr(window, name)
+    arrays["advisor.weights"], arrays["advisor.half"] = np.array(window.weights), np.array(window.half)
+    for i, (X, y) in enumerate(zip(window.rows, window.targets, strict=True)):
+        arrays[f"advisor.{i}.y"] = y
+        _put_matrix(arrays, f"advisor.{i}.", X)
+
+
+def _advisor(arrays: dict[str, Any]) -> Advisor:
+    coefficient, pending = arrays["advisor.numbers"].tolist()
+    if "advisor.anchor" not in arrays:
+        return Advisor(None, coefficient, int(pending))
+    weights = arrays["advisor.weights"].tolist()
+    window = Window(
+        arrays["advisor.anchor"],
+        [_matrix(arrays, f"advisor.{i}.") for i in range(len(weights))],
+        [arrays[f"advisor.{i}.y"] for i in range(len(weights))],
+        weights,
+        arrays["advisor.gram"],
+        arrays["advisor.errors"],
+        arrays.get("advisor.middle"),
+        int(arrays["advisor.half"]),
+    )
+    return Advisor(window, coefficient, int(pending))
+
+
+def _held_parts(arrays: dict[str, Any]) -> list[tuple[int, Any, Any]]:
     parts: list[tuple[int, Any, Any]] = []
     while f"held.{len(parts)}.task" in arrays:
         at = f"held.{len(parts)}."
-        if at + "X" in arrays:
-            X: Any = arrays[at + "X"]
-        else:
-            triple = arrays[at + "data"], arrays[at + "indices"], arrays[at + "indptr"]
-            X = sparse.csr_array(triple, shape=tuple(arrays[at + "shape"]))
-        parts.append((int(arrays[at + "task"]), X, arrays[at + "y"]))
+        parts.append((int(arrays[at + "task"]), _matrix(arrays, at), arrays[at + "y"]))
     return parts
 
 
