@@ -1,4 +1,4 @@
-"""Every example script runs unchanged and prints something."""
+"""Every example script runs unchanged, the longest on a sample of its data, and prints something."""
 
 import subprocess
 import sys
@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+ARGUMENTS = {"flights.py": ["--fraction", "0.03"]}  # all flights take most of a minute
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_runs(script, tmp_path):
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    command = [sys.executable, script, *ARGUMENTS.get(script.name, [])]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_flights_refuses_a_share_that_leaves_too_few():
+    script = Path(__file__).parents[1] / "examples" / "flights.py"
+    done = subprocess.run([sys.executable, script, "--fraction", "0.001"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--fraction must be between" in done.stderr
