@@ -116,8 +116,8 @@ class Adjoint:
     def __call__(self, coefficients: Floats, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
         """Return the loss, its derivative of shape (k,), and for the worst case the worst teacher in span coordinates.
 
-        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by μ ln tr exp(V/μ), μ = ε times
-        it: at most a factor 1 + ε ln q above, and smooth where several teachers are equally bad.
+        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
+        a factor q^ε above, and smooth where several teachers are equally bad.
         """
         tasks = self.moments.tasks
         shares = np.ascontiguousarray(Ridge(coefficients).learned(tasks.singular_values).T)[:, :, None]
@@ -128,20 +128,22 @@ class Adjoint:
         if self.moments.size == 0:
             return 0.0, np.zeros(len(coefficients)), self.form
         values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
-        top, soft, weights = _softened(to_numpy(values), softness)
+        value, weights = _softened(to_numpy(values), softness)
         teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
         _, slopes = _forward(self.operator, teachers, forms, shares)
-        return max(0.0, 0.5 * (top + soft)), _to_coefficients(slopes, shares, tasks), vectors[:, -1]
+        return max(0.0, 0.5 * value), _to_coefficients(slopes, shares, tasks), vectors[:, -1]
 
 
-def _softened(values: Floats, softness: float) -> tuple[float, float, Floats]:
-    """Return the largest eigenvalue, what the soft maximum adds, and the weight of every eigenvector."""
+def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
+    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with respect to each."""
     top, weights = float(values[-1]), np.zeros(len(values))
     if softness <= 0 or top <= 0:
         weights[-1] = 1.0
-        return top, 0.0, weights
-    weights = np.exp((values - top) / (softness * top))
-    return top, softness * top * float(np.log(weights.sum())), weights / weights.sum()
+        return top, weights
+    with np.errstate(under="ignore"):
+        relative = np.maximum(values / top, 0.0)
+        norm = float(np.sum(relative ** (1 / softness)) ** softness)
+        return top * norm, np.asarray((relative / norm) ** (1 / softness - 1))
 
 
 def _backward(operator: Operator, form: Array, shares: Floats) -> list[Array]:
