@@ -33,6 +33,7 @@ test-torch: setup
 bench: setup
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/advice.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

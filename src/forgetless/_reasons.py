@@ -150,4 +150,6 @@ def horizon_sentence(schedule: Any, horizon: dict[str, float]) -> str:
 def _change(ratio: float) -> str:
     if abs(ratio - 1) < 0.01:
         return "the same within 1 %"
-    return f"{ratio:.3g} times as large" if ratio >= 1.1 else f"{100 * (ratio - 1):+.1f} %"
+    if ratio >= 1.1:
+        return f"{ratio:.3g} times as large"
+    return f"{100 * abs(ratio - 1):.2g} % {'larger' if ratio > 1 else 'smaller'}"

@@ -133,7 +133,8 @@ class ReducedModel:
 
     def _in_time(self, filter_: Filter) -> tuple[Floats, Floats]:
         """Return maps at some steps, denser towards the end where schedules change fastest, and where steps lie."""
-        before = np.unique(np.rint(np.geomspace(1, self.k, _SNAPSHOTS // 2)).astype(int))
+        spread = np.concatenate([np.geomspace(1, self.k, 12), np.linspace(1, self.k, 12)])
+        before = np.unique(np.rint(spread).astype(int))
         steps = (self.k - before)[::-1]
         maps = np.array([self._map(filter_.at(int(step))) for step in steps])
         place = np.interp(np.arange(self.k), steps, np.arange(len(steps)))
