@@ -19,7 +19,7 @@ from forgetless import schedules as s
 from forgetless._independent import IndependentRun
 from forgetless._powers import SymmetricBasis
 from forgetless.expect import Problem
-from forgetless.filters import Filter, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.metrics import Floats
 from forgetless.moments import Moments
 from forgetless.orderings import WithReplacement
@@ -55,8 +55,8 @@ class ReducedModel:
         self.first = self.P.T @ self.basis.pack(form[:, :, None])[:, 0]
         self._assemble()
         self.strengths = np.geomspace(1e-9, 1e3 * k, _NODES) * (self.tasks.radius**2 or 1.0)
-        self.none = self._map(Projection())
-        self.nodes = np.array([self._map(Ridge(strength)) for strength in self.strengths])
+        self.nodes = np.array([self._map(Projection()), *(self._map(Ridge(strength)) for strength in self.strengths)])
+        self.budgets: dict[int, Floats] = {}
 
     @property
     def dimension(self) -> int:
@@ -114,9 +114,12 @@ class ReducedModel:
             step = self._map(filter_)
             return np.asarray(np.linalg.matrix_power(step, self.k) @ v, dtype=np.float64)
         if isinstance(filter_, Ridge):
-            maps, place = np.concatenate([self.none[None], self.nodes]), self._places(np.asarray(filter_.coefficient))
+            maps, place = self.nodes, self._places(np.asarray(filter_.coefficient))
+        elif isinstance(filter_, GradientDescent) and np.ptp(filter_.n_steps) == 0:
+            maps, place = self._budget(filter_)
         else:
-            maps, place = self._in_time(filter_)
+            maps = np.array([self._map(filter_.at(t)) for t in range(self.k)])
+            place = np.arange(self.k, dtype=np.float64)
         index = place.astype(np.int64)
         parts = place - index
         for i, part in zip(index[::-1].tolist(), parts[::-1].tolist(), strict=True):
@@ -131,14 +134,14 @@ class ReducedModel:
         place = np.where(place < 1, coefficients / self.strengths[0], place)
         return np.asarray(np.clip(place, 0.0, len(logs) - 1e-9))
 
-    def _in_time(self, filter_: Filter) -> tuple[Floats, Floats]:
-        """Return maps at some steps, denser towards the end where schedules change fastest, and where steps lie."""
-        spread = np.concatenate([np.geomspace(1, self.k, 12), np.linspace(1, self.k, 12)])
-        before = np.unique(np.rint(spread).astype(int))
-        steps = (self.k - before)[::-1]
-        maps = np.array([self._map(filter_.at(int(step))) for step in steps])
-        place = np.interp(np.arange(self.k), steps, np.arange(len(steps)))
-        return maps, np.minimum(place, len(steps) - 1 - 1e-9) if len(steps) > 1 else np.zeros(self.k)
+    def _budget(self, filter_: GradientDescent) -> tuple[Floats, Floats]:
+        """Return maps of a budget over its step size, and where the steps lie between them; one N for all steps."""
+        n_steps, square = int(np.max(filter_.n_steps)), self.tasks.radius**2 or 1.0
+        sizes = np.geomspace(0.01 / (self.k * n_steps), 1.0, _NODES // 2) / square
+        if n_steps not in self.budgets:
+            self.budgets[n_steps] = np.array([self._map(GradientDescent(n_steps, size)) for size in sizes.tolist()])
+        place = np.interp(np.asarray(filter_.step_size), sizes, np.arange(len(sizes)))
+        return self.budgets[n_steps], np.minimum(place, len(sizes) - 1 - 1e-9)
 
 
 def assembly(tasks: TaskCollection) -> float:
