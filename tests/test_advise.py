@@ -75,6 +75,35 @@ def test_held_out_loss_against_all_orders(rng):
     assert option.loss == pytest.approx(expected, rel=1e-9)
 
 
+def test_held_out_rows_in_every_form(rng):
+    tasks = collection(rng)
+    first, second = random_pairs(rng, M=2, d=6)
+    both = fl.TaskCollection([first, second])
+    expected = fl.advise(tasks, 5, validation=both).table
+    assert fl.advise(tasks, 5, validation=[first, second]).table == expected
+    assert fl.advise(tasks, 5, validation=(first, second)).table == expected
+    one = fl.advise(tasks, 5, validation=[first]).table
+    assert one != expected
+    assert fl.advise(tasks, 5, validation=first).table == one
+    assert fl.advise(tasks, 5, validation=(first[0].tolist(), first[1].tolist())).table == one
+
+
+@pytest.mark.parametrize("objective", ["expected", "seen", "worst_case", "validation"])
+def test_other_array_libraries(objective, rng):
+    import array_api_strict as xp
+
+    pairs, held_out = random_pairs(rng, realizable=False), random_pairs(rng, M=1, d=6)
+    tables = []
+    for convert in (np.asarray, xp.asarray):
+        tasks = fl.TaskCollection([(convert(X), convert(y)) for X, y in pairs])
+        rows = [(convert(X), convert(y)) for X, y in held_out]
+        tables.append(fl.advise(tasks, 6, objective=objective, validation=rows).table)
+        if objective != "seen":
+            tables[-1].append({"loss": fl.optimal_schedule(tasks, 4, objective=objective, validation=rows).loss})
+    for mine, theirs in zip(*tables, strict=True):
+        assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-9)
+
+
 @pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.Reshuffled(), fl.Sequence([0, 1, 2, 3, 0, 0, 1, 2, 3, 3])])
 def test_other_orderings(ordering, rng):
     tasks = collection(rng)
@@ -253,9 +282,8 @@ def test_sampled_seen_losses_are_within_their_error(rng):
     tasks, k = collection(rng, "non-realizable", M=8), 15
     schedules = [fl.Projection(), fl.Ridge(1.0), s.increasing()]
     exact = fl.expect(tasks, schedules, k, metrics=("average_loss", "seen_loss"))
-    values, errors = _sketch.seen_by_difference(
-        tasks, schedules, exact.average_loss[:, 0], k, fl.WithReplacement(), None, 0
-    )
+    problem = Losses(tasks, k, fl.WithReplacement(), None, None)
+    values, errors = _sketch.seen_by_difference(problem, schedules, exact.average_loss[:, 0], 0)
     assert (np.abs(values - exact.seen_loss[:, 0]) < 4.5 * errors).all()
 
 
@@ -307,6 +335,18 @@ def test_advice_by_the_reduced_model_is_the_same(rng, monkeypatch):
         assert option.loss == pytest.approx(fl.expect(tasks, option.schedule, k).average_loss[0], rel=1e-9)
     monkeypatch.setattr(_compare, "_TRUSTED", -1.0)
     assert fl.advise(tasks, k).table == plain.table
+
+
+def test_pilots_make_the_reduced_model_exact_where_they_went(rng):
+    tasks, k = fl.TaskCollection(random_pairs(rng, M=25, d=40, rows=(2, 2), scales=(1.0, 0.03))), 60
+    problem = Losses(tasks, k, fl.WithReplacement(), None, None)
+    pilot, form = s.increasing(0.003), _losses.average_form(problem.moments)
+    exact = problem([pilot], ["expected"])["expected"][0]
+    errors = []
+    for pilots in ([], [pilot]):
+        V = ReducedModel(problem.moments, fl.WithReplacement(), k, form, pilots).forms([pilot])[0]
+        errors.append(abs(0.5 * np.sum(V * problem.moments.start) / exact - 1))
+    assert errors[1] < min(errors[0], 1e-3)
 
 
 # At the border ----------------------------------------------------------------------------------------------------

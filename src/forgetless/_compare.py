@@ -34,14 +34,19 @@ def compare(
         tell()
         return problem(schedules, [objective])[objective]
 
-    model = problem.model(objective)
-    if model is not None:
+    pilots: list[Any] = []
+    for _ in range(2):
+        model = problem.model(objective, pilots)
+        if model is None:
+            break
         curves = scan(found, model)
+        tell()
         options, notes = _options(problem, curves, objective, seed)
         off = _deviation(curves, options)
         if off < _TRUSTED:
             note = f"scales were searched on a reduced model, off by at most {100 * off:.1g} % at the schedules above"
             return curves, _ranked(options, problem), [f"{note}; their losses are exact.", *notes]
+        pilots = [option.schedule for option in options]  # the space that is missing is where these went
     curves = scan(found, exact)
     options, notes = _options(problem, curves, objective, seed)
     return curves, _ranked(options, problem), notes
@@ -92,9 +97,7 @@ def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -
     cost = _sketch.operations(problem.tasks, problem.k, "seen") * len(schedules)
     if not problem.random or cost < _SEEN_BUDGET:
         return {**columns, **problem(schedules, ["seen"])}, []
-    values, errors = _sketch.seen_by_difference(
-        problem.tasks, schedules, columns["expected"], problem.k, problem.ordering, problem.start, seed
-    )
+    values, errors = _sketch.seen_by_difference(problem, schedules, columns["expected"], seed)
     worst = float(np.max(errors / np.maximum(values, np.finfo(float).tiny)))
     note = (
         f"seen-task losses are {_sketch.TRIALS} random runs of the difference from the exact average, standard error "

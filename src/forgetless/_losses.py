@@ -34,8 +34,8 @@ NAMES = ("expected", "seen", "worst_case", "validation")
 Evaluate = Callable[[Sequence[Any]], Floats]
 """Schedules to their losses, in one batch."""
 
-_QUICK, _SHORT = 3e8, 64
-"""Operations of one evaluation, about 10 ms, and steps, from which on a reduced model pays for a search."""
+_QUICK, _SHORT = 1e8, 32
+"""Operations of one evaluation, some milliseconds, and steps, from which on a reduced model pays for a search."""
 
 _NUMBERS = 2.0**25
 """Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""
@@ -83,16 +83,19 @@ class Losses:
                 found[name] = getattr(self, f"_{name}")(schedules)
         return {name: found[name] for name in names}
 
-    def model(self, objective: str) -> Evaluate | None:
-        """Return an approximate evaluation of the objective where searching exactly would take long; else None."""
+    def model(self, objective: str, pilots: Sequence[Any] = ()) -> Evaluate | None:
+        """Return an approximate evaluation of the objective where searching exactly would take long; else None.
+
+        It is best near ``pilots``, schedules that are followed exactly to make it.
+        """
         exact = 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2
         plain = self.random and objective != "seen" and is_numpy_namespace(self.tasks.xp)
-        # Some thousand small maps are assembled, each from all pairs of directions of a task, against 200 evaluations.
-        if not plain or self.k < _SHORT or exact < max(_QUICK, 40.0 * assembly(self.tasks)):
+        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations.
+        if not plain or self.k < _SHORT or exact < max(_QUICK, 2.5 * assembly(self.tasks)):
             return None
         assert isinstance(self.ordering, WithReplacement)
         moments, form, floor = self.final_form(objective)
-        reduced = ReducedModel(moments, self.ordering, self.k, form)
+        reduced = ReducedModel(moments, self.ordering, self.k, form, pilots)
 
         def evaluate(schedules: Sequence[Any]) -> Floats:
             forms = reduced.forms(schedules)

@@ -44,14 +44,18 @@ class ReducedModel:
     k : int
     form : array of shape (Q, Q)
         Twice the loss as a form of the moments after k steps.
+    pilots : sequence of schedules, optional
+        Followed exactly besides a few that cover the usual strengths.
     """
 
-    def __init__(self, moments: Moments, ordering: WithReplacement, k: int, form: Floats) -> None:
+    def __init__(
+        self, moments: Moments, ordering: WithReplacement, k: int, form: Floats, pilots: Sequence[Any] = ()
+    ) -> None:
         self.tasks, self.k, self.moments = moments.tasks, k, moments
         self.probabilities = ordering.weights(self.tasks.n_tasks)
         self.basis = SymmetricBasis(moments.size)
-        pilots = [run for pilot in _pilots(self.tasks) for run in self._snapshots(pilot, form)]
-        self.P = _orthonormal(np.array(pilots).T)
+        followed = [*_pilots(self.tasks), *pilots]
+        self.P = _orthonormal(np.array([V for pilot in followed for V in self._snapshots(pilot, form)]).T)
         self.first = self.P.T @ self.basis.pack(form[:, :, None])[:, 0]
         self._assemble()
         self.strengths = np.geomspace(1e-9, 1e3 * k, _NODES) * (self.tasks.radius**2 or 1.0)

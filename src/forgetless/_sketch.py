@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import to_numpy
+from forgetless._losses import Losses
 from forgetless.metrics import Floats, average_loss
 from forgetless.orderings import Ordering, WithReplacement
 from forgetless.simulate import simulate
@@ -46,38 +47,27 @@ def sketch(
     return part, ordering
 
 
-def sampled(
-    tasks: TaskCollection,
-    schedules: Sequence[Any],
-    k: int,
-    ordering: Ordering,
-    start: Any,
-    seed: int,
-    metric: str | None,
-    validation: TaskCollection | None,
-) -> Floats:
+def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed: Any) -> Floats:
     """Return a metric of every run of every schedule on the same random orders, of shape (B, TRIALS).
 
-    Without a metric it is the mean loss over ``validation``.
+    Without a metric it is the mean loss over the held-out tasks.
     """
     rows = []
     for schedule in schedules:
         trace = simulate(
-            tasks, schedule, k, ordering=ordering, start=start, seed=seed, n_trials=TRIALS, record="last",
-            metrics=metric or "average_loss", keep_weights=metric is None,
+            problem.tasks, schedule, problem.k, ordering=problem.ordering, start=problem.start, seed=seed,
+            n_trials=TRIALS, record="last", metrics=metric or "average_loss", keep_weights=metric is None,
         )  # fmt: skip
         if metric is None:
             assert trace.weights is not None
-            assert validation is not None
-            rows.append(average_loss(validation, trace.weights[:, -1]))
+            assert problem.validation is not None
+            rows.append(average_loss(problem.validation, trace.weights[:, -1]))
         else:
             rows.append(to_numpy(trace.values[metric])[:, -1])
     return np.array(rows)
 
 
-def seen_by_difference(
-    tasks: TaskCollection, schedules: Sequence[Any], expected: Floats, k: int, ordering: Ordering, start: Any, seed: int
-) -> tuple[Floats, Floats]:
+def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floats, seed: int) -> tuple[Floats, Floats]:
     """Return expected seen-task losses and their standard errors.
 
     Only the difference from the average loss is sampled; the average itself is known exactly, and carries most of the
@@ -86,8 +76,8 @@ def seen_by_difference(
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):
         trace = simulate(
-            tasks, schedule, k, ordering=ordering, start=start, seed=seed, n_trials=TRIALS, record="last",
-            metrics=("average_loss", "seen_loss"), keep_weights=False,
+            problem.tasks, schedule, problem.k, ordering=problem.ordering, start=problem.start, seed=seed,
+            n_trials=TRIALS, record="last", metrics=("average_loss", "seen_loss"), keep_weights=False,
         )  # fmt: skip
         gap = (to_numpy(trace.seen_loss) - to_numpy(trace.average_loss))[:, -1]
         values[b], errors[b] = expected[b] + gap.mean(), gap.std(ddof=1) / np.sqrt(TRIALS)
