@@ -297,6 +297,7 @@ def test_the_seen_column_of_a_large_table_says_that_it_is_sampled(rng, monkeypat
 def test_the_reduced_model_is_close(family, objective, rng, monkeypatch):
     """In few coordinates the space of the pilots is all of it, and only the interpolation between strengths is left."""
     monkeypatch.setattr(_losses, "_QUICK", 0.0)
+    monkeypatch.setattr(_losses, "_STEP", 0.0)
     monkeypatch.setattr(_losses, "assembly", lambda _: 0.0)
     tasks, k = collection(rng, family, M=6), 80
     held_out = fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], "M": 2}))
@@ -327,6 +328,7 @@ def test_advice_by_the_reduced_model_is_the_same(rng, monkeypatch):
     tasks, k = fl.TaskCollection(random_pairs(rng, M=15, d=20, rows=(1, 2))), 100
     plain = fl.advise(tasks, k)
     monkeypatch.setattr(_losses, "_QUICK", 0.0)
+    monkeypatch.setattr(_losses, "_STEP", 0.0)
     monkeypatch.setattr(_losses, "assembly", lambda _: 0.0)
     reduced = fl.advise(tasks, k)
     assert "reduced model" in reduced.notes[0]

@@ -34,8 +34,8 @@ NAMES = ("expected", "seen", "worst_case", "validation")
 Evaluate = Callable[[Sequence[Any]], Floats]
 """Schedules to their losses, in one batch."""
 
-_QUICK, _SHORT = 1e8, 32
-"""Operations of one evaluation, some milliseconds, and steps, from which on a reduced model pays for a search."""
+_QUICK, _STEP, _SHORT = 1e8, 5e4, 32
+"""Operations of one evaluation, some milliseconds, and of one step, and steps, from which on a reduced model pays."""
 
 _NUMBERS = 2.0**25
 """Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""
@@ -90,8 +90,9 @@ class Losses:
         """
         exact = 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2
         plain = self.random and objective != "seen" and is_numpy_namespace(self.tasks.xp)
-        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations.
-        if not plain or self.k < _SHORT or exact < max(_QUICK, 2.5 * assembly(self.tasks)):
+        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations; and a
+        # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
+        if not plain or self.k < _SHORT or exact < max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks)):
             return None
         assert isinstance(self.ordering, WithReplacement)
         moments, form, floor = self.final_form(objective)
