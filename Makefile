@@ -38,6 +38,7 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/advice.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

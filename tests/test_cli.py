@@ -82,7 +82,45 @@ def test_tables_for_people(archive, capsys):
     assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.bounds.catalogue)
 
 
+@pytest.mark.parametrize("objective", ["expected", "seen", "worst-case"])
+def test_advise_agrees_with_the_library(archive, objective, capsys):
+    code, out, err = run(capsys, "advise", archive, "--k", 12, "--objective", objective, "--json")
+    assert (code, err) == (0, "")
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    expected = fl.advise(tasks, 12, objective=objective.replace("-", "_"))
+    assert json.loads(out) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_advise_prints_a_ranking_its_reasons_and_code_that_runs(tables, capsys):
+    words = ["advise", tables[1], "--k", 20, "--task", "station", "--target", "y", "--ordering", "cyclic"]
+    code, out, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    assert max(len(line) for line in out.split("To use it:")[0].splitlines()) <= 100
+    assert "It has the smallest expected loss" in " ".join(out.split())
+    namespace = {}
+    exec("\n".join(line.strip() for line in out.split("To use it:")[1].splitlines()), namespace)
+    assert namespace["trace"].steps[-1] == 20
+
+
+def test_advise_with_held_out_rows(tables, archive, capsys):
+    words = ["advise", tables[0], "--k", 9, "--task", "station", "--target", "y", "--json"]
+    code, out, _ = run(capsys, *words, "--validation", tables[1])
+    assert code == 0
+    found = json.loads(out)
+    assert found["objective"] == "validation"
+    assert found["loss"] == pytest.approx(found["table"][0]["expected"])  # the same rows
+    code, out, _ = run(capsys, *words, "--validation", tables[1], "--objective", "expected", "--sketch", 2)
+    assert code == 0
+    assert "2 of 3 tasks" in json.loads(out)["notes"][0]
+
+
 BAD = [
+    (["advise", "ARCHIVE"], 2, "Missing option '--k'"),
+    (["advise", "ARCHIVE", "--k", "5", "--objective", "best"], 2, "'best' is not one of"),
+    (["advise", "ARCHIVE", "--k", "5", "--objective", "validation"], 1, "needs held-out rows"),
+    (["advise", "ARCHIVE", "--k", "5", "--validation", "missing.npz"], 1, "there is no file"),
+    (["advise", "ARCHIVE", "--k", "5", "--ordering", "cyclic", "--sketch", "2"], 1, "sketch needs draws"),
+    (["advise", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
     (["expect", "missing.npz", "--k", "3"], 1, "there is no file"),
     (["expect", "ARCHIVE", "--k", "0"], 2, "0 is not in the range"),
     (["expect", "ARCHIVE"], 2, "Missing option '--k'"),

@@ -133,7 +133,7 @@ def test_compiled_batches_equal_the_array_steps(realizable, rng, monkeypatch):
     schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, 150)]
     found = []
     for lanes in (None, importlib.import_module("forgetless._compiled_moments")):
-        monkeypatch.setattr(module, "_lanes", lambda problem, moments, lanes=lanes: lanes)
+        monkeypatch.setattr(module, "compiled_steps", lambda problem, moments, lanes=lanes: lanes)
         found.append(fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
 

@@ -120,11 +120,11 @@ def test_memory_is_flat(rng, options):
         for i in range(count):
             model.partial_fit(A[i % 500], b[i % 500])
 
-    learn(600)
+    learn(300)
     tracemalloc.start()
     learn(300)
     first = tracemalloc.get_traced_memory()[0]
-    learn(3000)
+    learn(1000)
     last = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     # The coefficients of the current epoch are known beforehand, some 40 bytes a task; held-out rows are exchanged.

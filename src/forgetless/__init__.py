@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from forgetless import bounds, constructions, filters, metrics, orderings, schedules
 from forgetless._krylov import ConvergenceError
+from forgetless.advice import Advice
+from forgetless.advise import advise
 from forgetless.certify import Certificate, certify
 from forgetless.descent import check_time_varying, descend, last_iterate_weights, linear_decay
 from forgetless.expect import expect
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.found import BoundConstant, WorstCollection, worst_known
 from forgetless.gradients import LossGradient, gradient
+from forgetless.optimal import OptimalSchedule, optimal_schedule
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.results import Expectation, Trace
 from forgetless.simulate import simulate
@@ -44,6 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Advice",
     "BoundConstant",
     "Certificate",
     "ContinualGD",
@@ -56,6 +60,7 @@ __all__ = [
     "GradientDescent",
     "JointRidge",
     "LossGradient",
+    "OptimalSchedule",
     "Ordering",
     "Projection",
     "RecursiveLeastSquares",
@@ -71,6 +76,7 @@ __all__ = [
     "WithoutReplacement",
     "WorstCase",
     "WorstCollection",
+    "advise",
     "bounds",
     "certify",
     "check_reduction",
@@ -83,6 +89,7 @@ __all__ = [
     "last_iterate_weights",
     "linear_decay",
     "metrics",
+    "optimal_schedule",
     "orderings",
     "schedules",
     "simulate",

@@ -114,13 +114,13 @@ class Spectral:
 
 
 class Squaring:
-    """Powers of an operator that is not self-adjoint, by repeated squaring."""
+    """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring."""
 
-    def __init__(self, operator: Operator, size: int, shares: Array) -> None:
+    def __init__(self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False) -> None:
         xp = namespace_of(shares)
         self.basis = SymmetricBasis(size)
         check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
-        decrease = dense_decrease(operator, self.basis, shares)
+        decrease = dense_decrease(operator, self.basis, shares, adjoint=adjoint)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
         self.squares = [eye - decrease]
 
@@ -134,6 +134,12 @@ class Squaring:
             x, done = self._advanced(x, step - done), step
             values.append(to_numpy(xp.sum(x * target, axis=(1, 2))))
         return np.stack(values, axis=1)
+
+    def powers(self, A: Array, step: int) -> Array:
+        """Return Q^k[A] of shape (Q, Q, B)."""
+        xp = namespace_of(A)
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
+        return self.basis.unpack(xp.matrix_transpose(self._advanced(x, step)[:, :, 0]))
 
     def _advanced(self, x: Array, n_steps: int) -> Array:
         bit = 0

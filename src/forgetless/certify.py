@@ -173,16 +173,21 @@ def certify(
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
         raise TypeError("certify takes one schedule at a time; call it for each")
-    origin = tasks.start(start)
+    setting = setting_of(problem, start)
+    average, seen, worst, notes = _exact(problem, setting.start, setting.distance)
+    exact = {"average": average, "seen": seen}
+    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in catalogue)
+    return Certificate(
+        problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes)
+    )  # fmt: skip
+
+
+def setting_of(problem: Problem, start: Any) -> Setting:
+    """Return what the hypotheses of theorems ask about, for the only schedule of a problem."""
+    tasks, origin = problem.tasks, problem.tasks.start(start)
     teacher = tasks.teacher(start)
     distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
-    setting = Setting(tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance)
-    average, seen, worst, notes = _exact(problem, origin, distance)
-    exact = {"average": average, "seen": seen}
-    checks = tuple(_check(bound, setting, exact[bound.quantity]) for bound in catalogue)
-    return Certificate(
-        problem.k, tasks.radius, distance, tasks.residual, average, seen, worst, checks, tuple(notes)
-    )  # fmt: skip
+    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance)
 
 
 Maybe = float | None
@@ -205,7 +210,8 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
     return average, seen, worst, list(dict.fromkeys(notes))
 
 
-def _check(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
+def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
+    """Return whether a bound applies in a setting, its value there, and its ratio to the exact loss."""
     reasons = bound.failures(setting)
     facts = (bound.name, bound.kind, bound.quantity)
     if not reasons and not bound.constant_known:

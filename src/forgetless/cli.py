@@ -13,6 +13,7 @@ from forgetless import _cli_streams
 
 SCHEDULE_HELP = "none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N], increasing-budget[:N] or cyclic."
 ORDERINGS = ("with-replacement", "without-replacement", "reshuffled", "cyclic")
+OBJECTIVES = ("expected", "seen", "worst-case", "validation")
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 
 
@@ -89,18 +90,25 @@ def _ordering(name: str) -> Any:
     return dict(zip(ORDERINGS, laws, strict=True))[name]
 
 
+_FILE = [
+    click.argument("file", type=click.Path(path_type=Path)),
+    click.option("--task", help="Column with the task, for CSV and Parquet."),
+    click.option("--target", help="Column with the target, for CSV and Parquet."),
+    click.option("--k", type=click.IntRange(1), required=True, help="Number of steps."),
+    click.option("--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output."),
+]
+_SCHEDULE = click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
+
+
 def _about_tasks(command: Any) -> Any:
+    """Add the options that every command on a file of tasks and a schedule takes."""
+    return _about_file(_SCHEDULE(command))
+
+
+def _about_file(command: Any) -> Any:
     """Add the options that every command on a file of tasks takes."""
-    options = [
-        click.argument("file", type=click.Path(path_type=Path)),
-        click.option("--task", help="Column with the task, for CSV and Parquet."),
-        click.option("--target", help="Column with the target, for CSV and Parquet."),
-        click.option("--k", type=click.IntRange(1), required=True, help="Number of steps."),
-        click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP),
-        click.option("--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output."),
-    ]
-    for option in reversed(options):
+    for option in reversed(_FILE):
         command = option(command)
     return command
 
@@ -134,6 +142,46 @@ def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering:
         tell("computing exact losses")
         found = fl.certify(tasks, chosen, k, law)
     click.echo(json.dumps(found.to_dict()) if as_json else repr(found))
+
+
+@cli.command()
+@_about_file
+@click.option("--objective", type=click.Choice(OBJECTIVES), help="[default: expected, or validation if given]")
+@click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
+@click.option("--sketch", type=click.IntRange(2), help="Search on this many random tasks of a large collection.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def advise(
+    file: Path,
+    task: str,
+    target: str,
+    k: int,
+    ordering: str,
+    as_json: bool,
+    objective: str | None,
+    validation: Path | None,
+    sketch: int | None,
+    seed: int,
+) -> None:
+    """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why."""
+    import forgetless as fl
+    from forgetless.datasets import load_tasks
+
+    tasks = load_tasks(file, task, target)
+    held_out = None if validation is None else load_tasks(validation, task, target)
+    chosen: Any = (objective or ("expected" if held_out is None else "validation")).replace("-", "_")
+    with _progress() as tell:
+        found = fl.advise(
+            tasks, k, objective=chosen, ordering=_ordering(ordering), validation=held_out, sketch=sketch, seed=seed,
+            progress=lambda done, total: tell(f"comparing schedules, stage {done} of {total}"),
+        )  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    click.echo(repr(found))
+    columns = f", task={task!r}, target={target!r}" if task else ""
+    click.echo("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
+    click.echo(f"    tasks = load_tasks({str(file)!r}{columns})")
+    click.echo(f"    trace = fl.simulate(tasks, {found.options[0].code}, k={k})")
 
 
 @cli.command()

@@ -160,6 +160,11 @@ class Problem:
         share = checked_shares(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
         return np.broadcast_to(share, (last - first, share.shape[1]))
 
+    @property
+    def steps_at_once(self) -> int:
+        """For how many steps the shares of all schedules are computed and kept together."""
+        return max(1, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters)))
+
     def expectation(self, values: dict[str, Floats], method: str, error: float) -> Expectation:
         """Return curves (B, n_steps) as a result, in the array library of the tasks."""
         like = self.tasks[0].X
@@ -194,7 +199,7 @@ def _independent(
             len(problem.filters),
             path=path,
             drift="drift" in names,
-            lanes=_lanes(problem, moments),
+            lanes=compiled_steps(problem, moments),
         )
         curves = _step_by_step(problem, run, names, progress)
         return curves, "steps", _floor(curves.get("average_loss"), problem, moments)
@@ -222,7 +227,7 @@ def _floor(average: Floats | None, problem: Problem, moments: Moments) -> float:
     return min(1.0, 4 * float(np.finfo(float).eps) * start / smallest)
 
 
-def _lanes(problem: Problem, moments: Moments) -> Any | None:
+def compiled_steps(problem: Problem, moments: Moments) -> Any | None:
     """Return the compiled steps where they pay: a batch in few coordinates, and more than a second of work."""
     n_problems, size = len(problem.filters), moments.size
     seconds = float(problem.steps[-1]) * n_problems * 3e-10 * float(problem.tasks.offsets[-1]) * size * size
@@ -284,8 +289,7 @@ def _step_by_step(
 
     note(0)
     last = int(problem.steps[-1])
-    size = max(1, _SHARES_AT_ONCE // (max(1, int(problem.tasks.offsets[-1])) * len(problem.filters)))
-    stops = sorted({*range(0, last, size), *(step for step in wanted if step < last), last})
+    stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in wanted if step < last), last})
     for first, stop in itertools.pairwise(stops):
         run.advance(problem.shares(first, stop))
         note(stop)

@@ -73,36 +73,86 @@ def gradient(
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid or not isinstance(problem.filters[0], Ridge):
         raise TypeError(f"gradient needs one schedule of fl.Ridge, got {schedule!r}; use expect for other filters")
-    if not isinstance(problem.ordering, WithReplacement):
-        raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
+    law = problem.ordering
+    if not isinstance(law, WithReplacement):
+        raise TypeError(f"gradient needs draws with replacement, got {law!r}")
     if objective not in ("average_loss", "worst_case"):
         raise ValueError(f'objective must be "average_loss" or "worst_case", got {objective!r}')
     worst = objective == "worst_case"
     if worst and start is not None:
         raise ValueError('start does not matter for objective="worst_case"; leave it out')
     moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
-    operator = Operator(moments, problem.probabilities)
-    shares = problem.shares(0, problem.k)
-    forms = _backward(operator, moments, shares)
-    if not worst:
-        loss, slopes = _forward(operator, moments.start, forms, shares)
-        return LossGradient(loss + float(tasks.floors.mean()), _to_coefficients(slopes, shares, tasks))
+    floor = 0.0 if worst else float(tasks.floors.mean())
+    adjoint = Adjoint(moments, law, average_form(moments), floor, worst=worst)
+    loss, slopes, direction = adjoint(np.broadcast_to(problem.filters[0].coefficient, (problem.k,)))
+    if direction is None:
+        return LossGradient(loss, slopes)
     if moments.size == 0:  # no task has a direction: every teacher has loss 0
-        return LossGradient(0.0, np.zeros(problem.k), from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
-    values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
-    v = vectors[:, -1:]
-    loss, slopes = _forward(operator, v @ v.T, forms, shares)
-    teacher = v[:, 0] if tasks.span is None else (tasks.span @ v)[:, 0]
-    return LossGradient(max(0.0, 0.5 * float(values[-1])), _to_coefficients(slopes, shares, tasks), teacher)
+        return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
+    teacher = direction if tasks.span is None else tasks.span @ direction
+    return LossGradient(loss, slopes, teacher)
 
 
-def _backward(operator: Operator, moments: Moments, shares: Floats) -> list[Array]:
+class Adjoint:
+    """The exact loss after k random draws and its derivatives, for many sets of coefficients on the same tasks.
+
+    Parameters
+    ----------
+    moments : Moments
+        Around the teacher of a given start, or linear ones for the worst case.
+    ordering : WithReplacement
+    form : array of shape (Q, Q)
+        Twice the loss as a form of the moments after k steps.
+    floor : float
+        What is added to the loss.
+    worst : bool
+        Whether the loss is the largest over unit teachers.
+    """
+
+    def __init__(self, moments: Moments, ordering: WithReplacement, form: Array, floor: float, *, worst: bool) -> None:
+        self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
+        self.operator = Operator(moments, ordering.weights(moments.tasks.n_tasks))
+
+    def __call__(self, coefficients: Floats, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
+        """Return the loss, its derivative of shape (k,), and for the worst case the worst teacher in span coordinates.
+
+        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
+        a factor q^ε above, and smooth where several teachers are equally bad.
+        """
+        tasks = self.moments.tasks
+        shares = np.ascontiguousarray(Ridge(coefficients).learned(tasks.singular_values).T)[:, :, None]
+        forms = _backward(self.operator, self.form, shares)
+        if not self.worst:
+            loss, slopes = _forward(self.operator, self.moments.start, forms, shares)
+            return loss + self.floor, _to_coefficients(slopes, shares, tasks), None
+        if self.moments.size == 0:
+            return 0.0, np.zeros(len(coefficients)), self.form
+        values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
+        value, weights = _softened(to_numpy(values), softness)
+        teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
+        _, slopes = _forward(self.operator, teachers, forms, shares)
+        return max(0.0, 0.5 * value), _to_coefficients(slopes, shares, tasks), vectors[:, -1]
+
+
+def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
+    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with respect to each."""
+    top, weights = float(values[-1]), np.zeros(len(values))
+    if softness <= 0 or top <= 0:
+        weights[-1] = 1.0
+        return top, weights
+    with np.errstate(under="ignore"):
+        relative = np.maximum(values / top, 0.0)
+        norm = float(np.sum(relative ** (1 / softness)) ** softness)
+        return top * norm, np.asarray((relative / norm) ** (1 / softness - 1))
+
+
+def _backward(operator: Operator, form: Array, shares: Floats) -> list[Array]:
     """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every t."""
-    k = shares.shape[1]
-    check_memory(float(k) * moments.size**2, f"{k} forms of {moments.size} coordinates", "use a smaller k")
-    forms = [average_form(moments)[:, :, None]]
+    k, size = shares.shape[1], form.shape[0]
+    check_memory(float(k) * size**2, f"{k} forms of {size} coordinates", "use a smaller k")
+    forms = [form[:, :, None]]
     for t in range(k - 1, -1, -1):
-        phi = from_numpy(shares[:, t, :], like=moments.left)
+        phi = from_numpy(shares[:, t, :], like=form)
         forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
     return forms[::-1]
 

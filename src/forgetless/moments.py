@@ -72,8 +72,11 @@ def repeated(S: Array, n_problems: int) -> Array:
     return xp.asarray(xp.broadcast_to(S[:, :, None], (*S.shape, n_problems)), copy=True)
 
 
-def moments_around_teacher(tasks: TaskCollection, start: Array) -> Moments:
-    """Return the maps around the joint solution nearest to ``start``, where losses are smallest and most accurate."""
+def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool = False) -> Moments:
+    """Return the maps around the joint solution nearest to ``start``, where losses are smallest and most accurate.
+
+    With ``affine`` the extra coordinates are kept where every task is met, so that S also holds the mean error.
+    """
     xp, basis = tasks.xp, tasks.span
     shape = (tasks.n_features, tasks.n_targets)
     teacher = xp.reshape(tasks.teacher(start), shape)
@@ -81,8 +84,10 @@ def moments_around_teacher(tasks: TaskCollection, start: Array) -> Moments:
     missing = tasks.targets - tasks.directions @ teacher
     D = tasks.directions if basis is None else tasks.directions @ basis
     z = z if basis is None else basis.T @ z
-    if not _is_missing(missing, tasks, teacher):
+    met = not _is_missing(missing, tasks, teacher)
+    if met and not affine:
         return Moments(tasks, D, D, symmetrized(z @ z.T))
+    missing = zeros(missing.shape, missing) if met else missing
     extra = zeros((D.shape[0], tasks.n_targets), D)
     eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
     state = xp.concat([z, eye], axis=0)

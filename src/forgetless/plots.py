@@ -1,4 +1,4 @@
-"""Plots of the tables of ``reproduce``: each takes a table and optional axes, and returns the axes.
+"""Plots of the tables of ``reproduce`` and of advice: each takes a table and optional axes, and returns the axes.
 
 Colours are Okabe & Ito's, told apart without colour vision; line styles and markers tell them apart in grey.
 """
@@ -153,4 +153,29 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     twin.grid(visible=False)
     twin.spines["right"].set_visible(True)
     ax.legend(fontsize=6)
+    return ax
+
+
+def plot_advice(advice: Any, ax: Any = None) -> Any:
+    """Draw the objective against the scale for every shape of an ``Advice``, its best points and no regularization."""
+    if ax is None:
+        ax = _axes(ax, width=1.6 * COLUMN)
+        ax.figure.set_layout_engine("constrained")  # the legend is beside the axes
+    for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
+        scales, losses = np.array(curve.scales), np.array(curve.losses)
+        best = int(np.argmin(losses))
+        ax.plot(scales, losses, label=curve.title, **_look(i))
+        ax.plot(scales[best], losses[best], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], zorder=3)
+    for curve in advice.curves:
+        if len(curve.scales) == 1:
+            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=curve.title)
+    if advice.least > 0 and advice.objective == "expected":
+        ax.axhline(advice.least, color="black", linewidth=0.8, linestyle=":", zorder=1, label="least possible")
+    names = {"expected": "expected loss", "seen": "seen-task loss", "worst_case": "worst-case loss"}
+    ax.set(xscale="log", yscale="log", xlabel="scale / R²", ylabel=names.get(advice.objective, "held-out loss"))
+    # Far above the best nothing is decided; the curves may end a thousand times higher.
+    low, high = ax.get_ylim()
+    ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
+    ax.set_title(f"{advice.k} steps over {advice.n_tasks} tasks; best: {advice.options[0].title}", loc="left")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

@@ -290,6 +290,73 @@ class Coefficients(Preset):
 
 
 @dataclass(frozen=True)
+class EndRamp(Preset):
+    """No regularization first, then λ_t = scale · R² · j at the j-th of the last steps: an average over the tail.
+
+    With scale 1 a direction at the radius is learned by a share 1/(1 + j), as if the iterates of the ramp were
+    averaged. This is the shape that exact optimisation finds on most collections (``fl.optimal_schedule``); no theorem
+    covers it.
+
+    Parameters
+    ----------
+    length : float, default 1/8
+        The part of the k steps that the ramp takes, in (0, 1]; it takes at least one step.
+    scale : float, default 1
+        Nonnegative slope of the ramp, in R² per step.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.schedules.end_ramp(length=0.5, scale=2.0)(6, radius=1.0).coefficient.tolist()
+    [0.0, 0.0, 0.0, 2.0, 4.0, 6.0]
+    """
+
+    length: float = 1 / 8
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        length = _checks.number("length", self.length, "give a part of the horizon, such as 1/8", positive=True)
+        if length > 1:
+            raise ValueError(f"length must lie in (0, 1], got {length}; give a part of the horizon, such as 1/8")
+        object.__setattr__(self, "length", length)
+        object.__setattr__(self, "scale", _checks.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
+
+    def build(self, k: int, square: float) -> Ridge:
+        n_steps = max(1, round(self.length * k))
+        return Ridge(self.scale * square * np.maximum(0.0, np.arange(1, k + 1) - (k - n_steps)))
+
+
+@dataclass(frozen=True)
+class NoiseAware(Preset):
+    """λ = scale · R² k / ln k at every step: how the best fixed strength grows with k when labels are noisy.
+
+    Parameters
+    ----------
+    scale : float, default 1
+        Nonnegative factor; it depends on the noise, and ``fl.advise`` finds it.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> round(fl.schedules.noise_aware(scale=0.1)(100, radius=1.0).coefficient, 4)
+    2.1715
+
+    References
+    ----------
+    Karpel et al. (ALT 2026), arXiv 2601.13844: the order of the optimal fixed coefficient, without a constant.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _checks.number("scale", self.scale, "fl.advise finds it"))
+
+    def build(self, k: int, square: float) -> Ridge:
+        _horizon(k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))")
+        return Ridge(self.scale * square * k / math.log(k))
+
+
+@dataclass(frozen=True)
 class UnregularizedFirst:
     """Another schedule, except that the first task is solved exactly.
 
@@ -342,4 +409,6 @@ increasing_budget = IncreasingBudget
 cyclic = Cyclic
 constant = Constant
 from_coefficients = Coefficients
+end_ramp = EndRamp
+noise_aware = NoiseAware
 unregularized_first = UnregularizedFirst

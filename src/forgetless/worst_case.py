@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
-from forgetless._powers import Spectral, lanczos_power
-from forgetless.expect import Method, NoExactLawError, Problem, average_form, cheapest, program
+from forgetless._independent import IndependentRun
+from forgetless._powers import Spectral, Squaring, lanczos_power
+from forgetless.expect import (
+    Method,
+    NoExactLawError,
+    Problem,
+    average_form,
+    cheapest,
+    compiled_steps,
+    program,
+)
 from forgetless.filters import Filter
 from forgetless.metrics import Floats
 from forgetless.moments import Moments, Operator, linear_moments, repeated, symmetrized
@@ -111,7 +120,7 @@ Forms = list[list[Array]]
 def _forms(problem: Problem, moments: Moments, method: Method) -> tuple[Forms, str, float]:
     law = problem.ordering
     if isinstance(law, WithReplacement):
-        return _independent(problem, moments, method)
+        return independent_forms(problem, moments, method)
     if method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs draws with replacement; leave it at 'auto'")
     if isinstance(law, WithoutReplacement | Reshuffled):
@@ -121,20 +130,26 @@ def _forms(problem: Problem, moments: Moments, method: Method) -> tuple[Forms, s
     raise NoExactLawError(f"ordering {law!r} has no exact worst case here; use simulate for single teachers")
 
 
-def _independent(problem: Problem, moments: Moments, method: Method) -> tuple[Forms, str, float]:
+def independent_forms(problem: Problem, moments: Moments, method: Method = "auto") -> tuple[Forms, str, float]:
+    """Return the average loss after each recorded step as a form of what came before the first, for random draws.
+
+    The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may be those of tasks
+    that no model fits; the form of the linear maps is then the block of V without the extra coordinates.
+    """
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     n_problems, steps = len(problem.filters), problem.steps.tolist()
     if not problem.constant:
         if method in ("dense", "lanczos"):
             raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
-        curves = [_backwards(problem, operator, form, step) for step in steps]
+        curves = [_backwards(problem, moments, form, step) for step in steps]
         return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "steps", 0.0
     if method == "auto":
-        method = cheapest(problem, moments.size, True)
+        method = cheapest(problem, moments.size, moments.realizable)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=form)
     if method == "dense":
-        spectral = Spectral(operator, moments.size, shares)
-        curves = [spectral.powers(form, step) for step in steps]
+        size, self_adjoint = moments.size, moments.realizable
+        dense = Spectral(operator, size, shares) if self_adjoint else Squaring(operator, size, shares, adjoint=True)
+        curves = [dense.powers(form, step) for step in steps]
         return [[curve[:, :, b] for curve in curves] for b in range(n_problems)], "dense", 1e-15 * problem.k
     if method == "lanczos":
         return _by_lanczos(operator, form, shares, steps)
@@ -142,8 +157,8 @@ def _independent(problem: Problem, moments: Moments, method: Method) -> tuple[Fo
     V = repeated(form, n_problems)
     found, done = [], 0
     for step in steps:
-        for _ in range(step - done):  # a fixed filter's operator is its own adjoint, so forwards will do
-            V -= operator.decrease(V, shares)
+        for _ in range(step - done):
+            V -= operator.decrease_adjoint(V, shares)
         found.append(xp.asarray(V, copy=True))
         done = step
     return [[curve[:, :, b] for curve in found] for b in range(n_problems)], "steps", 0.0
@@ -163,12 +178,16 @@ def _by_lanczos(operator: Operator, form: Array, shares: Array, steps: list[int]
     return forms, "lanczos", worst
 
 
-def _backwards(problem: Problem, operator: Operator, form: Array, last: int) -> Array:
-    """Return V of shape (q, q, B) carried from step ``last`` back to the start."""
-    V = repeated(form, len(problem.filters))
-    for t in range(last, 0, -1):
-        V -= operator.decrease(V, from_numpy(problem.shares(t - 1, t)[:, 0, :], like=form))
-    return V
+def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
+    """Return V of shape (Q, Q, B) carried from step ``last`` back to the start."""
+    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with time reversed.
+    swapped = Moments(moments.tasks, moments.right, moments.left, form)
+    lanes = compiled_steps(problem, moments)
+    run = IndependentRun(swapped, problem.probabilities, len(problem.filters), path=False, drift=False, lanes=lanes)
+    for stop in range(last, 0, -problem.steps_at_once):
+        shares = problem.shares(max(0, stop - problem.steps_at_once), stop)
+        run.advance(np.ascontiguousarray(shares[:, ::-1, :]))
+    return run.S
 
 
 def _over_subsets(problem: Problem, moments: Moments) -> Forms:

@@ -1,0 +1,232 @@
+"""Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from forgetless import _checks, _reasons, _sketch
+from forgetless._compare import best_of_each, compare, wrong_horizon
+from forgetless._losses import NAMES, Losses
+from forgetless._scan import Curve, significant
+from forgetless.advice import Advice, Option, ScaleCurve
+from forgetless.expect import NoExactLawError
+from forgetless.metrics import average_loss
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.orderings import Sequence as SequenceOrdering
+from forgetless.simulate import Progress, check_tasks
+from forgetless.tasks import TaskCollection
+
+Objective = Literal["expected", "seen", "worst_case", "validation"]
+
+
+def advise(
+    tasks: TaskCollection,
+    k: int,
+    *,
+    objective: Objective = "expected",
+    ordering: Ordering | None = None,
+    start: Any = None,
+    validation: Any = None,
+    sketch: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Advice:
+    """Return schedules ranked by their exact loss on these tasks, the best scale of each shape, and why.
+
+    Compared are: no regularization; a constant; the paper's fixed and increasing schedules and their step-budget
+    versions; the increasing ones also at their best scale; ramps over the last part of the steps; for a cyclic order
+    Cai & Diakonikolas' constant; with noisy labels a constant that grows as k/ln k. The scale of each is searched on a
+    logarithmic grid with two finer ones around its minima.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+        Realizable or not.
+    k : int
+        Number of steps that are planned.
+    objective : "expected", "seen", "worst_case" or "validation"
+        The average loss over all tasks, over those seen on the way, over all tasks for the worst unit teacher (whatever
+        the labels are), or over ``validation``; always averaged over orderings.
+    ordering : Ordering, default ``WithReplacement()``
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    validation : TaskCollection, pair (X, y) or list of pairs, optional
+        Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
+    sketch : int, optional
+        Search on this many randomly chosen tasks, then decide by 64 paired random runs on all tasks. Chosen by itself
+        where one exact evaluation would take more than about a second; the table then has standard errors.
+    seed : int, default 0
+        For the sketch and for what is sampled; exact results do not depend on it.
+    progress : callable, optional
+        Called as ``progress(stages_done, n_stages)`` now and then.
+
+    Returns
+    -------
+    Advice
+        ``.best`` is a schedule, ``.table`` the ranking as rows, ``.why`` the reasoning; it prints as all three.
+
+    Examples
+    --------
+    Two tasks at a small angle, 128 steps, the worst teacher: a short ramp at the end beats every constant.
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> a = fl.advise(fl.constructions.two_tasks(np.pi / 16), k=128, objective="worst_case")
+    >>> type(a.best).__name__, a.best.length
+    ('EndRamp', 0.0625)
+    >>> losses = {row["shape"]: row["loss"] for row in a.table}
+    >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
+    (0.0657, 0.1051)
+    """
+    check_tasks(tasks)
+    k = _checks.integer("k", k, 1, "ask for at least one step")
+    law = _check_ordering(WithReplacement() if ordering is None else ordering, tasks, k)
+    if objective not in NAMES:
+        raise ValueError(f"objective must be one of {', '.join(NAMES)}, got {objective!r}")
+    held_out = check_held_out(validation, tasks, needed=objective == "validation")
+    seed = _checks.integer("seed", seed, 0, "use 0")
+    tell = _stages(progress)
+    n_tasks = _sketch_tasks(tasks, k, law, objective, sketch)
+    problem = Losses(tasks, k, law, start, held_out)
+    if n_tasks < tasks.n_tasks:
+        curves, options, notes = _from_sketch(problem, n_tasks, objective, seed, tell)
+        horizon: dict[str, float] = {}
+    else:
+        curves, options, notes = compare(problem, objective, seed, tell)
+        horizon = wrong_horizon(problem, options[0], objective)
+    tell()
+    return _written(problem, objective, curves, options, horizon, notes)
+
+
+def _from_sketch(
+    problem: Losses, n_tasks: int, objective: str, seed: int, tell: Callable[[], None]
+) -> tuple[list[Curve], list[Option], list[str]]:
+    """Search on some of the tasks; then let random runs on all of them decide, at five scales of each shape."""
+    tasks, k, rng = problem.tasks, problem.k, np.random.default_rng(seed)
+    parts = [_sketch.sketch(tasks, problem.ordering, n_tasks, rng) for _ in range(2)]
+    few, other = (Losses(part, k, law, problem.start, problem.validation) for part, law in parts)
+    curves, options, _ = compare(few, objective, seed, tell)
+    about = f"searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"
+    if objective == "worst_case":
+        again = float(other([options[0].schedule], [objective])[objective][0])
+        change = abs(again / options[0].loss - 1) if options[0].loss > 0 else 0.0
+        return curves, options, [f"{about}; on another sketch the loss of the best differs by {100 * change:.2g} %."]
+    options = _on_all_tasks(problem, curves, options, objective, seed)
+    error = options[0].error / options[0].loss if options[0].loss > 0 else 0.0
+    runs = f"{_sketch.TRIALS} paired random runs on all tasks"
+    return curves, options, [f"{about}; losses are {runs}, standard error of the best {100 * error:.2g} %."]
+
+
+def _on_all_tasks(
+    problem: Losses, curves: list[Curve], options: list[Option], objective: str, seed: int
+) -> list[Option]:
+    """Return the options with losses sampled on all tasks, at the best of the found scale and ones up to 16 times off.
+
+    Fewer tasks come back more often in as many steps, so that the best scale on a sketch is somewhat off. The runs that
+    choose the scale are not those that are reported: the smallest of several sampled means is too small.
+    """
+    searched = {curve.shape.name: curve.shape for curve in best_of_each(curves)}
+    metric = {"expected": "average_loss", "seen": "seen_loss"}.get(objective)
+    sampled = []
+    for option in options:
+        tried = [(option.schedule, option.scale)]
+        if option.scale is not None and option.shape in searched:
+            shape = searched[option.shape]
+            scales = [significant(option.scale * factor) for factor in (1 / 16, 1 / 4, 4.0, 16.0)]
+            tried += [(shape.make(scale), scale) for scale in scales if shape.scales[0] <= scale <= shape.scales[-1]]
+        first, second = (np.random.SeedSequence([seed, part]) for part in range(2))
+        schedules = [schedule for schedule, _ in tried]
+        best = int(np.argmin(_sketch.sampled(problem, schedules, metric, first).mean(axis=1))) if tried[1:] else 0
+        losses = _sketch.sampled(problem, [schedules[best]], metric, second)[0]
+        mean, error = losses.mean(), losses.std(ddof=1) / np.sqrt(len(losses))
+        own: dict[str, Any] = {objective: float(mean), "error": float(error)}
+        sampled.append(Option(option.shape, *tried[best], float(mean), **own))
+    return sorted(sampled, key=lambda option: option.loss)
+
+
+def _written(
+    problem: Losses,
+    objective: str,
+    curves: list[Curve],
+    options: list[Option],
+    horizon: dict[str, float],
+    notes: list[str],
+) -> Advice:
+    tasks, best = problem.tasks, options[0]
+    least = float(average_loss(tasks, tasks.teacher(problem.start))) if not tasks.is_realizable() else 0.0
+    noise, _ = _reasons.label_noise(tasks)
+    shown = best_of_each(curves)
+    own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
+    said = _reasons.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
+    reasons = _reasons.reasoning(tasks, options, own.scales, objective, least)
+    why = " ".join(part for part in (reasons, _reasons.horizon_sentence(best.schedule, horizon), said) if part)
+    drawn = tuple(
+        ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
+        for curve in shown
+        if curve.shape.scales.size or curve.shape.name == "no regularization"
+    )
+    return Advice(
+        best.schedule, tuple(options), objective, problem.k, tasks.n_tasks, sum(len(curve.scales) for curve in curves),
+        tasks.radius, least, noise, horizon, said, why, tuple(notes), drawn,
+    )  # fmt: skip
+
+
+def _check_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
+    if not isinstance(ordering, Ordering):
+        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
+    ordering.check(tasks.n_tasks, k)
+    if not isinstance(ordering, WithReplacement | WithoutReplacement | Reshuffled | Cyclic | SequenceOrdering):
+        raise NoExactLawError(f"ordering {ordering!r} has no exact expectation here; compare schedules with simulate")
+    return ordering
+
+
+def check_held_out(validation: Any, tasks: TaskCollection, *, needed: bool) -> TaskCollection | None:
+    """Return held-out rows, given in any of the ways ``advise`` takes them, as tasks with the features of ``tasks``."""
+    if needed and validation is None:
+        raise ValueError('objective="validation" needs held-out rows; give validation=(X, y) or a TaskCollection')
+    if validation is None or isinstance(validation, TaskCollection):
+        held_out = validation
+    else:
+        pair = isinstance(validation, tuple) and len(validation) == 2 and _is_matrix(validation[0])
+        held_out = TaskCollection([validation] if pair else validation)
+    if held_out is not None and (held_out.n_features, held_out.target_shape) != (tasks.n_features, tasks.target_shape):
+        raise ValueError(
+            f"validation has {held_out.n_features} features and targets of shape {held_out.target_shape}, the tasks "
+            f"have {tasks.n_features} and {tasks.target_shape}; hold out rows of the same tasks"
+        )
+    return held_out
+
+
+def _is_matrix(value: Any) -> bool:
+    """Whether a value is X rather than a pair (X, y): an array, or rows of numbers."""
+    if hasattr(value, "ndim"):
+        return bool(value.ndim == 2)
+    try:
+        return np.ndim(value[0][0]) == 0
+    except (TypeError, IndexError, KeyError):
+        return False
+
+
+def _sketch_tasks(tasks: TaskCollection, k: int, ordering: Ordering, objective: str, sketch: int | None) -> int:
+    """Return on how many tasks to search: all, those asked for, or those that an exact evaluation is quick on."""
+    if sketch is not None:
+        if not isinstance(ordering, WithReplacement):
+            raise ValueError(f"sketch needs draws with replacement, got {ordering!r}; leave it out")
+        return min(_checks.integer("sketch", sketch, 2, "search on at least two tasks"), tasks.n_tasks)
+    if isinstance(ordering, WithReplacement) and _sketch.operations(tasks, k, objective) > _sketch.BUDGET:
+        return _sketch.sketch_size(tasks, k, objective)
+    return tasks.n_tasks
+
+
+def _stages(progress: Progress | None) -> Callable[[], None]:
+    """Return a function to call after every stage of about seven."""
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(min(done, 7), 7)
+
+    return tell
