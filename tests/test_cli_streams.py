@@ -44,7 +44,8 @@ FIT = ("--task", "station", "--target", "pm25", "--out", "model.npz")
 
 @pytest.mark.parametrize("file", ["data.csv", "data.parquet"])
 @pytest.mark.parametrize(
-    "schedule", ["none", "fixed", "increasing", "increasing:0.2", "ridge:0.1", "fixed-budget:5", "increasing-budget:3"]
+    "schedule",
+    ["auto", "none", "fixed", "increasing", "increasing:0.2", "ridge:0.1", "fixed-budget:5", "increasing-budget:3"],
 )
 def test_fit_then_predict(folder, frame, file, schedule, capsys):
     code, out, err = run(capsys, "fit", file, *FIT, "--schedule", schedule)
@@ -138,7 +139,7 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
     [
         (("fit", "nothing.csv", *FIT), 1, "there is no file nothing.csv"),
         (("fit", "data.csv", "--task", "city", "--target", "pm25", "--out", "m.npz"), 1, "no column 'city'"),
-        (("fit", "data.csv", *FIT, "--schedule", "rising"), 2, "use none, fixed, increasing"),
+        (("fit", "data.csv", *FIT, "--schedule", "rising"), 2, "use auto, none, fixed, increasing"),
         (("fit", "data.csv", *FIT, "--schedule", "ridge:-1"), 1, "alpha must be nonnegative"),
         (("fit", "data.csv", *FIT, "--schedule", "ridge:x"), 2, "--schedule"),
         (("fit", "data.csv", *FIT, "--holdout", "0"), 2, "--holdout"),

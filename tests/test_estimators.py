@@ -232,6 +232,12 @@ def test_beyond_the_horizon_is_an_error_or_goes_on(rng):
     with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
         model.partial_fit(*tasks[2])
     assert model.coef_ is before
+    constant = learned(fl.ContinualRidge(alpha=1.0, n_tasks=2), [(X[:1], y[:1]) for X, y in tasks[:2]])
+    for rows in (1, 5):
+        with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
+            constant.partial_fit(tasks[2][0][:rows], tasks[2][1][:rows])
+    # The groups of fit declare nothing for a strength that is the same at every task.
+    assert fl.ContinualRidge().fit(*tasks[0], groups=[0, 0, 1, 1, 2]).partial_fit(*tasks[1]).n_tasks_seen_ == 4
     on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, beyond="anytime", radius=1.0), tasks)
     ratios = [(k + 1) / (k - t + 2) for k, t in [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]]
     np.testing.assert_allclose(on.history_["strength"], 13 / 3 * np.array(ratios))

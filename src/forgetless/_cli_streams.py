@@ -10,7 +10,7 @@ import click
 
 from forgetless.streams import ORDERS
 
-SCHEDULES = "none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N] or increasing-budget[:N]"
+SCHEDULES = "auto, none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N] or increasing-budget[:N]"
 
 Progress = Callable[[], AbstractContextManager[Callable[[str], None]]]
 
@@ -127,7 +127,7 @@ def _model(schedule: str, n_tasks: int, **options: Any) -> Any:
             return fl.ContinualRidge(alpha=float(value), **options)
         if name == "increasing" and value:
             return fl.ContinualRidge(schedule=s.increasing(float(value)), n_tasks=n_tasks, **options)
-        if name in ("none", "fixed", "increasing") and not value:
+        if name in ("auto", "none", "fixed", "increasing") and not value:
             return fl.ContinualRidge(schedule=name, n_tasks=n_tasks, **options)
     except ValueError as error:
         raise click.BadParameter(f"{schedule!r}: {error}", param_hint="--schedule") from None

@@ -7,6 +7,8 @@ ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; they n
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from forgetless import _krylov
 from forgetless._rows import Rows
 from forgetless.filters import Filter, GradientDescent, Ridge
@@ -63,7 +65,10 @@ def by_gram(rows: Rows, filter: Filter) -> float:
 def gram_product(rows: Rows) -> float:
     """Return the cost of the product X·Xᵀ or XᵀX alone."""
     if rows.sparse:
-        return rows.stored**2 / max(rows.shape) * SPARSE_ENTRY
+        # XXᵀ multiplies the entries of each column with each other, XᵀX those of each row.
+        X = rows.single
+        counts = np.bincount(X.indices, minlength=1) if rows.dual else np.diff(X.indptr)
+        return float(np.sum(counts.astype(np.float64) ** 2)) * SPARSE_ENTRY
     return rows.stored * rows.small_side * GEMM
 
 
@@ -99,6 +104,8 @@ def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, no
     if isinstance(filter, Ridge) and float(filter.coefficient) == 0:
         if not rows.readable:
             return "gram"
+        if rows.sparse and rows.small_side > SMALL_SIDE // 4:
+            return "krylov"
         fits = 3 * 8 * rows.shape[0] * rows.shape[1] <= memory
         return "svd" if fits and rows.single is not None else "krylov"
     if not isinstance(filter, Ridge | GradientDescent):

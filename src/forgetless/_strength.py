@@ -40,7 +40,7 @@ def needs_radius(schedule: Any) -> bool:
 class Strength:
     """The filters of a stream under one schedule; resolved again only when the epoch or the radius changes."""
 
-    def __init__(self, schedule: Any, n_tasks: int | None, beyond: str) -> None:
+    def __init__(self, schedule: Any, n_tasks: int | None, beyond: str, groups: int | None = None) -> None:
         if beyond not in BEYOND:
             raise ValueError(f"beyond must be one of {', '.join(BEYOND)}, got {beyond!r}")
         if not isinstance(schedule, Filter) and not callable(schedule):
@@ -48,16 +48,24 @@ class Strength:
                 f"schedule must be a name, a filter or a callable (k, radius) → filter, got {schedule!r}; "
                 "e.g. schedule='increasing', or alpha=1.0 for a constant coefficient"
             )
-        if n_tasks is None:
-            self.declared = schedule.horizon if isinstance(schedule, Filter) else None
-            if isinstance(schedule, Coefficients):
-                self.declared = len(schedule.coefficients)
-        else:
+        self.schedule, self.beyond, self.declared = schedule, beyond, groups
+        if n_tasks is not None:
             self.declared = _checks.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
-        self.schedule, self.beyond = schedule, beyond
+        elif isinstance(schedule, Filter) and schedule.horizon is not None:
+            self.declared = schedule.horizon
+        elif isinstance(schedule, Coefficients):
+            self.declared = len(schedule.coefficients)
+        # What is the same at every task goes on after the groups of ``fit``, but not beyond what the user declared.
+        self.ends = self.declared if n_tasks is not None or not self.constant else None
         self._resolved: tuple[Any, Filter | None] = (None, None)
         # The coefficients of the current epoch, its first task and the radius they are for: the short path of rows.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
+
+    @property
+    def constant(self) -> bool:
+        """Whether every task has the same filter."""
+        schedule = self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
+        return isinstance(schedule, Filter) and schedule.horizon is None
 
     @property
     def needs_radius(self) -> bool:
@@ -66,16 +74,14 @@ class Strength:
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
-        if isinstance(self.schedule, Filter) and self.schedule.horizon is None:
-            return self.schedule
-        if isinstance(self.schedule, Constant):
-            return self.schedule.filter.at(task - 1)
-        if self.declared is not None and task > self.declared and self.beyond == "error":
+        if self.ends is not None and task > self.ends and self.beyond == "error":
             raise ValueError(
-                f"task {task} is beyond the declared horizon of {self.declared} tasks, for which the schedule was "
+                f"task {task} is beyond the declared horizon of {self.ends} tasks, for which the schedule was "
                 "made; declare more with n_tasks, or set beyond='anytime' to go on in epochs of doubling "
                 "length (a heuristic)"
             )
+        if self.constant:
+            return self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
         k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)
         key = (k, radius)
         if self._resolved[0] != key:
@@ -88,6 +94,8 @@ class Strength:
 
     def ready_coefficient(self, task: int, radius: float) -> float:
         """Return λ of a task where it is known from an earlier call of ``at``; else NaN."""
+        if self.ends is not None and task > self.ends and self.beyond == "error":
+            return math.nan
         if isinstance(self.schedule, Ridge) and type(self.schedule.coefficient) is float:
             return self.schedule.coefficient
         for_radius, first, values = self._ready

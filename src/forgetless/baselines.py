@@ -45,8 +45,8 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
     def _check_memory(self, d: int) -> None:
         if 16 * d * d > self.memory:
             raise MemoryError(
-                f"{type(self).__name__} keeps a matrix of shape ({d}, {d}), more than memory={self.memory} "
-                "bytes allow; use ContinualRidge, whose memory is O(d), or allow more"
+                f"{type(self).__name__} keeps a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, "
+                f"more than memory={self.memory:,}; use ContinualRidge, whose memory is O(d), or allow more"
             )
 
     def predict(self, X: Any) -> Array:

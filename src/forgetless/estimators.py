@@ -57,8 +57,7 @@ class _Continual(StreamingModel):
                         f"schedule must be {', '.join(self._names())}, a filter or a callable, got {chosen!r}"
                     )
                 chosen = self._names()[chosen]()
-            n_tasks = self.__dict__.get("_n_groups") if self.n_tasks is None else self.n_tasks
-            known = (key, Strength(chosen, n_tasks, self.beyond))
+            known = (key, Strength(chosen, self.n_tasks, self.beyond, self.__dict__.get("_n_groups")))
             self._strength = known
         strength: Strength = known[1]
         return strength
@@ -245,8 +244,9 @@ class ContinualRidge(_RidgeStrength, _Regressor):
     alpha : float, default 1.0
         λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
     schedule : {"none", "fixed", "increasing", "auto"}, schedule, filter or callable, optional
-        λ_t from a schedule of :mod:`forgetless.schedules` or any callable ``(k, radius) → filter``. ``"auto"``
-        takes the λ that would have predicted the last tasks best, found by replaying a bounded sample of them.
+        λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)``, or any callable
+        ``(k, radius) → filter``. ``"auto"`` takes the λ that would have predicted the last tasks best, found by
+        replaying a bounded sample of them.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
         in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.
