@@ -39,6 +39,7 @@ bench: setup
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/advice.py
+	$(BIN)/python benchmarks/auto.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

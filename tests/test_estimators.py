@@ -215,6 +215,23 @@ def test_estimator_follows_the_engine(rng):
 # --- strength ---
 
 
+def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
+    tasks = list(stream(rng, 6))
+    collection = fl.TaskCollection(tasks)
+    advised = fl.advise(collection, k=6).best
+    optimised = fl.optimal_schedule(collection, k=6)
+    for schedule in (advised, optimised, fl.schedules.end_ramp(), fl.schedules.noise_aware()):
+        model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
+        trace = fl.simulate(collection, schedule, 6, ordering=fl.Sequence(range(6)), record="last")
+        np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
+        model.save(tmp_path / "m.npz")
+        np.testing.assert_array_equal(fl.ContinualRidge.load(tmp_path / "m.npz").coef_, model.coef_)
+    assert (
+        fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
+        == optimised.coefficients[0]
+    )
+
+
 def test_running_radius_is_the_largest_norm_so_far(rng):
     tasks = [(X * scale, y) for scale, (X, y) in zip([1, 3, 2, 5], stream(rng, 4), strict=True)]
     model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=4), tasks)

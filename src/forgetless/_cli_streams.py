@@ -22,7 +22,7 @@ def register(cli: click.Group, progress: Progress) -> None:
     @click.argument("file", type=click.Path(path_type=Path))
     @click.option("--task", required=True, help="Column with the task.")
     @click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
-    @click.option("--schedule", default="ridge:1", show_default=True, help=f"{SCHEDULES}.")
+    @click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
     @click.option(
         "--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task."
     )

@@ -24,6 +24,8 @@ _KINDS: dict[str, Any] = {
         schedules.Constant,
         schedules.Coefficients,
         schedules.UnregularizedFirst,
+        schedules.EndRamp,
+        schedules.NoiseAware,
     )
 }
 
@@ -49,6 +51,8 @@ def to_plain(schedule: Schedule | Filter, k: int) -> dict[str, Any]:
 
 def describe(thing: Any) -> dict[str, Any]:
     """Return a schedule or filter of this package by name and parameters; TypeError for anything else."""
+    if isinstance(thing, schedules.Preset) and hasattr(thing, "coefficients"):
+        thing = schedules.Coefficients(thing.coefficients)  # an optimised schedule; how it was found is left out
     if _KINDS.get(type(thing).__name__) is not type(thing):
         raise TypeError(f"{type(thing).__name__} has no name in a file")
     fields = {field.name: _value(getattr(thing, field.name)) for field in dataclasses.fields(thing)}

@@ -7,7 +7,7 @@ import numpy as np
 
 from forgetless import _checks
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.schedules import Coefficients, Constant, resolve
+from forgetless.schedules import Constant, Preset, resolve
 
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
@@ -34,7 +34,15 @@ def epoch(task: int, first: int) -> tuple[int, int]:
 
 def needs_radius(schedule: Any) -> bool:
     """Return whether a schedule asks for R: all callables do, except those known to ignore it."""
-    return not isinstance(schedule, Filter | Constant | Coefficients)
+    return not isinstance(schedule, Filter | Constant) and own_horizon(schedule) is None
+
+
+def own_horizon(schedule: Any) -> int | None:
+    """Return for how many tasks a schedule is made, where it lists the coefficients itself."""
+    if isinstance(schedule, Filter):
+        return schedule.horizon
+    listed = getattr(schedule, "coefficients", None) if isinstance(schedule, Preset) else None
+    return None if listed is None else len(listed)
 
 
 class Strength:
@@ -51,10 +59,8 @@ class Strength:
         self.schedule, self.beyond, self.declared = schedule, beyond, groups
         if n_tasks is not None:
             self.declared = _checks.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
-        elif isinstance(schedule, Filter) and schedule.horizon is not None:
-            self.declared = schedule.horizon
-        elif isinstance(schedule, Coefficients):
-            self.declared = len(schedule.coefficients)
+        elif own_horizon(schedule) is not None:
+            self.declared = own_horizon(schedule)
         # What is the same at every task goes on after the groups of ``fit``, but not beyond what the user declared.
         self.ends = self.declared if n_tasks is not None or not self.constant else None
         self._resolved: tuple[Any, Filter | None] = (None, None)

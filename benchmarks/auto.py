@@ -1,0 +1,101 @@
+"""``ContinualRidge(schedule="auto")`` against the best constant in hindsight, on made and real streams.
+
+The best of 41 constants is chosen with the errors of the whole stream known. Reported are the prequential error (each
+row predicted before its task is learned) and the error of the final weights on all rows, both as ratios of mean squares
+to that constant, and the time of a task. The prior of the replay was set with these streams in view, but for the flights.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+
+import forgetless as fl
+from harness import table
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
+GRID = np.logspace(-6, 4, 41)
+
+
+def made(seed, count, n, d, noise, drift=0.0, spread=0.0, decay=0.0):
+    """Return tasks of one teacher, or of one that drifts, or of teachers spread around one."""
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal(d)
+    tasks = []
+    for _ in range(count):
+        w = w + drift * rng.standard_normal(d)
+        X = rng.standard_normal((n, d)) * np.logspace(0, -decay, d)
+        tasks.append((X, X @ (w + spread * rng.standard_normal(d)) + noise * rng.standard_normal(n)))
+    return tasks
+
+
+def cut(load, n, one_hot=False, by=None):
+    """Return blocks of n rows of a data set that ships with scikit-learn, shuffled or sorted by a feature."""
+    data = load()
+    X = (data.data - data.data.mean(axis=0)) / np.maximum(data.data.std(axis=0), 1e-9)
+    y = data.target.astype(float)
+    y = (y[:, None] == np.unique(y)) - 0.1 if one_hot else (y - y.mean()) / y.std()
+    order = np.random.default_rng(0).permutation(len(X)) if by is None else np.argsort(X[:, by], kind="stable")
+    return [(X[order[i : i + n]], y[order[i : i + n]]) for i in range(0, len(X) - n + 1, n)]
+
+
+def flights(column):
+    """Return the flights of the example, with an intercept as a feature."""
+    from flights import features, read_flights
+
+    rows, _ = read_flights(0.2)
+    labels = rows[column].to_numpy()
+    X, _ = features(rows, labels == labels[0])
+    X = np.hstack([X, np.ones((len(X), 1))])
+    y = rows["arr_delay"].to_numpy(dtype=float)
+    return [(X[labels == label], y[labels == label]) for label in dict.fromkeys(labels)]
+
+
+STREAMS = {
+    "one teacher, much noise": lambda: made(1, 300, 8, 30, 1.0),
+    "one teacher, no noise": lambda: made(2, 200, 3, 50, 0.0),
+    "drifting teacher": lambda: made(3, 400, 5, 20, 0.3, drift=0.1),
+    "a teacher per task, decaying features": lambda: made(4, 200, 30, 20, 0.3, spread=0.5, decay=2.0),
+    "one-row tasks": lambda: made(5, 2000, 1, 20, 0.5),
+    "diabetes, by age": lambda: cut(load_diabetes, 10, by=0),
+    "digits, ten targets": lambda: cut(load_digits, 30, one_hot=True),
+    "breast cancer": lambda: cut(load_breast_cancer, 15),
+    "wine": lambda: cut(load_wine, 6),
+    "flights, by month": lambda: flights("month"),
+    "flights, by carrier": lambda: flights("carrier"),
+    "flights, by day": lambda: flights("date"),
+}
+
+
+def run(tasks, **options):
+    model = fl.ContinualRidge(**options)
+    begin = time.perf_counter()
+    for X, y in tasks:
+        model.partial_fit(X, y)
+    seconds = time.perf_counter() - begin
+    squares = sum(float(np.sum((model.predict(X) - y) ** 2)) for X, y in tasks)
+    return model.prequential_mse_, squares / sum(y.size for _, y in tasks), 1e3 * seconds / len(tasks)
+
+
+def row(name):
+    tasks = STREAMS[name]()
+    square = max(np.linalg.norm(X, 2) ** 2 for X, _ in tasks)
+    constants = np.array([run(tasks, alpha=float(scale * square))[:2] for scale in GRID])
+    best, final = constants.min(axis=0)
+    auto, auto_final, ms = run(tasks, schedule="auto")
+    plain = run(tasks, alpha=1.0)
+    theorem = run(tasks, schedule="increasing", n_tasks=len(tasks))
+    return [
+        name, len(tasks), f"{GRID[constants[:, 0].argmin()]:.1g} R²", f"{auto / best:.2f}", f"{auto_final / final:.2f}",
+        f"{plain[0] / best:.2f}", f"{theorem[0] / best:.2f}", f"{ms:.1f} ms",
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    rows = [row(name) for name in STREAMS]
+    header = ["stream", "tasks", "best constant", "auto", "auto, at the end", "alpha=1", "increasing", "auto, per task"]
+    print(table("Streaming advice: mean squared error over that of the best constant in hindsight",
+                "python benchmarks/auto.py", header, rows))  # fmt: skip
