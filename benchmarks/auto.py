@@ -2,7 +2,7 @@
 
 The best of 41 constants is chosen with the errors of the whole stream known. Reported are the prequential error (each
 row predicted before its task is learned) and the error of the final weights on all rows, both as ratios of mean squares
-to that constant, and the time of a task. The prior of the replay was set with these streams in view, but for the flights.
+to that constant, and the time of a task. The prior of the replay was set with these streams in view, flights excepted.
 """
 
 import sys

@@ -181,7 +181,11 @@ def advise(
     columns = f", task={task!r}, target={target!r}" if task else ""
     click.echo("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
     click.echo(f"    tasks = load_tasks({str(file)!r}{columns})")
-    click.echo(f"    trace = fl.simulate(tasks, {found.options[0].code}, k={k})")
+    click.echo(f"    schedule = {found.options[0].code}")
+    click.echo(f"    trace = fl.simulate(tasks, schedule, k={k})")
+    click.echo(
+        f"    model = fl.ContinualRidge(schedule=schedule, n_tasks={k}, radius={tasks.radius:.6g})  # for a stream"
+    )
 
 
 @cli.command()

@@ -176,6 +176,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     # Far above the best nothing is decided; the curves may end a thousand times higher.
     low, high = ax.get_ylim()
     ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
-    ax.set_title(f"{advice.k} steps over {advice.n_tasks} tasks; best: {advice.options[0].title}", loc="left")
+    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{advice.options[0].title}"
+    ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
