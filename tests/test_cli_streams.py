@@ -77,6 +77,14 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     assert found["rmse_of_joint_ridge"] < 0.2 < found["rmse_of_the_mean"]
 
 
+def test_classes_are_predicted_as_words(folder, frame, capsys):
+    model = fl.ContinualRidgeClassifier().fit(frame[FEATURES], frame["station"])
+    model.save("model.npz")
+    code, out, _ = run(capsys, "predict", "model.npz", "data.csv")
+    assert code == 0
+    assert out.split() == ["prediction", *model.predict(frame[FEATURES])]
+
+
 def test_several_targets(folder, frame, capsys):
     frame.assign(ozone=frame["f0"]).to_csv("two.csv", index=False)
     code, _, _ = run(capsys, "fit", "two.csv", *FIT, "--target", "ozone", "--no-intercept")
@@ -144,9 +152,14 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
         (("fit", "data.csv", *FIT, "--schedule", "ridge:x"), 2, "--schedule"),
         (("fit", "data.csv", *FIT, "--holdout", "0"), 2, "--holdout"),
         (("fit", "data.csv", *FIT, "--report", "no/such/report.html"), 2, "there is no folder"),
+        (("fit", "model.npz", *FIT), 2, "--out and FILE are the same file"),
+        (("fit", "data.csv", *FIT, "--report", "model.npz"), 2, "--report and --out are the same file"),
+        (("predict", "model.npz", "data.csv", "--out", "data.csv"), 2, "--out and FILE are the same file"),
+        (("fit", "data.csv", *FIT, "--target", "pm25"), 1, "targets must be different columns"),
+        (("fit", "indexed.csv", *FIT), 1, "column without a name"),
         (("fit", "words.csv", *FIT), 1, "must be numbers, but wind is not"),
         (("fit", "gaps.csv", *FIT), 1, "2 values are missing or infinite, e.g. in f1"),
-        (("predict", "data.csv", "data.csv"), 1, "damaged or not a model file"),
+        (("predict", "data.parquet", "data.csv"), 1, "damaged or not a model file"),
         (("predict", "model.npz", "few.csv"), 1, "lacks 2 features of the model, e.g. f1"),
         (("predict", "model.npz", "data.txt"), 1, "there is no file data.txt"),
     ],
@@ -157,6 +170,7 @@ def test_mistakes_are_one_sentence(folder, frame, capsys, words, code, message):
     frame.assign(wind="strong").to_csv("words.csv", index=False)
     frame.assign(f1=[None, None, *frame["f1"][2:]]).to_csv("gaps.csv", index=False)
     frame[["f0"]].to_csv("few.csv", index=False)
+    frame.to_csv("indexed.csv")
     found, out, err = run(capsys, *words)
     assert found == code
     assert message in err

@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import forgetless as fl
 import literal
+from forgetless._strength import HOMOGENEOUS, Strength, equivalent_coefficient
 
 ESTIMATORS = [
     fl.ContinualRidge(),
@@ -80,10 +82,12 @@ def test_pandas_names_are_checked(rng):
 
 def test_clone_pickle_and_copy_keep_the_model(rng):
     model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=9, holdout=0.3, random_state=1), stream(rng))
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        for X, y in stream(np.random.default_rng(5), 2):
-            np.testing.assert_array_equal(other.partial_fit(X, y).coef_, copy.deepcopy(other).coef_)
-        learned(model, [])
+    others = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    more = list(stream(np.random.default_rng(5), 2))
+    learned(model, more)
+    for other in others:
+        np.testing.assert_array_equal(learned(other, more).coef_, model.coef_)
+        assert other.seen_mse_ == model.seen_mse_
     assert not hasattr(clone(model), "coef_")
     assert clone(model).get_params() == model.get_params()
 
@@ -232,6 +236,30 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "schedule", [kind(2) if kind is fl.schedules.Cyclic else kind() for kind in HOMOGENEOUS], ids=repr
+)
+def test_presets_scale_with_the_radius(schedule):
+    unit, other = schedule(9, 1.0), schedule(9, 3.0)
+    for t in range(9):
+        expected = 9.0 * equivalent_coefficient(unit.at(t))
+        assert equivalent_coefficient(other.at(t)) == pytest.approx(expected, rel=1e-12)
+    strength = Strength(schedule, 9, "error")
+    for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
+        expected = equivalent_coefficient(schedule(9, radius).at(t - 1))
+        assert equivalent_coefficient(strength.at(t, radius)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_listed_coefficients_cannot_go_on():
+    with pytest.raises(ValueError, match="cannot go on after 3 listed coefficients"):
+        fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0]), beyond="anytime").partial_fit([[1.0]], [1.0])
+
+
+def test_default_budget_goes_on_after_the_groups_of_fit(rng):
+    (X, y), more = stream(rng, 2, 6)
+    assert fl.ContinualGD().fit(X, y, [0, 0, 1, 1, 2, 2]).partial_fit(*more).n_tasks_seen_ == 4
+
+
 def test_running_radius_is_the_largest_norm_so_far(rng):
     tasks = [(X * scale, y) for scale, (X, y) in zip([1, 3, 2, 5], stream(rng, 4), strict=True)]
     model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=4), tasks)
@@ -291,7 +319,7 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
     [
         ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
         ({"alpha": "1"}, TypeError, "alpha must be a real number"),
-        ({"schedule": "rising"}, ValueError, "schedule must be none, fixed, increasing, auto"),
+        ({"schedule": "rising"}, ValueError, "must be none, fixed, increasing, auto, a filter"),
         ({"schedule": 3.0}, TypeError, "schedule must be a name"),
         ({"schedule": "fixed", "n_tasks": 2}, ValueError, "k must be at least 3"),
         ({"n_tasks": 0}, ValueError, "n_tasks must be at least 1"),
@@ -313,6 +341,8 @@ def test_bad_parameters_are_named(parameters, error, words):
 def test_divergent_step_sizes_are_refused():
     with pytest.raises(ValueError, match=r"step_size=1 diverges on this task, whose squared norm is 4"):
         fl.ContinualGD(3, 1.0).partial_fit([[2.0, 0.0]], [1.0])
+    with pytest.raises(ValueError, match="step_size=10 diverges"):
+        fl.ContinualRidge(schedule=fl.GradientDescent(20, 10.0)).partial_fit([[2.0, 0.0]], [1.0])
     with pytest.raises(TypeError, match="n_steps"):
         fl.ContinualGD(2.5).partial_fit([[2.0, 0.0]], [1.0])
 
@@ -361,6 +391,22 @@ def test_recursive_least_squares_is_joint_ridge(rng, n, intercept):
         np.testing.assert_allclose(rls.history_[name], joint.history_[name], rtol=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1.0])
+def test_baselines_know_how_accurate_they_are(rng, alpha):
+    U, _, V = np.linalg.svd(rng.standard_normal((40, 8)), full_matrices=False)
+    X = (U * np.logspace(3, -4, 8)) @ V
+    y = rng.standard_normal(40)
+    with mpmath.workdps(50):
+        A = mpmath.matrix(X.tolist())
+        exact = mpmath.lu_solve(A.T * A + mpmath.mpf(alpha) * mpmath.eye(8), A.T * mpmath.matrix(y.tolist()))
+        exact = np.array([float(value) for value in exact])
+    for model in (fl.JointRidge(alpha), fl.RecursiveLeastSquares(alpha)):
+        found = model.fit(X, y)
+        error = np.linalg.norm(found.coef_ - exact) / np.linalg.norm(exact)
+        assert error <= found.history_["error"][0]
+        assert error < 1e-3
+
+
 def test_recursive_least_squares_forgets_nothing_where_one_model_fits(rng):
     tasks = list(stream(rng, 10, 2, 30, noise=0.0))
 
@@ -399,5 +445,8 @@ def test_classifier_is_ridge_on_one_hot_targets(rng):
         model.partial_fit(X[:1], ["w"])
     with pytest.raises(ValueError, match="classes must not change"):
         model.partial_fit(X[:1], ["x"], classes=["x", "y"])
+    blocks = [(X[:10], labels[:10]), (X[10:], labels[10:])]
+    part = fl.ContinualRidgeClassifier(alpha=0.5).partial_fit_blocks(blocks, classes=["x", "y", "z"])
+    np.testing.assert_allclose(part.coef_, fl.ContinualRidgeClassifier(alpha=0.5).fit(X, labels).coef_, rtol=1e-9)
     with pytest.raises(ValueError, match="classes must be given in the first call"):
         fl.ContinualRidgeClassifier().partial_fit(X, labels)

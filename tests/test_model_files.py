@@ -104,6 +104,27 @@ def test_previous_version_is_kept_and_a_failed_write_changes_nothing(tmp_path, m
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.npz", "m.npz.previous"]
 
 
+def test_links_modes_and_file_systems_without_hard_links(tmp_path, monkeypatch):
+    target, link = tmp_path / "real.npz", tmp_path / "link.npz"
+    model = fl.ContinualRidge().partial_fit(*tasks(0)[0])
+    model.save(target)
+    target.chmod(0o600)
+    link.symlink_to(target)
+    first = target.read_bytes()
+
+    def refused(*_args):
+        raise OSError(95, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refused)
+    model.partial_fit(*tasks(1)[0]).save(link)
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "real.npz.previous").read_bytes() == first
+    np.testing.assert_array_equal(fl.ContinualRidge.load(link).coef_, model.coef_)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        model.save(tmp_path / "nowhere" / "m.npz")
+
+
 def test_damaged_truncated_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "m.npz"
     fl.ContinualRidge().partial_fit(*tasks(0)[0]).save(path)
@@ -147,6 +168,19 @@ def test_changed_contents_and_newer_versions_are_refused(tmp_path):
     header["version"] = persistence.VERSION + 1
     np.savez(path, **{**arrays, "header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)})
     with pytest.raises(ValueError, match="upgrade forgetless"):
+        fl.ContinualRidge.load(path)
+
+
+def test_files_without_a_hash_or_version_are_refused(tmp_path):
+    path = tmp_path / "m.npz"
+    fl.ContinualRidge().partial_fit(*tasks(0)[0]).save(path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    np.savez(path, **{name: value for name, value in arrays.items() if name != "sha256"})
+    with pytest.raises(ValueError, match="do not match their hash"):
+        fl.ContinualRidge.load(path)
+    np.savez(path, header=np.frombuffer(b'{"format": "forgetless-model"}', dtype=np.uint8))
+    with pytest.raises(ValueError, match="format version None"):
         fl.ContinualRidge.load(path)
 
 

@@ -1,5 +1,7 @@
 """The commands ``fit`` and ``predict``: a table in, a model or predictions out."""
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -46,9 +48,7 @@ def register(cli: click.Group, progress: Progress) -> None:
         from forgetless.datasets import load_table
         from forgetless.streams import run_stream
 
-        for path in (out, report):
-            if path is not None and not path.resolve().parent.is_dir():
-                raise click.BadParameter(f"there is no folder {path.resolve().parent}", param_hint="--out, --report")
+        _check_outputs({"FILE": file, "--out": out, "--report": report})
         table = load_table(file, task, target[0] if len(target) == 1 else target)
         n_tasks = len(set(table.groups.tolist()))
         model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
@@ -83,7 +83,9 @@ def register(cli: click.Group, progress: Progress) -> None:
         Columns are found by name, whatever their order; columns the model does not know are ignored.
         """
         from forgetless.datasets import numbers_of, read_table
+        from forgetless.persistence import replace_file
 
+        _check_outputs({"MODEL": model, "FILE": file, "--out": out})
         fitted = load_any(model)
         table = read_table(file)
         names = getattr(fitted, "feature_names_in_", None)
@@ -97,13 +99,28 @@ def register(cli: click.Group, progress: Progress) -> None:
         found = fitted.predict(_frame(numbers_of(table, file.name), names))
         columns = found.reshape(len(table), -1)
         heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
-        lines = [",".join(heads), *(",".join(f"{value:.17g}" for value in row) for row in columns)]
-        text = "\n".join(lines)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([heads, *columns.tolist()])
         if out is None:
-            click.echo(text)
+            click.echo(text.getvalue(), nl=False)
         else:
-            out.write_text(text + "\n", encoding="utf-8")
+            replace_file(out, text.getvalue().encode(), keep_previous=False)
             click.echo(f"{len(table)} predictions: {out}")
+
+
+def _check_outputs(paths: dict[str, Path | None]) -> None:
+    """Refuse to write over what is read, or two things to one place, or into a folder that is not there."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        place = path.resolve()
+        if place in seen:
+            raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
+        if name.startswith("--") and not place.parent.is_dir():
+            raise click.UsageError(f"there is no folder {place.parent} for {name}")
+        seen[place] = name
 
 
 def load_any(path: Path) -> Any:

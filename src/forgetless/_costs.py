@@ -81,6 +81,11 @@ NORM_PASSES = 25
 """About what it takes to find ‖X‖₂ by products with X."""
 
 
+def spectrum_bytes(rows: Rows) -> int:
+    """Return the memory that a singular value decomposition takes."""
+    return 3 * 8 * rows.shape[0] * rows.shape[1]
+
+
 def norm_by_gram(rows: Rows, memory: int) -> bool:
     """Return whether ‖X‖₂ is cheaper to find from the Gram matrix, which is kept for the step."""
     if rows.has_gram or rows.small_side <= SMALL_SIDE:
@@ -99,15 +104,31 @@ def rough_norm(rows: Rows) -> float:
     return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
 
 
+def regularizes(filter: Filter) -> bool:
+    """Return whether a filter is anything but a projection."""
+    return not (isinstance(filter, Ridge) and float(filter.coefficient) == 0)
+
+
+def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[bool, int]:
+    """Return whether an iteration can be replaced by a factorisation, and after how many passes it should be."""
+    if regularizes(filter):
+        if gram_bytes(rows) > memory or not rows.readable:
+            return False, _krylov.MAX_PASSES
+        return True, 4 + int(2 * by_gram(rows, filter) / one_pass(rows, columns))
+    if rows.single is None or spectrum_bytes(rows) > memory:
+        return False, _krylov.MAX_PASSES
+    # A spectrum costs some twenty times the product of a Gram matrix.
+    return True, 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM / one_pass(rows, columns))
+
+
 def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
-    if isinstance(filter, Ridge) and float(filter.coefficient) == 0:
+    if not regularizes(filter):
         if not rows.readable:
             return "gram"
         if rows.sparse and rows.small_side > SMALL_SIDE // 4:
             return "krylov"
-        fits = 3 * 8 * rows.shape[0] * rows.shape[1] <= memory
-        return "svd" if fits and rows.single is not None else "krylov"
+        return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
     if gram_bytes(rows) > memory:

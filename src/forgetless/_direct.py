@@ -16,7 +16,7 @@ from forgetless import _linalg
 from forgetless._arrays import Array, from_numpy, is_numpy_namespace, namespace_of, to_numpy
 from forgetless._krylov import ConvergenceError
 from forgetless._rows import Rows
-from forgetless.filters import Filter, Ridge
+from forgetless.filters import Filter
 
 EPS = float(np.finfo(np.float64).eps)
 SAFE = 1e5
@@ -40,12 +40,14 @@ class Solved(NamedTuple):
     after: NDArray[np.float64]
 
 
-def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float) -> Solved | None:
+def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memory: int) -> Solved | None:
     """Return (XᵀX + λ)⁻¹Xᵀr from a Cholesky factor; None if the Gram matrix is too close to singular for one."""
     from scipy.linalg import lapack
 
     system = np.array(rows.gram)
     norm1 = float(np.abs(system).sum(axis=0).max()) + coefficient
+    if not math.isfinite(norm1):
+        return None
     system.flat[:: system.shape[0] + 1] += coefficient
     factor, info = lapack.dpotrf(system.T, lower=1, overwrite_a=1, clean=0)
     if info != 0:
@@ -80,7 +82,7 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float) -> S
         else:
             after = _squares(residual) - np.sum(right * change, axis=0) - coefficient * _squares(change)
         return Solved(change, 10 * EPS / rcond, np.maximum(after, 0.0))
-    return _refine(rows, residual, coefficient, change, solve, norm1, rcond)
+    return _refine(rows, residual, coefficient, change, solve, norm1, rcond, memory)
 
 
 def _refine(
@@ -91,6 +93,7 @@ def _refine(
     solve: Callable[[Array], Array],
     norm1: float,
     rcond: float,
+    memory: int,
 ) -> Solved:
     exact = False
     for _ in range(12):
@@ -100,7 +103,8 @@ def _refine(
         grain = math.sqrt(norm1) * math.sqrt(float(np.sum(_squares(left)))) + coefficient * size
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
-            exact = rows.single is not None and rows.stored <= EXACT_ENTRIES
+            entries = rows.shape[0] * rows.shape[1]
+            exact = rows.single is not None and entries <= EXACT_ENTRIES and 32 * entries <= memory
         if exact:
             correction = solve(_exact_residual(rows.single, residual, change, coefficient))
         else:
@@ -190,20 +194,18 @@ def spectral(rows: Rows, residual: Array, filter: Filter) -> Solved:
     change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
     outside = np.maximum(_squares(residual) - _squares(coordinates), 0.0)
     after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
-    return Solved(change, _spectral_error(s_, filter, change, after), after)
+    return Solved(change, _spectral_error(s_, share, change, after), after)
 
 
-def _spectral_error(s: NDArray[np.float64], filter: Filter, change: Array, after: NDArray[np.float64]) -> float:
-    """Return the first-order effect on δ of an error of eps‖X‖ in X."""
+def _spectral_error(
+    s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
+) -> float:
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²)."""
     size = math.sqrt(float(np.sum(_squares(change))))
     if not len(s) or size == 0:
         return 0.0
-    coefficient = float(filter.coefficient) if isinstance(filter, Ridge) else 0.0
-    relative = s / s[0]
-    damping = coefficient / s[0] / s[0]
-    lowest = float(np.min(relative**2 + damping))
-    along = float(np.max(relative / (relative**2 + damping)))
-    return 4 * EPS * (along + math.sqrt(float(np.sum(after))) / float(s[0]) / size / lowest)
+    along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
+    return 4 * EPS * (along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 
 def _float64(array: Array) -> Array:

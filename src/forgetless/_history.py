@@ -12,6 +12,8 @@ from forgetless._rows import rows_of
 COLUMNS = ("task", "n_rows", "strength", "radius", "mse_before", "mse_after", "error", "seen_mse")
 """What ``history_`` holds, one array each."""
 
+BEFORE = COLUMNS.index("mse_before")
+
 
 class History:
     """The last ``size`` tasks, and the sums behind the prequential error of all."""
@@ -21,22 +23,19 @@ class History:
         self.total = 0.0
         self.squares = 0.0
 
-    def add(
-        self,
-        task: int,
-        n_rows: int,
-        weight: float,
-        strength: float,
-        radius: float,
-        before: float,
-        after: float,
-        error: float,
-        seen: float,
-    ) -> None:
-        """Record one task; ``before`` and ``after`` are mean squared residuals, ``weight`` the sum of row weights."""
-        self.rows.append((task, n_rows, strength, radius, before, after, error, seen))
+    def add(self, row: tuple[float, ...], weight: float) -> None:
+        """Record one task in place: its ``COLUMNS``, and the sum of its row weights."""
+        self.rows.append(row)
         self.total += weight
-        self.squares += weight * before
+        self.squares += weight * row[BEFORE]
+
+    def with_row(self, row: tuple[float, ...], weight: float) -> "History":
+        """Return a history with one more task."""
+        other = History(self.rows.maxlen or 0)
+        other.rows.extend(self.rows)
+        other.total, other.squares = self.total, self.squares
+        other.add(row, weight)
+        return other
 
     @property
     def prequential_mse(self) -> float:
@@ -55,8 +54,7 @@ class History:
     def from_arrays(cls, size: int, table: dict[str, Any], total: float, squares: float) -> "History":
         """Return a history from what ``to_arrays`` gave."""
         history = cls(size)
-        for row in zip(*(table[name].tolist() for name in COLUMNS), strict=True):
-            history.rows.append(row)
+        history.rows.extend(zip(*(table[name].tolist() for name in COLUMNS), strict=True))
         history.total, history.squares = total, squares
         return history
 
@@ -68,15 +66,14 @@ class Holdout:
     the seed and the number of the task.
     """
 
-    def __init__(self, share: float, size: int, seed: int | None) -> None:
-        self.share, self.size = share, size
-        self.seed = int(np.random.default_rng().integers(2**63)) if seed is None else int(seed)
+    def __init__(self, share: float, size: int, seed: int) -> None:
+        self.share, self.size, self.seed = share, size, seed
         self.parts: list[tuple[int, Any, Any]] = []
 
     def split(self, X: Any, y: Any, weight: Any, task: int) -> tuple[Any, Any, Any, Any]:
-        """Return X, y and weights to train on, and the held-out (task, X, y); tasks of one row hold out nothing."""
+        """Return X, y and weights to train on, and the held-out (task, X, y), if any."""
         n = int(X.shape[0])
-        count = min(n - 1, math.ceil(self.share * n))
+        count = min(n - 1, math.floor(self.share * n + 0.5))
         if count == 0:
             return X, y, weight, None
         order = np.random.default_rng([self.seed, task]).permutation(n)
@@ -84,22 +81,25 @@ class Holdout:
         train = rows_of(X, kept), rows_of(y, kept), None if weight is None else rows_of(weight, kept)
         return *train, (task, rows_of(X, held), rows_of(y, held))
 
-    def add(self, held: Any, n_tasks: int) -> None:
-        """Keep the held-out rows of the newest of ``n_tasks`` tasks."""
+    def with_part(self, held: Any, n_tasks: int) -> "Holdout":
+        """Return a holdout with the held-out rows of the newest of ``n_tasks`` tasks."""
         if held is None:
-            return
-        if len(self.parts) < self.size:
-            self.parts.append(held)
+            return self
+        other = Holdout(self.share, self.size, self.seed)
+        parts = other.parts = list(self.parts)
+        if len(parts) < self.size:
+            parts.append(held)
         else:
             place = int(np.random.default_rng([self.seed, held[0], 1]).integers(n_tasks))
             if place < self.size:
-                self.parts[place] = held
-        quota = max(1, self.size // len(self.parts))
-        for i, (task, X, y) in enumerate(self.parts):
+                parts[place] = held
+        quota = max(1, self.size // len(parts))
+        for i, (task, X, y) in enumerate(parts):
             if X.shape[0] > quota:
                 # A copy, not a view: the rows cut off must not stay in memory.
                 few = np.arange(quota)
-                self.parts[i] = (task, rows_of(X, few), rows_of(y, few))
+                parts[i] = (task, rows_of(X, few), rows_of(y, few))
+        return other
 
     def error(self, model: Any) -> float:
         """Return the mean over tasks of the mean squared error of ``model`` on their held-out rows."""
@@ -107,7 +107,6 @@ class Holdout:
             return math.nan
         errors = []
         for _, X, y in self.parts:
-            weights = model._weights(X, y)
-            gap = to_numpy(model._raw_predict(X, weights)) - to_numpy(y).reshape(int(X.shape[0]), -1)
+            gap = to_numpy(model._raw_predict(X, model._weights(X, y))) - to_numpy(y).reshape(int(X.shape[0]), -1)
             errors.append(float(np.mean(gap.astype(np.float64) ** 2)))
         return float(np.mean(errors))

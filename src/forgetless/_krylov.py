@@ -21,6 +21,10 @@ MAX_PASSES = 5000
 """Passes after which an iteration that cannot be replaced by a factorisation is given up."""
 
 
+OVERSHOOTS = 1000
+"""Inner steps whose defects are summed one by one where γR² exceeds 1."""
+
+
 class ConvergenceError(ArithmeticError):
     """The step of one task could not be computed to the accuracy asked for; the message names the cure."""
 
@@ -56,8 +60,9 @@ def bidiagonalise(rows: Rows, residual: Array, right: Array) -> Iterator[_Link]:
 def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: float, passes: int) -> Iterated | None:
     """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if ``passes`` do not suffice.
 
-    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol. Without regularization there
-    is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to tol.
+    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; what rounding may add is
+    estimated and added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to
+    tol, and the error is not known (NaN).
 
     References
     ----------
@@ -68,7 +73,7 @@ def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: fl
     first = next(links)
     x, w = zeros((rows.shape[1], residual.shape[1]), first.v), first.v
     phibar, rhobar, damped = first.start.copy(), first.alpha.copy(), np.zeros_like(first.start)
-    norm2 = np.zeros_like(first.start)
+    norm2, largest = np.zeros_like(first.start), 0.0
     link = first
     for count in range(1, passes + 1):
         rho1 = np.hypot(rhobar, damp)
@@ -80,16 +85,21 @@ def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: fl
         phi, phibar = cosine * phibar, sine * phibar
         x = x + w * _as(_ratio(phi, rho), w)
         norm2 += link.alpha**2 + link.beta**2 + damp**2
+        largest = max(largest, float(np.hypot(link.alpha, link.beta).max()))
         normal = link.next_alpha * np.abs(sine * phi)
         if coefficient > 0:
-            errors = _ratio(normal, coefficient * _norms(x))
+            errors = _relative(normal, coefficient * _norms(x))
         else:
             whole = np.hypot(phibar, damped)
-            errors = np.minimum(_ratio(normal, np.sqrt(norm2) * whole), _ratio(whole, first.start))
+            errors = np.minimum(_relative(normal, np.sqrt(norm2) * whole), _relative(whole, first.start))
         if errors.max() <= tol:
             # ‖r − Xδ‖² is the damped residual less λ‖δ‖².
-            after = phibar**2 + damped**2 - coefficient * _norms(x) ** 2
-            return Iterated(x, count, float(errors.max()), np.maximum(after, 0.0))
+            after = np.maximum(phibar**2 + damped**2 - coefficient * _norms(x) ** 2, 0.0)
+            if coefficient == 0:
+                return Iterated(x, count, math.nan, after)
+            left = _relative(largest * np.sqrt(after), coefficient * _norms(x)).max()
+            rounding = 4 * _eps(x) * (1.0 + largest / damp + float(left))
+            return Iterated(x, count, float(errors.max()) + rounding, after)
         link = next(links)
         w = link.v - w * _as(_ratio(theta, rho), w)
     return None
@@ -126,7 +136,8 @@ def budget(
         last = count >= min(n_steps, passes) or not np.any(link.next_alpha * link.beta)
         if count <= 12 or count % 4 == 0 or last:
             y, error, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
-            if error <= tol or count >= n_steps:
+            floor = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(np.max(link.alpha**2 + link.beta**2)))
+            if error <= tol + 2 * floor or count >= n_steps:
                 kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(rows, residual, right))
                 change = zeros((rows.shape[1], c), link.v)
                 for coefficients, v in zip(y.T, kept, strict=False):
@@ -155,10 +166,16 @@ def _budget_in_basis(
     if step_size * theta.max() <= 1.0:
         summed = np.abs(np.einsum("cj,cj->c", W[:, -1, :], excess * weights))
     else:
-        summed = np.zeros(len(size))
-        for i in range(1, n_steps):
-            summed += np.abs(np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights))
-    errors = _ratio(step_size * link.next_alpha * link.beta * summed, np.linalg.norm(y, axis=1))
+        # The factors 1 − γθ below zero change sign at every step: their terms are added one by one while they last.
+        summed, shown = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
+        for i in range(1, shown):
+            last = np.abs(np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights))
+            summed += last
+        end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
+        summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
+    defect = step_size * link.next_alpha * link.beta * summed
+    rounding = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
+    errors = _relative(defect, np.linalg.norm(y, axis=1)) + rounding
     head = np.zeros((len(size), j + 1))
     head[:, 0] = link.start
     after = np.sum((head - np.einsum("cij,cj->ci", B, y)) ** 2, axis=1)
@@ -219,7 +236,8 @@ def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
 
 def _norms(V: Array) -> Floats:
     xp = namespace_of(V)
-    return np.asarray(to_numpy(xp.sqrt(xp.sum(V * V, axis=0))), dtype=np.float64)
+    V = xp.astype(V, xp.float64, copy=False)  # squares of float32 leave its range from 1e-19 down
+    return np.asarray(to_numpy(xp.sqrt(xp.sum(V * V, axis=0))))
 
 
 def _normalised(V: Array) -> tuple[Array, Floats]:
@@ -232,6 +250,17 @@ def _as(values: Floats, like: Array) -> Any:
     if isinstance(like, np.ndarray):
         return values if like.dtype == np.float64 else values.astype(like.dtype)
     return namespace_of(like).astype(from_numpy(values, like=like), like.dtype)
+
+
+def _eps(like: Array) -> float:
+    return float(namespace_of(like).finfo(like.dtype).eps)
+
+
+def _relative(a: Any, b: Any) -> Floats:
+    """Return a/b as an error: none where both are 0, infinite where only b is."""
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
+    quotient: Floats = np.divide(a, b, out=np.where(a > 0, np.inf, 0.0), where=b != 0)
+    return quotient
 
 
 def _ratio(a: Any, b: Any) -> Floats:

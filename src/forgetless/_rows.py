@@ -33,10 +33,16 @@ def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
     if is_sparse(X):
         return _plain_sparse(X, weight, intercept, dtype)
     xp = namespace_of(X)
+    root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
+    if isinstance(X, np.ndarray) and (intercept or root is not None):
+        made = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
+        made[:, : X.shape[1]] = X
+        made[:, X.shape[1] :] = 1.0
+        return made if root is None else np.multiply(made, root, out=made)
     X = xp.astype(X, dtype, copy=False)
     if intercept:
         X = xp.concat([X, zeros((X.shape[0], 1), X) + 1.0], axis=1)
-    return X if weight is None else X * xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
+    return X if root is None else X * root
 
 
 def _plain_sparse(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
@@ -86,9 +92,19 @@ class Rows:
         """Whether X can be read again."""
         return self._stored_blocks is not None
 
-    def _blocks(self) -> Iterator[Any]:
+    def blocks(self) -> Iterator[Any]:
+        """Yield the row blocks; ValueError where they are not those of the first time."""
         assert self._stored_blocks is not None, "a solver read rows of which only the Gram matrix is left"
-        return self._stored_blocks()
+        count = 0
+        for block in self._stored_blocks():
+            count += block.shape[0]
+            if count <= self.shape[0]:
+                yield block
+        if count != self.shape[0]:
+            raise ValueError(
+                f"blocks gave {count} rows when read again and {self.shape[0]} the first time; give a list, or a "
+                "function that returns a fresh iterator over the same blocks at every call"
+            )
 
     @property
     def sparse(self) -> bool:
@@ -109,7 +125,7 @@ class Rows:
         """Return X V of shape (n, c)."""
         if self.single is not None:
             return _product(self.single, V)
-        return np.concatenate([block @ V for block in self._blocks()])
+        return np.concatenate([block @ V for block in self.blocks()])
 
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c)."""
@@ -117,7 +133,7 @@ class Rows:
             return _product(self.single.T, U)
         total = np.zeros((self.shape[1], U.shape[1]), dtype=U.dtype)
         first = 0
-        for block in self._blocks():
+        for block in self.blocks():
             total += block.T @ U[first : first + block.shape[0]]
             first += block.shape[0]
         return total
@@ -126,7 +142,7 @@ class Rows:
     def gram(self) -> Array:
         """XXᵀ if ``dual``, else XᵀX, dense; float64 whatever X is, since squares of float32 lose half its digits."""
         if self.single is None:
-            return sum_of_grams(self._blocks(), self.shape[1])
+            return sum_of_grams(self.blocks(), self.shape[1])
         X = self.single
         if is_sparse(X):
             return (X @ X.T if self.dual else X.T @ X).astype(np.float64).toarray()

@@ -1,4 +1,4 @@
-"""What every streaming estimator shares: checks, one task per ``partial_fit``, monitoring, prediction.
+"""What every streaming estimator shares: one task per ``partial_fit``, all or nothing, monitoring, prediction.
 
 A subclass says how one task changes the weights (``_change``). The state is ``coef_`` and ``intercept_`` plus whatever
 the subclass keeps; an error of any kind leaves all of it exactly as it was.
@@ -12,12 +12,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless import _checks
-from forgetless._arrays import Array, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._history import History, Holdout
-from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain, rows_of, sum_of_grams
+from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain, sum_of_grams
+from forgetless._validation import check_namespace, dispatched, group_codes, is_plain, is_zero, take, validated
+from forgetless.persistence import load, save
 
 
 class Change(NamedTuple):
@@ -27,7 +30,7 @@ class Change(NamedTuple):
     after: Any
     strength: float = math.nan
     radius: float = math.nan
-    error: float = 0.0
+    error: float = math.nan
     keep: dict[str, Any] | None = None
 
 
@@ -42,19 +45,27 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     memory: int
 
+    _array_api = False
+
     @abstractmethod
     def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
         """Return what one task does; ``weight`` is the number of its rows, or the sum of their weights."""
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense; called before the first task and by ``fit``."""
+        """Refuse parameters that make no sense, now or after the first task."""
         _checks.integer("history_size", self.history_size, 0, "use 0 to keep no history")
         _checks.integer("holdout_size", self.holdout_size, 1, "say how many held-out rows may be kept")
         _checks.integer("memory", self.memory, 1, "give the number of bytes a factorisation may take")
         if not 0.0 <= _checks.number("holdout", self.holdout, "use 0 to train on all rows") < 1.0:
             raise ValueError(f"holdout must be a share of the rows in [0, 1), got {self.holdout!r}; use e.g. 0.1")
+        for name, value in self.__dict__.get("_fixed", {}).items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} was {value!r} for the first task and cannot become {getattr(self, name)!r} within a "
+                    "stream; set it back, or begin anew with fit or sklearn.base.clone"
+                )
 
-    # --- fitting -----------------------------------------------------------------------------------------------
+    # --- fitting ---
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Forget everything, then learn one task per group of rows.
@@ -76,11 +87,10 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         with self._all_or_nothing():
             self._reset()
             X, y, weight = self._validated(X, y, sample_weight, reset=True)
-            codes, count = _group_codes(groups, X.shape[0])
+            codes, count = group_codes(groups, X.shape[0])
             self._n_groups = count if groups is not None else None
             for code in range(count):
-                at = None if count == 1 else np.flatnonzero(codes == code)
-                self._learn_task(*_take(X, y, weight, at))
+                self._learn_task(*((X, y, weight) if count == 1 else take(X, y, weight, np.flatnonzero(codes == code))))
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -100,13 +110,10 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         if sample_weight is None and type(X) is np.ndarray and type(y) is np.ndarray and self._learn_row(X, y):
             return self
         with self._all_or_nothing():
-            fresh = not hasattr(self, "coef_")
-            if fresh:
-                self._reset()
-            if fresh or sample_weight is not None or not self._is_plain(X, y):
+            fresh = self._begin()
+            weight = None
+            if fresh or sample_weight is not None or not is_plain(self, X, y):
                 X, y, weight = self._validated(X, y, sample_weight, reset=fresh)
-            else:
-                weight = None
             self._learn_task(X, y, weight)
         return self
 
@@ -124,11 +131,11 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         self
         """
         with self._all_or_nothing():
-            if not hasattr(self, "coef_"):
-                self._reset()
-            read: Callable[[], Iterator[Any]] = blocks if callable(blocks) else lambda: iter(blocks)
-            once = not callable(blocks) and iter(blocks) is blocks
-            self._learn_blocks(read, once)
+            self._begin()
+            if self._holdout is not None:
+                raise ValueError("holdout needs tasks as arrays; set holdout=0 to learn from blocks")
+            read: Callable[[], Iterator[Any]] = (lambda: iter(blocks())) if callable(blocks) else (lambda: iter(blocks))
+            self._learn_blocks(read, once=not callable(blocks) and iter(blocks) is iter(blocks))
         return self
 
     def _learn_row(self, X: Array, y: Array) -> bool:
@@ -137,6 +144,7 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
+        """Put everything back as it was if anything goes wrong: no object in ``__dict__`` is changed in place."""
         before = self.__dict__.copy()
         try:
             yield
@@ -145,115 +153,65 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
+    def _begin(self) -> bool:
+        """Return whether the coming task is the first; check the parameters either way."""
+        if "coef_" in self.__dict__:
+            self._check_parameters()
+            return False
+        self._reset()
+        return True
+
     def _reset(self) -> None:
-        self._check_parameters()
         for name in [name for name in self.__dict__ if name.endswith("_") and not name.startswith("__")]:
             del self.__dict__[name]
-        self.__dict__.pop("_n_groups", None)
+        for name in ("_n_groups", "_fixed", "_history", "_holdout"):
+            self.__dict__.pop(name, None)
+        self._check_parameters()
+        self._fixed = {name: getattr(self, name) for name in self._fixed_names()}
         self.n_tasks_seen_ = 0
         self._history = History(self.history_size)
-        self._holdout = Holdout(self.holdout, self.holdout_size, self.random_state) if self.holdout > 0 else None
+        self._holdout = None
+        if self.holdout > 0:
+            given = self.random_state
+            seed = given if isinstance(given, int) else int(check_random_state(given).randint(2**31 - 1))
+            self._holdout = Holdout(self.holdout, self.holdout_size, seed)
 
-    # --- checks ------------------------------------------------------------------------------------------------
-
-    def _is_plain(self, X: Any, y: Any) -> bool:
-        """Return whether X and y are finite float arrays that need no conversion: the light but complete check."""
-        coef = self.coef_
-        with np.errstate(all="ignore"):  # a sum of two infinities is NaN, which is all that is asked here
-            return self._is_plain_and_finite(X, y, coef)
-
-    def _is_plain_and_finite(self, X: Any, y: Any, coef: Any) -> bool:
-        return bool(
-            type(X) is np.ndarray
-            and type(y) is np.ndarray
-            and type(coef) is np.ndarray
-            and X.dtype == coef.dtype
-            and y.dtype == coef.dtype
-            and X.ndim == 2
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and y.shape == (X.shape[0], *coef.shape[:-1])
-            and math.isfinite(X.sum())
-            and math.isfinite(y.sum())
-            and not _is_zero(X)
-            and not hasattr(self, "feature_names_in_")
-        )
+    def _fixed_names(self) -> tuple[str, ...]:
+        """Return the parameters that cannot change within a stream."""
+        return ("fit_intercept", "history_size", "holdout", "holdout_size")
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any, Any]:
-        """Return X, y and weights after scikit-learn's own checks, in the library of X."""
-        floats = [np.float64, np.float32]
-        if _dispatched(X):
-            xp = namespace_of(X)
-            floats = [xp.float64, xp.float32]
-            y = None if y is None else same_library(y if hasattr(y, "__array_namespace__") else np.asarray(y), like=X)
-        with np.errstate(invalid="ignore"):  # the check for infinities adds them up
-            X, y = validate_data(
-                self, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
-            )
-        weight = self._validated_weight(sample_weight, X)
-        y = self._validated_target(y, X)
-        if _is_zero(X):
-            raise ValueError(
-                f"X of shape {tuple(X.shape)} holds only zeros, so there is nothing to learn; leave this task out"
-            )
-        return X, y, weight
+        return validated(self, X, y, sample_weight, reset=reset, array_api=self._array_api)
 
-    def _validated_target(self, y: Any, X: Any) -> Any:
-        xp = namespace_of(y)
-        y = xp.astype(y, X.dtype, copy=False)
-        known = self.__dict__.get("coef_")
-        if known is not None:
-            expected = tuple(known.shape[:-1])
-            if tuple(y.shape[1:]) != expected:
-                raise ValueError(
-                    f"y must have shape {(X.shape[0], *expected)} like that of the first task, got {tuple(y.shape)}"
-                )
-            if _dispatched(known) or _dispatched(X):
-                _same_namespace(self, X, "partial_fit")
-        return y
-
-    def _validated_weight(self, sample_weight: Any, X: Any) -> Any:
-        if sample_weight is None:
-            return None
-        n = X.shape[0]
-        foreign = hasattr(sample_weight, "__array_namespace__")
-        weight = np.asarray(to_numpy(sample_weight) if foreign else sample_weight)
-        if weight.ndim == 0:
-            weight = np.full(n, weight)
-        weight = check_array(weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-        if weight.shape != (n,):
-            raise ValueError(f"sample_weight must have one value per row, shape ({n},), got {weight.shape}")
-        if weight.min() < 0:
-            raise ValueError(f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0")
-        if weight.max() == 0:
-            raise ValueError("sample_weight is zero for every row, so there is nothing to learn; leave this task out")
-        return weight if is_sparse(X) else from_numpy(weight, like=X)
-
-    # --- one task ----------------------------------------------------------------------------------------------
+    # --- one task ---
 
     def _learn_task(self, X: Any, y: Any, weight: Any) -> None:
         held = None
         if self._holdout is not None:
             X, y, weight, held = self._holdout.split(X, y, weight, self.n_tasks_seen_)
-        intercept = bool(self.fit_intercept)
         if weight is not None:
             kept = to_numpy(weight) > 0  # rows of weight zero are as good as absent
+            if not kept.any():
+                raise ValueError("sample_weight is zero for every row of a task: nothing to learn; leave it out")
             if not kept.all():
-                X, y, weight = _take(X, y, weight, np.flatnonzero(kept))
+                X, y, weight = take(X, y, weight, np.flatnonzero(kept))
+        if is_zero(X):
+            raise ValueError(
+                f"X of task {self.n_tasks_seen_ + 1}, of shape {tuple(X.shape)}, holds only zeros: nothing to learn; "
+                "leave it out"
+            )
         weights = self._weights(X, y)
         first = "coef_" not in self.__dict__  # from zero weights there is nothing to subtract
         residual = _columns(y) if first else _columns(y) - self._raw_predict(X, weights)
-        dtype = residual.dtype
-        total = float(X.shape[0]) if weight is None else float(to_numpy(weight).sum())
+        total = float(X.shape[0])
         if weight is not None:
-            xp = namespace_of(residual)
-            root = weight if isinstance(weight, np.ndarray) else to_numpy(weight)
-            residual = residual * xp.astype(from_numpy(np.sqrt(root), like=residual), dtype, copy=False)[:, None]
-        self._finish(self._rows(X, weight, intercept, dtype), residual, total, int(X.shape[0]), weights, None, held)
+            total = float(to_numpy(weight).sum())
+            residual = _weighted(residual, weight)
+        rows = self._rows(X, weight, bool(self.fit_intercept), residual.dtype)
+        self._finish(rows, residual, total, int(X.shape[0]), weights, None, held)
 
     def _rows(self, X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
-        ready = weight is None and not intercept and X.dtype == dtype
-        if ready and not is_sparse(X):
+        if weight is None and not intercept and X.dtype == dtype and not is_sparse(X):
             return Rows.of(X)
         n, d = int(X.shape[0]), int(X.shape[1]) + intercept
         if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= self.memory:
@@ -267,57 +225,60 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
 
         return Rows(blocks, (n, d), n * d)
 
-    def _learn_blocks(self, read: Callable[[], Iterator[Any]], once: bool) -> None:
-        intercept = bool(self.fit_intercept)
+    def _learn_blocks(self, read: Callable[[], Iterator[Any]], *, once: bool) -> None:
         weights: Any = None
         residuals: list[Any] = []
         gram: Any = None
         right: Any = None
-        n, stored, total, before = 0, 0, 0.0, 0.0
-
-        def checked(block: Any) -> tuple[Any, Any, Any]:
-            if not isinstance(block, tuple | list) or len(block) not in (2, 3):
-                raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
-            X, y, weight = (*block, None)[:3]
-            return self._validated(X, y, weight, reset=not hasattr(self, "n_features_in_"))
-
-        for block in read():
-            X, y, weight = checked(block)
+        squares: Any = 0.0
+        n, stored, total, empty = 0, 0, 0.0, True
+        for X, y, weight in self._checked_blocks(read()):
             weights = self._weights(X, y) if weights is None else weights
-            part = plain(X, weight, intercept, weights.dtype)
+            part = plain(X, weight, bool(self.fit_intercept), weights.dtype)
             r = _columns(y) - self._raw_predict(X, weights)
-            r = r if weight is None else r * np.sqrt(weight).astype(r.dtype)[:, None]
-            d = part.shape[1]
-            n, stored = n + part.shape[0], stored + (part.nnz if is_sparse(part) else part.shape[0] * d)
+            r = r if weight is None else _weighted(r, weight)
+            n, stored = n + part.shape[0], stored + (part.nnz if is_sparse(part) else part.shape[0] * part.shape[1])
             total += float(part.shape[0]) if weight is None else float(weight.sum())
+            empty = empty and is_zero(X if weight is None else X[np.flatnonzero(weight)])
             if not once:
                 residuals.append(r)
                 continue
-            if 24 * d * d > self.memory:
-                raise MemoryError(
-                    f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
-                    "function that returns an iterator, or allow more with memory="
-                )
-            more = sum_of_grams([part], d)
+            self._check_once(part.shape[1])
+            more = sum_of_grams([part], part.shape[1])
             gram = more if gram is None else gram + more
             right = part.T @ r + (0.0 if right is None else right)
-            before = before + np.einsum("ij,ij->j", r, r, dtype=np.float64)
-        if n == 0:
-            raise ValueError("blocks must yield at least one block, got none; leave this task out")
+            squares = squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
+        if empty:
+            raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
         if once:
-            rows, residual = Rows.of_gram(gram, n), np.sqrt(before)[None, :]
+            rows, residual = Rows.of_gram(gram, n), np.sqrt(squares)[None, :]
         else:
 
             def again() -> Iterator[Any]:
-                for X, y, *rest in read():
-                    X, _, weight = self._validated(X, y, rest[0] if rest else None, reset=False)
-                    yield plain(X, weight, intercept, weights.dtype)
+                for X, _, weight in self._checked_blocks(read()):
+                    yield plain(X, weight, bool(self.fit_intercept), weights.dtype)
 
-            rows, residual = Rows(again, (n, d), stored), np.concatenate(residuals)
+            rows, residual = Rows(again, (n, len(weights)), stored), np.concatenate(residuals)
         self._finish(rows, residual, total, n, weights, right, None)
 
+    def _checked_blocks(self, blocks: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
+        for block in blocks:
+            if not isinstance(block, tuple | list) or len(block) not in (2, 3):
+                raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
+            if dispatched(block[0]):
+                raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
+            X, y, weight = (*block, None)[:3]
+            yield self._validated(X, y, weight, reset="n_features_in_" not in self.__dict__)
+
+    def _check_once(self, d: int) -> None:
+        if 24 * d * d > self.memory:
+            raise MemoryError(
+                f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
+                "function that returns an iterator, or allow more with memory="
+            )
+
     def _finish(self, rows: Rows, residual: Array, total: float, n: int, weights: Array, right: Any, held: Any) -> None:
-        """Make the step and store the result; nothing of the model has changed before this succeeds."""
+        """Make the step and store the result, all of it new objects."""
         change = self._change(rows, residual, total, right, weights)
         xp = namespace_of(weights)
         learned = weights + xp.astype(change.weights, weights.dtype, copy=False)
@@ -330,31 +291,28 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
             self.intercept_ = learned[-1, 0] if targets == () else learned[-1, :]
         else:
             self.intercept_ = 0.0 if targets == () else zeros(targets, learned)
-        for name, value in (change.keep or {}).items():
-            setattr(self, name, value)
+        self.__dict__.update(change.keep or {})
         self.n_tasks_seen_ += 1
-        scale = total * residual.shape[1]
-        squares = residual.astype(np.float64) ** 2 if isinstance(residual, np.ndarray) else to_numpy(residual) ** 2
         seen = math.nan
         if self._holdout is not None:
-            self._holdout.add(held, self.n_tasks_seen_)
+            self._holdout = self._holdout.with_part(held, self.n_tasks_seen_)
             seen = self._holdout.error(self)
-        self._history.add(
-            self.n_tasks_seen_, n, total, change.strength, change.radius,
-            float(squares.sum()) / scale, float(np.sum(change.after)) / scale, change.error, seen,
-        )  # fmt: skip
+        scale = total * residual.shape[1]
+        before = float(np.sum(np.square(to_numpy(residual), dtype=np.float64))) / scale
+        after = float(np.sum(change.after)) / scale
+        self._history = self._history.with_row(
+            (self.n_tasks_seen_, n, change.strength, change.radius, before, after, change.error, seen), total
+        )
 
-    # --- weights and prediction --------------------------------------------------------------------------------
+    # --- weights and prediction ---
 
     def _weights(self, X: Any, y: Any) -> Array:
         """Return the current weights (d, c), the last row being the intercept; zeros before the first task."""
         known = self.__dict__.get("coef_")
-        targets = tuple(y.shape[1:])
         if known is None:
-            self._target_shape = targets
-            shape = (int(X.shape[1]) + bool(self.fit_intercept), targets[0] if targets else 1)
-            like = np.zeros(0, dtype=X.dtype) if is_sparse(X) else X
-            return zeros(shape, like)
+            self._target_shape = tuple(y.shape[1:])
+            shape = (int(X.shape[1]) + bool(self.fit_intercept), y.shape[1] if y.ndim > 1 else 1)
+            return zeros(shape, np.zeros(0, dtype=X.dtype) if is_sparse(X) else X)
         xp = namespace_of(known)
         columns = xp.reshape(known, (-1, 1)) if known.ndim == 1 else known.T
         if not self.fit_intercept:
@@ -363,19 +321,32 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         return xp.concat([columns, last], axis=0)
 
     def _raw_predict(self, X: Any, weights: Array) -> Array:
-        if not self.fit_intercept:
-            return X @ weights
-        return X @ weights[:-1, :] + weights[-1, :]
+        return X @ weights[:-1, :] + weights[-1, :] if self.fit_intercept else X @ weights
 
     def _linear(self, X: Any, method: str) -> Array:
         check_is_fitted(self)
-        _same_namespace(self, X, method)
-        xp = namespace_of(self.coef_)
+        if self._array_api:
+            check_namespace(self, X, method)
+        elif dispatched(X):
+            X = to_numpy(X)
+        coef, xp = self.coef_, namespace_of(self.coef_)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
-        coef = self.coef_ if X.dtype == self.coef_.dtype or is_sparse(X) else xp.astype(self.coef_, X.dtype)
+        if X.dtype != coef.dtype and not is_sparse(X):
+            wide = xp.result_type(X.dtype, coef.dtype)
+            X, coef = xp.astype(X, wide, copy=False), xp.astype(coef, wide, copy=False)
         return X @ coef.T + self.intercept_ if coef.ndim > 1 else X @ coef + self.intercept_
 
-    # --- monitoring --------------------------------------------------------------------------------------------
+    # --- files and monitoring ---
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file: see :func:`forgetless.persistence.save`."""
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: Any, **parameters: Any) -> Self:
+        """Return the model in a file; ``parameters`` replace stored ones, e.g. a schedule that could not be stored."""
+        model: Self = load(cls, path, parameters)
+        return model
 
     @property
     def history_(self) -> dict[str, Any]:
@@ -402,59 +373,16 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
+        tags.array_api_support = self._array_api
         return tags
-
-
-def _dispatched(X: Any) -> bool:
-    """Return whether scikit-learn was told to keep arrays of other libraries, and X is one."""
-    from sklearn import get_config
-
-    return bool(get_config()["array_api_dispatch"]) and not is_sparse(X) and hasattr(X, "dtype") and not (
-        isinstance(X, np.ndarray | np.generic) or hasattr(X, "iloc")
-    )  # fmt: skip
-
-
-def _same_namespace(model: Any, X: Any, method: str) -> None:
-    if not (_dispatched(X) or _dispatched(model.coef_)):
-        return
-    ours, theirs = namespace_of(model.coef_), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
-    if ours is theirs or ours.__name__ == theirs.__name__:
-        return
-    raise ValueError(
-        f"Inputs passed to {type(model).__name__}.{method}() must use the same namespace and the same device as those "
-        f"passed to fit(); the model holds {ours.__name__} arrays and X is of {theirs.__name__}. Convert X."
-    )
 
 
 def _columns(y: Array) -> Array:
     return y[:, None] if y.ndim == 1 else y
 
 
-def _is_zero(X: Any) -> bool:
-    if is_sparse(X):
-        return not bool(np.any(X.data))
-    xp = namespace_of(X)
-    # The first row nearly always answers; all of a large X is only compared when it does not.
-    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
-
-
-def _group_codes(groups: Any, n: int) -> tuple[Any, int]:
-    """Return a number per row, counting groups in the order in which they first appear."""
-    if groups is None:
-        return np.zeros(n, dtype=np.int64), 1
-    labels = np.asarray(to_numpy(groups) if hasattr(groups, "__array_namespace__") else groups)
-    if labels.shape != (n,):
-        raise ValueError(f"groups must have one label per row, shape ({n},), got {labels.shape}")
-    missing = labels != labels
-    if np.any(missing):
-        raise ValueError(f"groups must have a label for every row, got NaN in {int(np.sum(missing))} rows; name them")
-    _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[codes], len(first)
-
-
-def _take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
-    if at is None:
-        return X, y, weight
-    return rows_of(X, at), rows_of(y, at), None if weight is None else rows_of(weight, at)
+def _weighted(residual: Array, weight: Any) -> Array:
+    """Return residuals scaled by the square roots of the row weights."""
+    xp = namespace_of(residual)
+    root = from_numpy(np.sqrt(to_numpy(weight)), like=residual)
+    return residual * xp.astype(root, residual.dtype, copy=False)[:, None]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless import _checks
+from forgetless import _checks, schedules
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import Constant, Preset, resolve
 
@@ -13,6 +13,17 @@ FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
 
 BEYOND = ("error", "anytime")
+
+HOMOGENEOUS = (
+    schedules.Fixed,
+    schedules.Increasing,
+    schedules.FixedBudget,
+    schedules.IncreasingBudget,
+    schedules.Cyclic,
+    schedules.EndRamp,
+    schedules.NoiseAware,
+)
+"""Presets whose coefficients are proportional to R², or step sizes to 1/R²: a new radius need not be resolved."""
 
 
 def epoch(task: int, first: int) -> tuple[int, int]:
@@ -32,9 +43,15 @@ def epoch(task: int, first: int) -> tuple[int, int]:
     return length, task - before
 
 
-def needs_radius(schedule: Any) -> bool:
-    """Return whether a schedule asks for R: all callables do, except those known to ignore it."""
-    return not isinstance(schedule, Filter | Constant) and own_horizon(schedule) is None
+class HalfStep:
+    """N steps of half of 1/R², at every task: the default of ``ContinualGD``."""
+
+    def __init__(self, n_steps: int) -> None:
+        self.n_steps = n_steps
+
+    def __call__(self, k: int, radius: float) -> GradientDescent:
+        """Return the filter, whatever k is."""
+        return GradientDescent(self.n_steps, 0.5 / radius / radius)
 
 
 def own_horizon(schedule: Any) -> int | None:
@@ -46,7 +63,17 @@ def own_horizon(schedule: Any) -> int | None:
 
 
 class Strength:
-    """The filters of a stream under one schedule; resolved again only when the epoch or the radius changes."""
+    """The filters of a stream under one schedule; resolved again only when the epoch or the radius changes.
+
+    Parameters
+    ----------
+    schedule : schedule, filter or callable
+    n_tasks : int or None
+        The horizon the user declared.
+    beyond : {"error", "anytime"}
+    groups : int or None
+        The number of tasks that ``fit`` counted.
+    """
 
     def __init__(self, schedule: Any, n_tasks: int | None, beyond: str, groups: int | None = None) -> None:
         if beyond not in BEYOND:
@@ -56,56 +83,77 @@ class Strength:
                 f"schedule must be a name, a filter or a callable (k, radius) → filter, got {schedule!r}; "
                 "e.g. schedule='increasing', or alpha=1.0 for a constant coefficient"
             )
-        self.schedule, self.beyond, self.declared = schedule, beyond, groups
+        listed = own_horizon(schedule)
+        if beyond == "anytime" and listed is not None:
+            raise ValueError(
+                f"beyond='anytime' cannot go on after {listed} listed coefficients, which say nothing about longer "
+                "epochs; use a schedule that takes k, such as schedules.increasing()"
+            )
+        self.schedule, self.beyond = schedule, beyond
+        self.declared = groups if listed is None else listed
         if n_tasks is not None:
             self.declared = _checks.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
-        elif own_horizon(schedule) is not None:
-            self.declared = own_horizon(schedule)
-        # What is the same at every task goes on after the groups of ``fit``, but not beyond what the user declared.
-        self.ends = self.declared if n_tasks is not None or not self.constant else None
+        # What does not depend on k goes on after the groups of ``fit``, but not beyond what the user declared.
+        self.ends = self.declared if n_tasks is not None or not self.timeless else None
         self._resolved: tuple[Any, Filter | None] = (None, None)
-        # The coefficients of the current epoch, its first task and the radius they are for: the short path of rows.
+        # For the short path of rows: the radius (NaN if any), the first task of the epoch, and its coefficients.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
 
     @property
-    def constant(self) -> bool:
-        """Whether every task has the same filter."""
-        schedule = self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
-        return isinstance(schedule, Filter) and schedule.horizon is None
+    def timeless(self) -> bool:
+        """Whether the filter depends on neither k nor the number of the task."""
+        chosen = self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
+        return isinstance(chosen, HalfStep) or (isinstance(chosen, Filter) and chosen.horizon is None)
 
     @property
     def needs_radius(self) -> bool:
-        """Whether R must be known."""
-        return needs_radius(self.schedule)
+        """Whether R must be known: all callables ask for it, except those known to ignore it."""
+        return not isinstance(self.schedule, Filter | Constant) and own_horizon(self.schedule) is None
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
-        if self.ends is not None and task > self.ends and self.beyond == "error":
+        if self._ended(task):
             raise ValueError(
-                f"task {task} is beyond the declared horizon of {self.ends} tasks, for which the schedule was "
-                "made; declare more with n_tasks, or set beyond='anytime' to go on in epochs of doubling "
-                "length (a heuristic)"
+                f"task {task} is beyond the declared horizon of {self.ends} tasks, for which the schedule was made; "
+                "declare more with n_tasks, or set beyond='anytime' to go on in epochs of doubling length (a heuristic)"
             )
-        if self.constant:
-            return self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
+        if isinstance(self.schedule, Constant):
+            return self.schedule.filter
+        if self.timeless:
+            return resolve(self.schedule, 1, radius)
         k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)
-        key = (k, radius)
+        proportional = isinstance(self.schedule, HOMOGENEOUS) and 0.0 < radius * radius < math.inf
+        key = (k, 1.0 if proportional else radius)
         if self._resolved[0] != key:
-            made = resolve(self.schedule, k, radius)
+            made = resolve(self.schedule, *key)
             values = np.broadcast_to(made.coefficient, (k,)).tolist() if isinstance(made, Ridge) else []
-            self._resolved, self._ready = (key, made), (radius, task - t + 1, values)
-        found = self._resolved[1]
-        assert found is not None
-        return found.at(t - 1)
+            self._resolved, self._ready = (key, made), (math.nan if proportional else radius, task - t + 1, values)
+        assert self._resolved[1] is not None
+        found = self._resolved[1].at(t - 1)
+        return _for_radius(found, radius * radius) if proportional else found
 
     def ready_coefficient(self, task: int, radius: float) -> float:
         """Return λ of a task where it is known from an earlier call of ``at``; else NaN."""
-        if self.ends is not None and task > self.ends and self.beyond == "error":
+        if self._ended(task):
             return math.nan
         if isinstance(self.schedule, Ridge) and type(self.schedule.coefficient) is float:
             return self.schedule.coefficient
         for_radius, first, values = self._ready
-        return values[task - first] if radius == for_radius and 0 <= task - first < len(values) else math.nan
+        if not 0 <= task - first < len(values):
+            return math.nan
+        if for_radius != for_radius:
+            return values[task - first] * (radius * radius)
+        return values[task - first] if radius == for_radius else math.nan
+
+    def _ended(self, task: int) -> bool:
+        return self.ends is not None and task > self.ends and self.beyond == "error"
+
+
+def _for_radius(filter: Filter, square: float) -> Filter:
+    if isinstance(filter, Ridge):
+        return Ridge(float(filter.coefficient) * square)
+    assert isinstance(filter, GradientDescent)
+    return GradientDescent(int(filter.n_steps), float(filter.step_size) / square)
 
 
 def equivalent_coefficient(filter: Filter) -> float:

@@ -3,7 +3,7 @@
 Both remember all past tasks and forget nothing that their memory holds. They are what the O(d) schemes give up.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -11,9 +11,10 @@ from sklearn.base import RegressorMixin
 from forgetless import _checks
 from forgetless._arrays import Array
 from forgetless._krylov import ConvergenceError
-from forgetless._rows import BLOCK_BYTES, Rows, is_sparse
+from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 from forgetless._streaming import Change, StreamingModel
-from forgetless.persistence import load, save
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
@@ -53,16 +54,6 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
         """Return X·coef_ + intercept_, of shape (n,) or (n, c)."""
         return self._linear(X, "predict")
 
-    def save(self, path: Any) -> None:
-        """Write the model to a file: see :func:`forgetless.persistence.save`."""
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: Any, **parameters: Any) -> Self:
-        """Return the model in a file; ``parameters`` replace stored ones."""
-        model: Self = load(cls, path, parameters)
-        return model
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -90,20 +81,20 @@ class JointRidge(_Baseline):
     """
 
     def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
-        from scipy.linalg import cho_factor, cho_solve
-
         d = rows.shape[1]
         self._check_memory(d)
         gram = _primal_gram(rows)
-        right = rows.adjoint(residual) if right is None else right
+        right = _moment(rows, residual, d) if right is None else _float64(right)
+        start = _float64(start)
         before = self.__dict__.get("gram_")
         total = gram if before is None else before + gram
-        moment = np.asarray(right + gram @ start, dtype=np.float64)
+        moment = right + gram @ start
         moment = moment if before is None else self.moment_ + moment
-        weights = cho_solve(cho_factor(total + self.alpha * np.eye(d), lower=True), moment)
+        weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
-        after = _after(residual, right, gram, change)
-        return Change(change, after, float(self.alpha), keep={"gram_": total, "moment_": moment})
+        after = np.maximum(_squares(residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+        keep = {"gram_": total, "moment_": moment}
+        return Change(change, after, float(self.alpha), error=10 * EPS / rcond, keep=keep)
 
 
 class RecursiveLeastSquares(_Baseline):
@@ -134,50 +125,77 @@ class RecursiveLeastSquares(_Baseline):
     def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
         d = rows.shape[1]
         self._check_memory(d)
-        P = self.__dict__.get("inverse_")
-        P = np.eye(d) / self.alpha if P is None else P
         if not rows.readable:
             raise ConvergenceError(
                 "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
                 "give a list of blocks, or use JointRidge"
             )
-        total = np.zeros_like(start, dtype=np.float64)
+        P = self.__dict__.get("inverse_")
+        P = np.eye(d) / self.alpha if P is None else P
+        energy = float(self.__dict__.get("energy_", 0.0))
+        total = np.zeros(start.shape)
         for X, r in _few_rows(rows, residual, d):
-            r = r - X @ total
-            PX = P @ X.T
-            system = X @ PX
-            system.flat[:: len(system) + 1] += 1.0
-            # The gain K solves K(I + XPXᵀ) = PXᵀ.
-            gain = np.linalg.solve(system, PX.T).T
-            total += gain @ r
-            P = P - gain @ PX.T
-            P = 0.5 * (P + P.T)
+            P, change = _updated(P, X, r - X @ total)
+            total += change
+            energy += float(np.sum(X * X))
         left = residual - rows.forward(total.astype(residual.dtype, copy=False))
-        return Change(
-            total, np.einsum("ij,ij->j", left, left, dtype=np.float64), float(self.alpha), keep={"inverse_": P}
-        )
+        # ‖P‖·‖P⁻¹‖ is at most this, which bounds what rounding does.
+        condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
+        keep = {"inverse_": P, "energy_": energy}
+        return Change(total, _squares(left), float(self.alpha), error=10 * EPS * condition, keep=keep)
+
+
+def _updated(P: Array, X: Array, r: Array) -> tuple[Array, Array]:
+    """Return P and the change of the weights after some rows; half as many at a time where they are ill-conditioned."""
+    PX = P @ X.T
+    system = X @ PX
+    system.flat[:: len(system) + 1] += 1.0
+    gain, rcond = _solve_positive(system, PX.T)
+    if rcond < 1e-6 and len(X) > 1:
+        half = len(X) // 2
+        P, first = _updated(P, X[:half], r[:half])
+        P, second = _updated(P, X[half:], r[half:] - X[half:] @ first)
+        return P, first + second
+    P = P - gain.T @ PX.T
+    return 0.5 * (P + P.T), gain.T @ r
+
+
+def _solve_positive(A: Array, b: Array) -> tuple[Array, float]:
+    """Return A⁻¹b for a positive definite A, and an estimate of its reciprocal condition."""
+    from scipy.linalg import lapack
+
+    norm1 = float(np.abs(A).sum(axis=0).max())
+    factor, info = lapack.dpotrf(A.T, lower=1, clean=0)
+    if info != 0:
+        raise ConvergenceError("the tasks are too ill-conditioned together for this alpha; use a larger one")
+    rcond, _ = lapack.dpocon(factor, norm1, uplo="L")
+    return lapack.dpotrs(factor, b, lower=1)[0], float(rcond)
 
 
 def _primal_gram(rows: Rows) -> Array:
-    if not rows.dual:
-        return rows.gram
-    X = rows.single
-    gram = X.T @ X
-    return np.asarray(gram.toarray() if is_sparse(gram) else gram, dtype=np.float64)
-
-
-def _after(residual: Array, right: Array, gram: Array, change: Array) -> Array:
-    before = np.einsum("ij,ij->j", residual, residual, dtype=np.float64)
-    return np.maximum(before - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+    return sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram
 
 
 def _few_rows(rows: Rows, residual: Array, d: int) -> Any:
     """Yield dense float64 blocks of at most d rows with their residuals: an update costs n³ beyond that."""
     step = max(1, min(d, BLOCK_BYTES // (8 * d)))
     first = 0
-    for block in rows._blocks():
+    for block in rows.blocks():
         for low in range(0, block.shape[0], step):
             part = block[low : low + step]
             part = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
             yield part, residual[first : first + len(part)].astype(np.float64)
             first += len(part)
+
+
+def _moment(rows: Rows, residual: Array, d: int) -> Array:
+    """Return Xᵀr, summed in float64 whatever the rows are."""
+    return sum((X.T @ r for X, r in _few_rows(rows, residual, d)), np.zeros((d, residual.shape[1])))
+
+
+def _float64(array: Array) -> Array:
+    return np.asarray(array, dtype=np.float64)
+
+
+def _squares(columns: Array) -> Array:
+    return np.einsum("ij,ij->j", columns, columns, dtype=np.float64)

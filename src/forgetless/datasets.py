@@ -82,6 +82,8 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
             raise ValueError(f"{path.name} has the columns {names}; say which is the {role}, with --{role} NAME")
         if column not in table.columns:
             raise ValueError(f"{path.name} has no column {column!r} for the {role}; it has {names}")
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"targets must be different columns, got {', '.join(map(repr, targets))}")
     if task in targets:
         raise ValueError(f"task and target must be different columns, got {task!r} for both")
     if len(table) == 0:
@@ -91,6 +93,12 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
             f"{path.name}: {int(table[task].isna().sum())} rows have no value of {task!r}; drop or name them"
         )
     features: Any = table.drop(columns=[task, *targets])
+    index = [name for name in features.columns if str(name).startswith("Unnamed: ")]
+    if index:
+        raise ValueError(
+            f"{path.name} has a column without a name, perhaps the row numbers of a data frame; drop it, e.g. by "
+            "writing with index=False, or name it to use it as a feature"
+        )
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
     X = numbers_of(features, path.name)

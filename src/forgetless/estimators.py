@@ -1,240 +1,25 @@
 """Streaming estimators in scikit-learn's interface: each task pulls the weights from where the last one left them.
 
 ``partial_fit`` learns one task; ``fit`` forgets everything and learns one task per group of rows. The state is O(d):
-the weights alone. Nothing here knows how a step is computed (``step.learn``) or which filter it takes (``schedules``).
+the weights alone. How a step is computed is in ``step.learn``, which filter it takes in ``_strength``.
 """
 
-import math
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from forgetless import _checks, schedules
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
-from forgetless._auto import Advisor
-from forgetless._costs import SMALL_SIDE
-from forgetless._rows import Rows
-from forgetless._streaming import Change, StreamingModel, _dispatched
-from forgetless._strength import Strength, equivalent_coefficient, per_row
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.persistence import load, save
-from forgetless.step import SOLVERS, learn, task_norm
-
-LOSSES = ("sum", "mean")
+from forgetless._continual import Regressor, RidgeStrength
+from forgetless._strength import HalfStep, Strength
+from forgetless._validation import dispatched
+from forgetless.filters import GradientDescent
 
 
-class _Continual(StreamingModel):
-    """What both schemes share: a schedule, the running radius, and the step itself."""
-
-    schedule: Any
-    n_tasks: int | None
-    radius: float | None
-    beyond: str
-    loss: str
-    solver: str
-    tol: float
-
-    def _own_schedule(self) -> Any:
-        """Return the schedule that the parameters stand for."""
-        raise NotImplementedError
-
-    def _names(self) -> dict[str, Any]:
-        """Return what each schedule name stands for."""
-        raise NotImplementedError
-
-    def _strength_now(self) -> Strength:
-        """Return the strength of the stream, made again whenever a parameter behind it was changed."""
-        key = self._strength_key()
-        known = self.__dict__.get("_strength")
-        if known is None or known[0] != key:
-            chosen = self._own_schedule() if self.schedule is None else self.schedule
-            if isinstance(chosen, str):
-                if chosen not in self._names():
-                    raise ValueError(
-                        f"schedule must be {', '.join(self._names())}, a filter or a callable, got {chosen!r}"
-                    )
-                chosen = self._names()[chosen]()
-            known = (key, Strength(chosen, self.n_tasks, self.beyond, self.__dict__.get("_n_groups")))
-            self._strength = known
-        strength: Strength = known[1]
-        return strength
-
-    def _strength_key(self) -> tuple[Any, ...]:
-        return (self.schedule, self.n_tasks, self.beyond, self.__dict__.get("_n_groups"))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name, value, allowed in (("loss", self.loss, LOSSES), ("solver", self.solver, SOLVERS)):
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-        _checks.number("tol", self.tol, "the default is 1e-10", positive=True)
-        if self.radius is not None:
-            _checks.number("radius", self.radius, "leave it out for the running maximum", positive=True)
-        self._strength_now()
-
-    def _reset(self) -> None:
-        super()._reset()
-        self.radius_ = 0.0
-
-    def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
-        scale = weight if self.loss == "mean" else 1.0
-        strength = self._strength_now()
-        norm: float | None = None
-        if self._must_know_norm(strength) or rows.small_side <= SMALL_SIDE:
-            norm = task_norm(rows, self.memory)
-        size = math.nan if norm is None else norm / math.sqrt(scale)
-        radius = self.radius_ if norm is None else max(self.radius_, size)
-        given = self.radius if self.radius is not None else radius
-        filter = self._next_filter(strength, rows, residual, scale, given)
-        self._check_filter(filter, size)
-        made = learn(
-            rows, residual, per_row(filter, scale), solver=self.solver, tol=self.tol, memory=self.memory, norm=norm,
-            right=right,
-        )  # fmt: skip
-        keep = {"radius_": radius, **self._observed(rows, residual, scale, start)}
-        recorded = math.nan if norm is None else given
-        return Change(made.change, made.after, equivalent_coefficient(filter), recorded, made.error, keep)
-
-    def _next_filter(self, strength: Strength, rows: Rows, residual: Array, scale: float, radius: float) -> Filter:
-        """Return the filter of the coming task, of which only the subclass that looks at it uses rows and residual."""
-        return strength.at(self.n_tasks_seen_ + 1, radius)
-
-    def _observed(self, rows: Rows, residual: Array, scale: float, start: Array) -> dict[str, Any]:
-        """Return what a subclass keeps of a task that was learned from ``start``."""
-        return {}
-
-    def _must_know_norm(self, strength: Strength) -> bool:
-        return strength.needs_radius and self.radius is None
-
-    def _check_filter(self, filter: Filter, norm: float) -> None:
-        """Refuse a filter that would not contract on a task of this norm."""
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file: see :func:`forgetless.persistence.save`."""
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: Any, **parameters: Any) -> Self:
-        """Return the model in a file; ``parameters`` replace stored ones, e.g. a schedule that could not be stored."""
-        model: Self = load(cls, path, parameters)
-        return model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
-
-
-class _Regressor(RegressorMixin, _Continual):  # type: ignore[misc]
-    def predict(self, X: Any) -> Array:
-        """Return X·coef_ + intercept_.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,) or (n, c)
-        """
-        return self._linear(X, "predict")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class _RidgeStrength(_Continual):
-    """The names and the default strength of scheme 1."""
-
-    alpha: float
-
-    def _own_schedule(self) -> Any:
-        return Ridge(_checks.number("alpha", self.alpha, "use 0 for no regularization"))
-
-    def _names(self) -> dict[str, Any]:
-        # "auto" overrides the filter of every task; what stands here only says that it knows its own radius.
-        return {
-            "none": Projection, "fixed": schedules.fixed, "increasing": schedules.increasing,
-            "auto": lambda: Ridge(0.0),
-        }  # fmt: skip
-
-    def _reset(self) -> None:
-        super()._reset()
-        self.__dict__.pop("_advisor", None)
-
-    def _is_auto(self) -> bool:
-        return isinstance(self.schedule, str) and self.schedule == "auto"
-
-    def _must_know_norm(self, strength: Strength) -> bool:
-        return (self._is_auto() and self.n_tasks_seen_ < 2) or super()._must_know_norm(strength)
-
-    def _next_filter(self, strength: Strength, rows: Rows, residual: Array, scale: float, radius: float) -> Filter:
-        if not self._is_auto():
-            return super()._next_filter(strength, rows, residual, scale, radius)
-        advisor: Advisor = self.__dict__.get("_advisor", Advisor())
-        return Ridge(advisor.advised(radius))
-
-    def _observed(self, rows: Rows, residual: Array, scale: float, start: Array) -> dict[str, Any]:
-        if not self._is_auto():
-            return {}
-        advisor: Advisor = self.__dict__.get("_advisor", Advisor())
-        return {"_advisor": advisor.observed(rows, residual, scale, start, self.n_tasks_seen_ + 1)}
-
-    def _strength_key(self) -> tuple[Any, ...]:
-        return (self.alpha, self.schedule, self.n_tasks, self.beyond, self.__dict__.get("_n_groups"))
-
-    def _learn_row(self, X: Array, y: Array) -> bool:
-        # Compared with what the usual path has established: type, dtype, shape, the parameters behind the strength;
-        # finiteness shows in the two inner products. Whatever is unusual goes the usual path, which says what is wrong.
-        state = self.__dict__
-        coef = state.get("coef_")
-        known = state.get("_strength")
-        if (
-            coef is None
-            or known is None
-            or "_advisor" in state
-            or X.shape != (1, *coef.shape)
-            or X.dtype is not coef.dtype
-            or y.dtype is not coef.dtype
-            or y.shape != (1,)
-            or known[0] != self._strength_key()
-            or state["_holdout"] is not None
-            or "feature_names_in_" in state
-        ):
-            return False
-        x = X[0]
-        square = float(x @ x)
-        if not 1e-30 < square < 1e30:
-            return False
-        before = float(y[0]) - float(x @ coef)
-        if not -1e30 < before < 1e30:
-            return False
-        if self.fit_intercept:
-            before -= float(self.intercept_)
-            square += 1.0
-        radius = max(self.radius_, math.sqrt(square))
-        used = radius if self.radius is None else self.radius
-        task = self.n_tasks_seen_ + 1
-        coefficient = known[1].ready_coefficient(task, used)
-        if not 0.0 <= coefficient < 1e30:
-            return False
-        gain = before / (square + coefficient)
-        after = before - gain * square
-        self.coef_ = coef + x * gain
-        if self.fit_intercept:
-            self.intercept_ = coef.dtype.type(self.intercept_ + gain)
-        self.n_tasks_seen_ = task
-        self.radius_ = radius
-        self._history.add(task, 1, 1.0, coefficient, used, before * before, after * after, 0.0, math.nan)
-        return True
-
-
-class ContinualRidge(_RidgeStrength, _Regressor):
+class ContinualRidge(RidgeStrength, Regressor):
     """Ridge regression on a stream of tasks that is pulled to the previous solution instead of to zero.
 
     Task t minimises ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
@@ -327,7 +112,7 @@ class ContinualRidge(_RidgeStrength, _Regressor):
         _store(self, locals())
 
 
-class ContinualGD(_Regressor):
+class ContinualGD(Regressor):
     """Regression on a stream of tasks with a budget of gradient steps per task, from the previous solution.
 
     Task t makes N_t steps of size γ_t on ½‖X_t w − y_t‖², computed exactly but not one by one.
@@ -385,7 +170,7 @@ class ContinualGD(_Regressor):
     def _own_schedule(self) -> Any:
         if self.step_size is not None:
             return GradientDescent(self.n_steps, self.step_size)
-        return _HalfStep(_checks.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps"))
+        return HalfStep(_checks.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps"))
 
     def _names(self) -> dict[str, Any]:
         return {
@@ -393,32 +178,16 @@ class ContinualGD(_Regressor):
             "increasing": lambda: schedules.increasing_budget(self.n_steps),
         }
 
-    def _strength_key(self) -> tuple[Any, ...]:
-        return (self.n_steps, self.step_size, *super()._strength_key())
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.n_steps, self.step_size, self.schedule, self.n_tasks, self.beyond, self.__dict__.get("_n_groups"),
+        )  # fmt: skip
 
     def _must_know_norm(self, strength: Strength) -> bool:
         return True  # also where γ is given: above 2/‖X‖² the steps diverge
 
-    def _check_filter(self, filter: Filter, norm: float) -> None:
-        if isinstance(filter, GradientDescent) and float(filter.step_size) * norm * norm >= 2:
-            raise ValueError(
-                f"step_size={float(filter.step_size):.3g} diverges on this task, whose squared norm is "
-                f"{norm * norm:.3g}; it must be below 2/‖X‖² = {2 / norm / norm:.3g}, and "
-                "the theorems need half of that"
-            )
 
-
-class _HalfStep:
-    """N steps of half of 1/R²: the default of ``ContinualGD``."""
-
-    def __init__(self, n_steps: int) -> None:
-        self.n_steps = n_steps
-
-    def __call__(self, k: int, radius: float) -> GradientDescent:
-        return GradientDescent(self.n_steps, 0.5 / radius / radius)
-
-
-class ContinualRidgeClassifier(ClassifierMixin, _RidgeStrength):  # type: ignore[misc]
+class ContinualRidgeClassifier(ClassifierMixin, RidgeStrength):  # type: ignore[misc]
     """Classification on a stream of tasks by :class:`ContinualRidge` on one-hot targets.
 
     The class with the largest prediction wins. All classes must be declared with the first task, as in every
@@ -486,17 +255,34 @@ class ContinualRidgeClassifier(ClassifierMixin, _RidgeStrength):  # type: ignore
         self
         """
         with self._all_or_nothing():
-            fresh = not hasattr(self, "coef_")
-            if fresh:
-                if classes is None:
-                    raise ValueError("classes must be given in the first call of partial_fit: all labels to come")
-                self._reset()
-                self.classes_ = np.unique(_labels(classes))
-            elif classes is not None and not np.array_equal(np.unique(_labels(classes)), self.classes_):
-                raise ValueError(f"classes must not change after the first task: it declared {self.classes_.tolist()}")
+            fresh = self._declare(classes)
             X, y, weight = self._validated(X, y, sample_weight, reset=fresh)
             self._learn_task(X, y, weight)
         return self
+
+    def partial_fit_blocks(self, blocks: Any, classes: Any = None) -> Self:
+        """Learn one task given as row blocks; ``classes`` as in ``partial_fit``."""
+        with self._all_or_nothing():
+            self._declare(classes)
+            super().partial_fit_blocks(blocks)
+        return self
+
+    def _declare(self, classes: Any) -> bool:
+        """Begin a task, with all classes to come in the first one; return whether it is that."""
+        fresh = self._begin()
+        if fresh and classes is None:
+            raise ValueError("classes must be given in the first call of partial_fit: all labels to come")
+        if fresh:
+            self.classes_ = np.unique(_labels(classes))
+        elif classes is not None and not np.array_equal(np.unique(_labels(classes)), self.classes_):
+            raise ValueError(f"classes must not change after the first task: it declared {self.classes_.tolist()}")
+        return fresh
+
+    def _reset(self) -> None:
+        declared = self.__dict__.get("classes_") if "coef_" not in self.__dict__ else None
+        super()._reset()
+        if declared is not None:
+            self.classes_ = declared  # by the call that begins the stream
 
     def _learn_row(self, X: Array, y: Array) -> bool:
         return False
@@ -529,7 +315,7 @@ class ContinualRidgeClassifier(ClassifierMixin, _RidgeStrength):  # type: ignore
         scores = self._linear(X, "predict")
         xp = namespace_of(scores)
         labels = self.classes_[to_numpy(xp.argmax(scores, axis=1))]
-        return from_numpy(labels, like=scores) if _dispatched(scores) and labels.dtype.kind in "iufb" else labels
+        return from_numpy(labels, like=scores) if dispatched(scores) and labels.dtype.kind in "iufb" else labels
 
 
 def _labels(y: Any) -> Any:

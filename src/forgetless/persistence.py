@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def save(model: Any, path: str | Path) -> None:
     The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
     before is kept as ``path`` + ``.previous``. Weights, counters, history and held-out rows are stored as arrays,
     parameters as JSON; a schedule that is a function of your own cannot be stored and must be given again to ``load``.
+    Arrays of other libraries are stored as NumPy's, and loaded as such.
 
     Parameters
     ----------
@@ -217,11 +218,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             raise KeyError(FORMAT)
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError(f"{path.name} is not a forgetless model; models are written by model.save(path)") from None
-    if header["version"] != VERSION:
+    if header.get("version") != VERSION:
         raise ValueError(
-            f"{path.name} has format version {header['version']}, this forgetless reads {VERSION}; upgrade forgetless"
+            f"{path.name} has format version {header.get('version')}, this forgetless reads {VERSION}; "
+            "upgrade forgetless"
         )
-    if arrays.pop("sha256").tobytes() != _digest(arrays):
+    stored = arrays.pop("sha256", None)
+    if stored is None or stored.tobytes() != _digest(arrays):
         raise ValueError(
             f"{path.name} is damaged: its contents do not match their hash; use {path.name}.previous if there is one"
         )
@@ -238,24 +241,29 @@ def _digest(arrays: dict[str, Any]) -> bytes:
 
 
 def replace_file(path: Path, content: bytes, *, keep_previous: bool = True) -> None:
-    """Put ``content`` at ``path`` in one step; what was there is kept as ``path`` + ``.previous``, if told to."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Put ``content`` at ``path`` in one step; what was there is kept as ``path`` + ``.previous``, if told to.
+
+    A symbolic link is followed, and the permissions of what was there are kept.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}")
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    spare = fresh.with_name(fresh.name + ".old")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        if path.exists() and keep_previous:
-            previous = path.with_name(path.name + ".previous")
-            spare = Path(name + ".link")
-            os.link(path, spare)  # so that at no moment is there no file under ``path``
-            os.replace(spare, previous)
-        os.replace(name, path)
+        _write(fresh, content)
+        if path.exists():
+            fresh.chmod(path.stat().st_mode & 0o7777)
+            if keep_previous:
+                try:
+                    os.link(path, spare)  # so that at no moment is there no file under ``path``
+                except OSError:  # a file system without hard links
+                    _write(spare, path.read_bytes())
+                os.replace(spare, path.with_name(path.name + ".previous"))
+        os.replace(fresh, path)
     except BaseException:
-        for leftover in (name, name + ".link"):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(leftover)
+        for leftover in (fresh, spare):
+            leftover.unlink(missing_ok=True)
         raise
     with contextlib.suppress(OSError):  # not every system can sync a folder
         folder = os.open(path.parent, os.O_RDONLY)
@@ -265,7 +273,9 @@ def replace_file(path: Path, content: bytes, *, keep_previous: bool = True) -> N
             os.close(folder)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file and wait until it is on the disk."""
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless import _costs, _direct, _krylov
+from forgetless import _costs, _direct, _krylov, _scaling
 from forgetless._arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless._krylov import ConvergenceError
 from forgetless._rows import Rows, is_sparse, plain
@@ -147,7 +147,7 @@ def learn(
         ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
         estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
     """
-    if _largest(residual) == 0.0:
+    if _scaling.largest(residual) == 0.0:
         return Learned(zeros((rows.shape[1], residual.shape[1]), residual), "none", 0, 0.0, np.zeros(residual.shape[1]))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
@@ -158,13 +158,15 @@ def learn(
     filter = Ridge(0.0) if isinstance(filter, Projection) else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         right = rows.adjoint(residual) if right is None else right
-        a, b = _exponents(rows, residual, right, filter)
+        a, b = _scaling.exponents(rows, residual, right, filter)
         if a == b == 0:
             return _learn(rows, residual, right, filter, solver, tol, memory, norm)
         # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', δ = 2^(b−a) δ'.
-        scaled, left = Rows.of(_times_power(rows.single, -a)) if a else rows, _times_power(residual, -b)
-        part = _learn(scaled, left, scaled.adjoint(left), _rescaled(filter, a), solver, tol, memory, None)
-        return part._replace(change=_times_power(part.change, b - a), after=_times_power(part.after, 2 * b))
+        scaled, left = Rows.of(_scaling.times_power(rows.single, -a)) if a else rows, _scaling.times_power(residual, -b)
+        part = _learn(scaled, left, scaled.adjoint(left), _scaling.rescaled(filter, a), solver, tol, memory, None)
+        return part._replace(
+            change=_scaling.times_power(part.change, b - a), after=_scaling.times_power(part.after, 2 * b)
+        )
 
 
 def _learn(
@@ -177,32 +179,61 @@ def _learn(
     memory: int,
     norm: float | None,
 ) -> Learned:
+    """Try the chosen solver, then those that come after it: iteration, Gram matrix, spectrum."""
+
     def known_norm() -> float:
         return norm if norm is not None else _costs.rough_norm(rows)
 
-    columns = residual.shape[1]
-    chosen = _costs.choose(rows, filter, columns, tol, memory, known_norm) if solver == "auto" else solver
+    columns, auto = residual.shape[1], solver == "auto"
+    chosen = _costs.choose(rows, filter, columns, tol, memory, known_norm) if auto else solver
+    if not rows.readable and chosen != "gram":
+        raise ConvergenceError(
+            f"solver={solver!r} with {filter!r} reads the rows several times, which a generator does not allow; give "
+            "blocks that can be read again (a list, or a function that returns an iterator)"
+        )
     if chosen == "krylov":
-        limit = _krylov.MAX_PASSES
-        if solver == "auto" and _costs.gram_bytes(rows) <= memory and rows.single is not None:
-            limit = 4 + int(2 * _costs.by_gram(rows, filter) / _costs.one_pass(rows, columns))
+        replaceable, limit = _costs.patience(rows, filter, columns, memory) if auto else (False, _krylov.MAX_PASSES)
         found = _iterate(rows, residual, right, filter, tol, limit, memory)
-        if found is not None:
+        if found is not None and not found.error > max(2 * tol, _promised(residual)):
             return Learned(found.change, "krylov", found.passes, found.error, found.after)
-        if limit == _krylov.MAX_PASSES:
-            raise ConvergenceError(
-                f"{limit} passes over a task of shape {rows.shape} did not reach a relative error of {tol:g}; "
-                "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
-            )
-        chosen = "gram" if float(getattr(filter, "coefficient", 1.0)) > 0 else "svd"
+        if not replaceable:
+            raise _not_converged(rows, filter, tol, limit, None if found is None else found.error)
+        chosen = "gram" if _costs.regularizes(filter) else "svd"
     if chosen == "gram":
-        direct = _by_gram(rows, residual, right, filter)
+        direct = _by_gram(rows, residual, right, filter, memory)
         if direct is not None:
             return Learned(direct.change, "gram", 0, direct.error, direct.after)
+    return _by_spectrum(rows, residual, filter, memory)
+
+
+def _promised(residual: Array) -> float:
+    """Return the relative error up to which a step is accepted: less for float32, where a factorisation knows more."""
+    return _direct.ACCURACY if float(namespace_of(residual).finfo(residual.dtype).eps) < 1e-10 else 1e-4
+
+
+def _not_converged(rows: Rows, filter: Filter, tol: float, limit: int, error: float | None) -> ConvergenceError:
+    cure = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
+    if error is None:
+        return ConvergenceError(
+            f"{limit} passes over a task of shape {rows.shape} did not reach a relative error of {tol:g}; {cure}"
+        )
+    return ConvergenceError(
+        f"iteration knows the step of {filter!r} on a task of shape {rows.shape} to a relative {error:.1g} only; "
+        f"{cure}, with solver='auto'"
+    )
+
+
+def _by_spectrum(rows: Rows, residual: Array, filter: Filter, memory: int) -> Learned:
     if rows.single is None:
         raise ConvergenceError(
             f"the filter {filter!r} on row blocks needs a spectrum of all rows together, which blocks do not give; "
             "use a larger coefficient, or give the task as one array"
+        )
+    needed = _costs.spectrum_bytes(rows)
+    if needed > memory:
+        raise ConvergenceError(
+            f"{filter!r} on a task of shape {rows.shape} needs its spectrum, which takes {needed:,} bytes, more than "
+            f"memory={memory:,}; use a larger coefficient, or allow more"
         )
     direct = _direct.spectral(rows, residual, filter)
     if direct.error > _direct.ACCURACY:
@@ -220,9 +251,7 @@ def _learn(
 def _iterate(
     rows: Rows, residual: Array, right: Array, filter: Filter, tol: float, limit: int, memory: int
 ) -> _krylov.Iterated | None:
-    if not rows.sparse and rows.single is not None:
-        precision = float(namespace_of(residual).finfo(residual.dtype).eps)
-        tol = max(tol, 30 * precision)  # float32 rows cannot tell more
+    tol = max(tol, 30 * float(namespace_of(residual).finfo(residual.dtype).eps))  # float32 rows cannot tell more
     if isinstance(filter, Ridge):
         return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit)
     if isinstance(filter, GradientDescent):
@@ -233,58 +262,23 @@ def _iterate(
     raise ValueError(f"solver='krylov' serves fl.Ridge and fl.GradientDescent, not {filter!r}; use 'auto' or 'svd'")
 
 
-def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter) -> _direct.Solved | None:
-    if isinstance(filter, Ridge):
-        if isinstance(rows.gram, np.ndarray):
-            return _direct.cholesky(rows, residual, right, float(filter.coefficient))
-        return None if float(filter.coefficient) == 0 else _eigen_if_safe(rows, residual, right, filter)
-    if isinstance(filter, GradientDescent):
-        return _eigen_if_safe(rows, residual, right, filter)
+def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter, memory: int) -> _direct.Solved | None:
+    if isinstance(filter, Ridge) and isinstance(rows.gram, np.ndarray):
+        return _direct.cholesky(rows, residual, right, float(filter.coefficient), memory)
+    if isinstance(filter, Ridge | GradientDescent) and _costs.regularizes(filter):
+        found = _direct.eigen(rows, residual, right, filter)
+        return found if found.error <= 1e-9 else None
     return None
-
-
-def _eigen_if_safe(rows: Rows, residual: Array, right: Array, filter: Filter) -> _direct.Solved | None:
-    found = _direct.eigen(rows, residual, right, filter)
-    return found if found.error <= 1e-9 else None
-
-
-def _exponents(rows: Rows, residual: Array, right: Array, filter: Filter) -> tuple[int, int]:
-    """Return the powers of two by which X and r are scaled down; 0 where their squares are floats anyway."""
-    if not rows.readable:
-        return 0, 0
-    b = _exponent(_largest(residual))
-    probe = _largest(right)
-    if (b == 0 and _exponent(probe) == 0) or rows.single is None or not isinstance(filter, Ridge | GradientDescent):
-        return 0, b
-    # Only now is all of X looked at: its largest entry could not hide from Xᵀr.
-    return _exponent(_largest(rows.single.data if rows.sparse else rows.single)), b
-
-
-def _exponent(size: float) -> int:
-    if not math.isfinite(size):
-        return 1  # out of range; only an entry of Xᵀr can be, and then it is not scaled itself
-    return 0 if size == 0 or 1e-100 < size < 1e100 else math.frexp(size)[1]
-
-
-def _largest(array: Array) -> float:
-    xp = namespace_of(array)
-    return max(float(xp.max(array)), -float(xp.min(array)))
-
-
-def _times_power(array: Any, exponent: int) -> Any:
-    """Return array · 2^exponent, in two factors since the power alone may leave the range of a float."""
-    half = exponent // 2
-    return array * math.ldexp(1.0, half) * math.ldexp(1.0, exponent - half)
 
 
 def task_norm(rows: Rows, memory: int = 2**31) -> float:
     """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else from some passes (three digits)."""
-    largest = _largest(rows.single.data if rows.sparse else rows.single) if rows.single is not None else 1.0
+    largest = _scaling.largest_entry(rows) if rows.single is not None else 1.0
     if largest == 0.0:
         return 0.0
-    a = _exponent(largest)
+    a = _scaling.exponent(largest, rows.single.data if rows.sparse else rows.single) if rows.single is not None else 0
     if a:
-        return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
+        return math.ldexp(task_norm(Rows.of(_scaling.times_power(rows.single, -a)), memory), a)
     if rows.used_columns is not None:
         return task_norm(rows.used_columns[0], memory)
     if not _costs.norm_by_gram(rows, memory):
@@ -292,15 +286,6 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
     if rows.small_side > _costs.SMALL_SIDE:
         return math.sqrt(_krylov.norm(Rows.of(rows.gram)))
     return math.sqrt(max(float(namespace_of(rows.gram).linalg.eigvalsh(rows.gram)[-1]), 0.0))
-
-
-def _rescaled(filter: Filter, exponent: int) -> Filter:
-    """Return the filter that does to X what ``filter`` does to 2^exponent X."""
-    if isinstance(filter, Ridge):
-        return Ridge(math.ldexp(float(filter.coefficient), -2 * exponent))
-    if isinstance(filter, GradientDescent):
-        return GradientDescent(int(filter.n_steps), math.ldexp(float(filter.step_size), 2 * exponent))
-    return filter
 
 
 @dataclass(frozen=True, eq=False)
