@@ -64,7 +64,7 @@ def quality_row(name, tasks, k, objective):
     """Return losses over that of the best constant of a fine grid, and the seconds both searches took."""
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
     least = tasks.singular_values.min() ** 2
-    grid = np.concatenate([[0.0], np.geomspace(1e-4 * least, 10 * k * tasks.radius**2, GRID - 1)])
+    grid = np.concatenate([[0.0], np.geomspace(1e-4 * least, 1e4 * k * tasks.radius**2, GRID - 1)])
     constants = problem([fl.Ridge(c) for c in grid], [objective])[objective]
     best = constants.min()
     begin = time.perf_counter()

@@ -183,18 +183,80 @@ def test_flat_ranges_interpolate_and_end_where_the_grid_does():
     assert high == pytest.approx(2 * np.sqrt(2))
 
 
-def test_a_wrong_horizon_costs_what_is_said(rng):
-    tasks, k = collection(rng), 20
+@pytest.mark.parametrize("family", ["plain", "non-realizable"])
+def test_a_wrong_horizon_costs_what_is_said(family, rng):
+    tasks, k = collection(rng, family), 20
     advice = fl.advise(tasks, k)
     ramp = advice.best
     assert isinstance(ramp, s.EndRamp)
-    half, twice = ramp(k // 2, tasks.radius).coefficient, ramp(2 * k, tasks.radius).coefficient
-    plans = {"half": np.concatenate([half, np.full(k - k // 2, half[-1])]), "twice": twice[:k]}
-    for name, coefficients in plans.items():
-        loss = fl.expect(tasks, fl.Ridge(coefficients), k).average_loss[0]
+    for name, plan in {"half": k // 2, "twice": 2 * k}.items():
+        # What would have been advised for the wrong horizon, among ramps as long and scales a factor of 2 apart …
+        ramps = [s.end_ramp(ramp.length, float(f"{ramp.scale * 2.0**power:.4g}")) for power in range(-4, 5)]
+        wrong = min(ramps, key=lambda other: fl.expect(tasks, other, plan).average_loss[0])
+        coefficients = wrong(plan, tasks.radius).coefficient
+        # … cut off where fewer steps come, its last strength held where more do.
+        held = np.concatenate([coefficients, np.full(max(0, k - plan), coefficients[-1])])[:k]
+        loss = fl.expect(tasks, fl.Ridge(held), k).average_loss[0]
         assert advice.horizon[name] == pytest.approx(loss / advice.options[0].loss, rel=1e-9)
     assert planned_for(s.fixed(), 2, 4, 1.0) is None
     assert planned_for(fl.Ridge(1.0), 2, 4, 1.0) == fl.Ridge(1.0)
+
+
+def test_a_constant_for_another_horizon_is_another_constant():
+    tasks = fl.constructions.two_tasks(np.pi / 16)
+    advice = fl.advise(tasks, 16, objective="worst_case")
+    constant = next(option for option in advice.options if option.shape == "constant")
+    problem = Losses(tasks, 16, fl.WithReplacement(), None, None)
+    curves, _, _ = _compare.compare(problem, "worst_case", 0, lambda: None)
+    ratios = _compare.wrong_horizon(problem, constant, curves, "worst_case")
+    # λ⋆ is about 3.0 for 8 steps, 6.4 for 16 and 1.65 for 32.
+    assert ratios["half"] > 1.02
+    assert ratios["twice"] > 1.05
+
+
+@pytest.mark.parametrize(("x", "y"), [(1e8, 1.0), (1e-8, 1.0), (1.0, 1e-7), (1.0, 1e7), (1e6, 1e-6)])
+@pytest.mark.parametrize("objective", ["expected", "worst_case"])
+def test_units_do_not_change_the_advice(x, y, objective, rng):
+    pairs = random_pairs(rng, **FAMILIES["non-realizable"])
+    k = 40
+    first = fl.advise(fl.TaskCollection(pairs), k, objective=objective)
+    other = fl.advise(fl.TaskCollection([(x * X, y * t) for X, t in pairs]), k, objective=objective)
+    assert [option.shape for option in other.options] == [option.shape for option in first.options]
+    scale = x * x if objective == "worst_case" else y * y
+    assert other.options[0].loss == pytest.approx(scale * first.options[0].loss, rel=1e-6)
+
+
+def test_tasks_of_zeros_get_some_advice():
+    advice = fl.advise(fl.TaskCollection([(np.zeros((2, 3)), np.ones(2))]), 5)
+    assert advice.options[0].loss == pytest.approx(1.0)
+
+
+def test_a_best_scale_beyond_the_grid_is_followed(rng):
+    tasks = collection(rng)
+    w = np.asarray(tasks.teacher())
+    X = rng.standard_normal((30, tasks.n_features))
+    advice = fl.advise(tasks, 20, objective="validation", validation=(X, -X @ w))
+    still = 0.5 * np.sum((X @ w) ** 2)  # nothing learned at all is best here
+    assert advice.options[0].loss < 1.01 * still
+
+
+def test_the_guarantee_is_for_the_objective(rng):
+    tasks = collection(rng, "non-realizable")
+    huge = fl.TaskCollection([(task.X, 1e7 * task.y) for task in tasks])
+    for schedule in (s.increasing(), fl.Ridge(1.0)):
+        said = guarantee(tasks, schedule, 500, fl.WithReplacement(), None, "worst_case")
+        assert said == guarantee(huge, schedule, 500, fl.WithReplacement(), None, "worst_case")
+    assert "A theorem guarantees" in guarantee(tasks, s.increasing(), 500, fl.WithReplacement(), None, "worst_case")
+    assert "held-out" in guarantee(tasks, s.increasing(), 500, fl.WithReplacement(), None, "validation")
+
+
+def test_no_regularization_says_how_weak_constants_may_be(rng):
+    tasks, k = fl.constructions.two_tasks(np.pi / 3), 40
+    advice = fl.advise(tasks, k, objective="worst_case")
+    none = next(option for option in advice.options if option.shape == "no regularization")
+    assert none.flat[0] == 0.0
+    loss = fl.worst_case(tasks, fl.Ridge(none.flat[1] * tasks.radius**2), k).loss
+    assert loss <= 1.1 * none.loss
 
 
 def test_guarantees_are_those_of_the_catalogue(rng):
@@ -249,17 +311,36 @@ def test_progress_is_told(rng):
 # What is not exact, and how far off it is --------------------------------------------------------------------------
 
 
-def test_a_sketch_states_its_error_honestly(rng):
+@pytest.mark.parametrize("objective", ["expected", "worst_case", "seen"])
+def test_losses_of_a_sketch_are_exact_where_that_is_affordable(objective, rng):
     tasks, k = collection(rng, "non-realizable", M=24), 60
-    advice = fl.advise(tasks, k, sketch=6, seed=3)
+    advice = fl.advise(tasks, k, objective=objective, sketch=6, seed=3)
     assert "6 of 24 tasks" in advice.notes[0]
-    for option in advice.options:
-        exact = fl.expect(tasks, option.schedule, k).average_loss[0]
-        assert abs(option.loss - exact) < 5 * option.error
-    best = fl.advise(tasks, k).options[0].loss
-    assert fl.expect(tasks, advice.best, k).average_loss[0] < 1.1 * best
-    assert fl.advise(tasks, k, sketch=6, seed=3).table == advice.table
-    assert fl.advise(tasks, k, sketch=6, seed=4).table != advice.table
+    assert "exact, on all tasks" in advice.notes[0]
+    exact = Losses(tasks, k, fl.WithReplacement(), None, None)(
+        [option.schedule for option in advice.options], [objective]
+    )
+    np.testing.assert_allclose([option.loss for option in advice.options], exact[objective], rtol=1e-9)
+    if objective == "expected":
+        assert advice.options[0].loss < 1.1 * fl.advise(tasks, k).options[0].loss
+    assert fl.advise(tasks, k, objective=objective, sketch=6, seed=3).table == advice.table
+
+
+@pytest.mark.parametrize("family", ["non-realizable", "rank one"])
+def test_a_sampled_sketch_states_its_error_honestly(family, rng, monkeypatch):
+    monkeypatch.setattr(_sketch, "DECIDING", 0.0)
+    tasks, k, off = collection(rng, family, M=24), 60, []
+    for seed in range(4):
+        advice = fl.advise(tasks, k, sketch=6, seed=seed)
+        best = advice.options[0]
+        exact = fl.expect(tasks, best.schedule, k).average_loss[0]
+        if not any("single run" in note for note in advice.notes):
+            off.append(abs(best.loss - exact) / best.error)
+    assert all(z < 5 for z in off)
+    assert "standard error" in advice.notes[0]
+    worst = fl.advise(tasks, k, objective="worst_case", sketch=6)
+    assert "those of the sketch" in worst.notes[0]
+    assert worst.options[0].expected is None
 
 
 @pytest.mark.parametrize("objective", ["seen", "worst_case", "validation"])

@@ -79,6 +79,35 @@ def test_choice_is_close_to_the_best_constant_in_hindsight(noise, allowed):
     assert np.mean(ratios) < allowed
 
 
+def test_one_badly_scaled_task_does_no_lasting_harm(rng):
+    tasks = stream(rng, 40, noise=0.3)
+    X = 1e4 * tasks[0][0]
+    auto = learned(fl.ContinualRidge(schedule="auto"), [(X, np.zeros(6)), *tasks])
+    plain = learned(fl.ContinualRidge(alpha=1.0), [(X, np.zeros(6)), *tasks])
+    assert auto.history_["mse_before"][20:].mean() < 1.2 * plain.history_["mse_before"][20:].mean()
+
+
+def test_many_targets_and_wide_rows_are_bounded(rng):
+    X = rng.standard_normal((40, 6))
+    W = rng.standard_normal((6, 400))
+    model = learned(fl.ContinualRidge(schedule="auto"), [(X, X @ W + rng.standard_normal((40, 400))) for _ in range(4)])
+    assert model._advisor.window.errors.shape[1] == _auto.TARGETS
+    wide = rng.standard_normal((30, 60_000))
+    narrow = fl.ContinualRidge(schedule="auto").partial_fit(wide, wide[:, 0]).partial_fit(wide, wide[:, 0])
+    assert all(A.shape[0] == 4 for A in narrow._advisor.window.rows)
+
+
+def test_a_window_never_lacks_a_task(rng):
+    tasks = stream(rng, 8)
+    model = learned(fl.ContinualRidge(schedule="auto"), tasks[:3])
+    model.set_params(schedule=None).partial_fit(*tasks[3])
+    learned(model.set_params(schedule="auto"), tasks[4:6])
+    assert len(model._advisor.window.targets) == 2
+    model.partial_fit_blocks([tasks[6], tasks[7]])
+    assert model._advisor.window is None
+    assert np.isfinite(model._advisor.coefficient)
+
+
 def test_strength_follows_the_noise(rng):
     quiet = learned(fl.ContinualRidge(schedule="auto"), stream(rng, 60, noise=0.0))
     loud = learned(fl.ContinualRidge(schedule="auto"), stream(rng, 60, noise=3.0))

@@ -117,7 +117,7 @@ def test_advise_with_held_out_rows(tables, archive, capsys):
 BAD = [
     (["advise", "ARCHIVE"], 2, "Missing option '--k'"),
     (["advise", "ARCHIVE", "--k", "5", "--objective", "best"], 2, "'best' is not one of"),
-    (["advise", "ARCHIVE", "--k", "5", "--objective", "validation"], 1, "needs held-out rows"),
+    (["advise", "ARCHIVE", "--k", "5", "--objective", "validation"], 2, "needs held-out rows"),
     (["advise", "ARCHIVE", "--k", "5", "--validation", "missing.npz"], 1, "there is no file"),
     (["advise", "ARCHIVE", "--k", "5", "--ordering", "cyclic", "--sketch", "2"], 1, "sketch needs draws"),
     (["advise", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),

@@ -11,7 +11,7 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower layers first: a module imports only from layers above it in this list.
 LAYERS = [
-    {"_accelerate", "_ascent", "_checks", "_arrays", "_threads"},
+    {"_accelerate", "_ascent", "_checks", "_arrays", "_files", "_threads"},
     {"_linalg", "_rows", "filters", "orderings"},
     {"_adversary", "_auto", "_krylov", "_history", "tasks", "schedules"},
     {"_copies", "_costs", "_direct", "_scaling", "_spec", "_strength"},

@@ -24,11 +24,17 @@ WINDOW_ROWS = 1024
 EVERY_ROWS = 64
 """After the first eight tasks the window is replayed whenever this many rows have come."""
 
-GRID: Floats = np.logspace(-7, 5, 49)
-"""Coefficients tried, relative to the largest trace of XᵀX of a task in the window."""
+DECADES = (-7, 5)
+"""How far below the smallest and above the largest task coefficients are tried, in decades of tr XᵀX."""
+
+TARGETS = 32
+"""More targets are replaced by as many random combinations, which have the same squared error on average."""
+
+NUMBERS = 2**22
+"""Numbers that the rows of a window may hold, 32 MB."""
 
 PRIOR, DOUBT = 0.1, 0.5
-"""What is thought best, on the same scale, before any task was seen, and how firmly."""
+"""What is thought best, relative to the trace of a typical task, before any task was seen, and how firmly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +72,11 @@ class Window:
 
     def added(self, A: Any, target: Floats, weight: float, start: Floats) -> "Window":
         """Return the window with one more task, learned from the weights ``start``."""
-        window = self
-        if len(window.gram) + len(target) > WINDOW_ROWS:
-            window = window._second_half()
+        window, room = self, min(WINDOW_ROWS, max(2 * TASK_ROWS, NUMBERS * len(target) // max(_stored(A), 1)))
+        while len(window.gram) + len(target) > room and window.targets:
+            window = window._second_half(start)
         middle, half = window.middle, window.half
-        if middle is None and len(window.gram) + len(target) > WINDOW_ROWS // 2:
+        if middle is None and window.targets and len(window.gram) + len(target) > room // 2:
             middle, half = start, len(window.targets)
         cross = [np.asarray(_dense(B @ A.T)) for B in window.rows]
         own = np.asarray(_dense(A @ A.T))
@@ -82,10 +88,12 @@ class Window:
             error if window.errors is None else np.concatenate([window.errors, error]), middle, half,
         )  # fmt: skip
 
-    def _second_half(self) -> "Window":
+    def _second_half(self, now: Floats) -> "Window":
+        if self.middle is None:  # a single stretch that is too long: begin anew
+            return Window(now)
         half = self.half
         start = sum(len(target) for target in self.targets[:half])
-        anchor = self.anchor if self.middle is None else self.middle
+        anchor = self.middle
         errors = [np.asarray(A @ anchor) - y for A, y in zip(self.rows[half:], self.targets[half:], strict=True)]
         return Window(
             anchor, self.rows[half:], self.targets[half:], self.weights[half:], self.gram[start:, start:],
@@ -127,12 +135,10 @@ class Advisor:
 
     def observed(self, rows: Rows, residual: Any, scale: float, start: Any, task: int) -> "Advisor":
         """Return the advisor after task number ``task``, which was learned from ``start`` with this residual."""
-        A, r = _sampled(rows, residual, task)
-        if A is None:
-            return self
-        start = np.asarray(to_numpy(start), dtype=np.float64)
-        window = Window(start) if self.window is None else self.window
-        window = window.added(A, r + np.asarray(A @ start), scale, start)
+        A, r, w = _sampled(rows, residual, start, task)
+        if A is None:  # the window would lack a task: begin another
+            return dataclasses.replace(self, window=None, pending=0)
+        window = (Window(w) if self.window is None else self.window).added(A, r + np.asarray(A @ w), scale, w)
         pending = self.pending + len(r)
         if len(window.targets) < 2 or (task > 8 and pending < EVERY_ROWS):
             return dataclasses.replace(self, window=window, pending=pending)
@@ -142,34 +148,54 @@ class Advisor:
 def _best(window: Window) -> float:
     """Return the coefficient with the best score: over a grid, then between the neighbours of its best point.
 
-    With m tasks scored, m·ln(score) + (decades from ``PRIOR``)²·``DOUBT`` is minimised: one or two tasks alone would
-    often ask for no regularization, or for not learning at all.
+    The grid reaches from far below the smallest task to far above the largest. With m tasks scored, m·ln(score) +
+    (decades from ``PRIOR``)²·``DOUBT`` is minimised: one or two tasks alone would often ask for no regularization, or
+    for not learning at all.
     """
-    top = max(float(np.trace(window.gram[at, at])) / w for at, w in zip(window.bounds, window.weights, strict=True))
-    grid, count = GRID * top, len(window.targets) - 1
-    best = PRIOR * top
+    sizes = [float(np.trace(window.gram[at, at])) / w for at, w in zip(window.bounds, window.weights, strict=True)]
+    sizes = sorted(size for size in sizes if 1e-280 < size < 1e280)
+    if not sizes:
+        return math.nan
+    typical, count = sizes[len(sizes) // 2], len(window.targets) - 1
+    low, high = math.log10(sizes[0]) + DECADES[0], math.log10(sizes[-1]) + DECADES[1]
+    grid: Floats = np.logspace(low, high, int(4 * (high - low)) + 1)
+    best = PRIOR * typical
     for _ in range(2):
         scores = np.maximum(window.scores(grid), np.finfo(float).tiny)
-        values = count * np.log(scores) + DOUBT * np.log10(grid / (PRIOR * top)) ** 2
+        values = count * np.log(scores) + DOUBT * np.log10(grid / (PRIOR * typical)) ** 2
         at = int(np.argmin(values))
         best = float(grid[at])
         grid = np.geomspace(grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)], 9)
     return best
 
 
-def _sampled(rows: Rows, residual: Any, task: int) -> tuple[Any, Any]:
-    """Return at most ``TASK_ROWS`` rows and residuals of a task, scaled up for those left out; None for blocks."""
+def _sampled(rows: Rows, residual: Any, start: Any, task: int) -> tuple[Any, Any, Any]:
+    """Return rows of a task, their residuals and the weights they were learned from; None for blocks.
+
+    Of long tasks a sample, scaled up for the rows left out; of wide ones fewer, so that memory is bounded; of many
+    targets as many random combinations.
+    """
     if rows.single is None:
-        return None, None
+        return None, None, None
     X, r = rows.single, np.asarray(to_numpy(residual), dtype=np.float64)
+    w = np.asarray(to_numpy(start), dtype=np.float64)
     n = rows.shape[0]
+    most = int(min(TASK_ROWS, max(4, NUMBERS // 16 * n // max(rows.stored, 1))))
     at = np.arange(n)
-    if n > TASK_ROWS:
-        at = np.sort(np.random.default_rng([task, n]).choice(n, TASK_ROWS, replace=False))
+    if n > most:
+        at = np.sort(np.random.default_rng([task, n]).choice(n, most, replace=False))
     factor = math.sqrt(n / len(at))
     A = rows_of(X, at)
     A = A.astype(np.float64) if is_sparse(A) else np.asarray(to_numpy(A), dtype=np.float64)
-    return A * factor, r[at] * factor
+    r = r[at]
+    if r.shape[1] > TARGETS:
+        mix = np.random.default_rng(r.shape[1]).standard_normal((r.shape[1], TARGETS)) / math.sqrt(TARGETS)
+        r, w = r @ mix, w @ mix
+    return A * factor, r * factor, w
+
+
+def _stored(A: Any) -> int:
+    return int(A.nnz) if is_sparse(A) else int(A.size)
 
 
 def _dense(product: Any) -> Any:

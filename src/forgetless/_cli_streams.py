@@ -82,8 +82,8 @@ def register(cli: click.Group, progress: Progress) -> None:
 
         Columns are found by name, whatever their order; columns the model does not know are ignored.
         """
+        from forgetless._files import replace_file
         from forgetless.datasets import numbers_of, read_table
-        from forgetless.persistence import replace_file
 
         _check_outputs({"MODEL": model, "FILE": file, "--out": out})
         fitted = load_any(model)

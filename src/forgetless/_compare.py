@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from forgetless import _sketch
-from forgetless._arrays import to_numpy
 from forgetless._losses import Losses
 from forgetless._reasons import planned_for
-from forgetless._scan import Curve, scan, shapes, significant
+from forgetless._scan import Curve, Shape, scan, shapes, significant
 from forgetless.advice import Option
 from forgetless.metrics import Floats
 from forgetless.schedules import noise_aware
@@ -45,11 +44,11 @@ def compare(
         off = _deviation(curves, options)
         if off < _TRUSTED:
             note = f"scales were searched on a reduced model, off by at most {100 * off:.1g} % at the schedules above"
-            return curves, _ranked(options, problem), [f"{note}; their losses are exact.", *notes]
+            return curves, _ranked(options, problem, objective), [f"{note}; their losses are exact.", *notes]
         pilots = [option.schedule for option in options]  # the space that is missing is where these went
     curves = scan(found, exact)
     options, notes = _options(problem, curves, objective, seed)
-    return curves, _ranked(options, problem), notes
+    return curves, _ranked(options, problem, objective), notes
 
 
 def _deviation(curves: list[Curve], options: list[Option]) -> float:
@@ -65,7 +64,7 @@ def _options(problem: Losses, curves: list[Curve], objective: str, seed: int) ->
     names = [curve.shape.name for curve in best]
     scales = [float(curve.scales[curve.best]) if curve.shape.scales.size else None for curve in best]
     schedules: list[Any] = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
-    if not tasks.is_realizable() and k >= 2:
+    if not tasks.is_realizable() and k >= 2 and tasks.radius > 0:
         constant = float(schedules[names.index("constant")].coefficient)
         per_unit = significant(constant / tasks.radius**2 * np.log(k) / k)
         schedules, names, scales = [*schedules, noise_aware(per_unit)], [*names, "noise-aware"], [*scales, per_unit]
@@ -74,8 +73,17 @@ def _options(problem: Losses, curves: list[Curve], objective: str, seed: int) ->
     for i, schedule in enumerate(schedules):
         values = {name: float(column[i]) for name, column in columns.items()}
         flat = best[i].within(1.1) if i < len(best) and scales[i] is not None else None
+        if names[i] == "no regularization":
+            flat = _weak_constants(best[names.index("constant")], values[objective])
         options.append(Option(names[i], schedule, scales[i], values[objective], **values, flat=flat))
     return options, notes
+
+
+def _weak_constants(constant: Curve, loss: float) -> tuple[float, float] | None:
+    """Return the constants, from 0 on, that stay within 10 % of no regularization; None if the smallest does not."""
+    near = constant.losses <= 1.1 * loss
+    last = len(near) if near.all() else int(np.argmin(near))
+    return (0.0, float(constant.scales[last - 1])) if last else None
 
 
 def best_of_each(curves: list[Curve]) -> list[Curve]:
@@ -106,24 +114,46 @@ def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -
     return {**columns, "seen": values}, [note]
 
 
-def _ranked(options: list[Option], problem: Losses) -> list[Option]:
+def _ranked(options: list[Option], problem: Losses, objective: str) -> list[Option]:
     """Return the options best first; the simplest of those that are as good as the best leads."""
     # Losses are rounded relative to what they start from: below that differences mean nothing.
-    first = 0.5 * float(np.sum(problem.tasks.singular_values**2)) / problem.tasks.n_tasks
-    rounding = 1e-14 * first * max(1.0, float(np.linalg.norm(to_numpy(problem.tasks.teacher(problem.start)))) ** 2)
-    limit = (1 + _EQUAL) * min(option.loss for option in options) + rounding
+    limit = (1 + _EQUAL) * min(option.loss for option in options) + 1e-14 * problem.initial(objective)
     equal = np.log1p(_EQUAL)
     places = [np.floor(np.log(max(option.loss, limit, np.finfo(float).tiny)) / equal) for option in options]
     return [options[i] for i in np.argsort(places, kind="stable")]
 
 
-def wrong_horizon(problem: Losses, best: Option, objective: str) -> dict[str, float]:
-    """Return the loss of the best schedule planned for half and twice the steps, over its loss planned rightly."""
+def wrong_horizon(problem: Losses, best: Option, curves: list[Curve], objective: str) -> dict[str, float]:
+    """Return the loss of what would have been advised for half and for twice the steps, over that of the best.
+
+    The scale is tuned again for the wrong horizon, within a factor 16 and among factors of 2, where an evaluation is
+    quick; else only the shape is planned for it.
+    """
     k, radius = problem.k, problem.tasks.radius
-    plans = {"half": max(1, k // 2), "twice": 2 * k}
-    filters = {name: planned_for(best.schedule, plan, k, radius) for name, plan in plans.items()}
+    shape = next((curve.shape for curve in best_of_each(curves) if curve.shape.name == best.shape), None)
+    filters = {}
+    for name, plan in {"half": max(1, k // 2), "twice": 2 * k}.items():
+        schedule = best.schedule
+        if shape is not None and best.scale is not None and problem.quick:
+            schedule = _tuned(problem, shape, best.scale, plan, objective) or schedule
+        filters[name] = planned_for(schedule, plan, k, radius)
     made = {name: filter_ for name, filter_ in filters.items() if filter_ is not None}
-    if not made or best.loss <= 0:
+    if not made or best.loss <= 0 or best.scale is None:
         return {}
     losses = problem(list(made.values()), [objective])[objective]
     return {name: float(loss / best.loss) for name, loss in zip(made, losses, strict=True)}
+
+
+def _tuned(problem: Losses, shape: Shape, scale: float, plan: int, objective: str) -> Any:
+    """Return the schedule of a shape that is best for ``plan`` steps; None where the ordering has not so many."""
+    try:
+        problem.ordering.check(problem.tasks.n_tasks, plan)
+    except ValueError:
+        return None
+    other = Losses(problem.tasks, plan, problem.ordering, problem.start, problem.validation)
+    schedules = [shape.make(scale * 2.0**power) for power in range(-4, 5) if _allowed(shape, scale * 2.0**power)]
+    return schedules[int(np.argmin(other(schedules, [objective])[objective]))]
+
+
+def _allowed(shape: Shape, scale: float) -> bool:
+    return bool(shape.scales[0] <= scale)

@@ -175,12 +175,11 @@ class RidgeStrength(Continual):
 
     def _observed(self, rows: Rows, residual: Array, scale: float, start: Array) -> dict[str, Any]:
         if not self._is_auto():
-            return {}
+            return {"_advisor": None}  # a window that lacks a task cannot be replayed
         return {"_advisor": self._advisor_now().observed(rows, residual, scale, start, self.n_tasks_seen_ + 1)}
 
     def _advisor_now(self) -> Advisor:
-        advisor: Advisor = self.__dict__.get("_advisor", Advisor())
-        return advisor
+        return self.__dict__.get("_advisor") or Advisor()
 
     def _learn_row(self, X: Array, y: Array) -> bool:
         # Compared with what the usual path has established: type, dtype, shape, the parameters behind the strength;
@@ -198,7 +197,7 @@ class RidgeStrength(Continual):
             or y.shape != (1,)
             or known[0] != self._key()
             or state["_holdout"] is not None
-            or "_advisor" in state
+            or state.get("_advisor") is not None
             or "feature_names_in_" in state
         ):
             return False

@@ -61,6 +61,18 @@ class Losses:
         self.moments = moments_around_teacher(tasks, self.origin)
         self.random = isinstance(ordering, WithReplacement)
 
+    @property
+    def quick(self) -> bool:
+        """Whether some more exact evaluations cost next to nothing."""
+        return 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2 < _QUICK
+
+    def initial(self, objective: str) -> float:
+        """Return the loss before the first step, which is what rounding is relative to."""
+        if objective == "worst_case":
+            return 0.5 * float(np.sum(self.tasks.singular_values**2)) / self.tasks.n_tasks
+        held_out = self.validation if objective == "validation" else None
+        return float(average_loss(self.tasks if held_out is None else held_out, self.origin))
+
     def __call__(self, schedules: Sequence[Schedule | Filter], names: Sequence[str]) -> dict[str, Floats]:
         """Return the named losses of every schedule, each of shape (B,)."""
         found: dict[str, list[Floats]] = {name: [] for name in names}

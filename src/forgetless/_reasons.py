@@ -1,9 +1,13 @@
 """What advice says about its choice: label noise, flatness, a wrong horizon, the theorem's guarantee, in words."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from forgetless._arrays import from_numpy
 from forgetless.advice import OBJECTIVES, Option
 from forgetless.bounds import catalogue
 from forgetless.certify import check_bound, setting_of
@@ -11,7 +15,7 @@ from forgetless.expect import Problem
 from forgetless.filters import Filter, Projection, Stages
 from forgetless.metrics import Floats
 from forgetless.orderings import Ordering
-from forgetless.schedules import Schedule, resolve
+from forgetless.schedules import Increasing, IncreasingBudget, Schedule, resolve
 from forgetless.tasks import TaskCollection
 
 
@@ -59,8 +63,17 @@ def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float
 
 def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> str:
     """Return the smallest published bound on the loss of a schedule, in words, or why there is none."""
+    if objective == "validation":
+        return "No theorem covers held-out rows."
     quantity = "seen" if objective == "seen" else "average"
+    if objective == "worst_case":  # a unit teacher, learned from the origin, fits all tasks
+        w = np.zeros(tasks.n_features)
+        w[0] = 1.0
+        tasks = TaskCollection([(task.X, task.X @ from_numpy(w, like=task.X)) for task in tasks])
+        start = None
     setting = setting_of(Problem.of(tasks, schedule, k, ordering, "last"), start)
+    if objective == "worst_case":
+        setting = dataclasses.replace(setting, distance=1.0)
     upper = [bound for bound in catalogue if bound.kind == "upper" and bound.quantity == quantity]
     checks = [check_bound(bound, setting, None) for bound in upper]
     trivial = 0.5 * setting.radius**2 * setting.distance**2
@@ -128,16 +141,17 @@ def _data(tasks: TaskCollection, best: Option) -> str:
 def _flatness(best: Option, tried: Floats) -> str:
     if best.flat is None:
         return ""
+    if isinstance(best.schedule, Projection):
+        return f"Constants up to {best.flat[1]:.2g} times R² stay within 10 % of it."
     low, high = best.flat
     verdict = "flat" if high > 10 * low else "sharp" if high < 2 * low else "moderately flat"
     ends = " (as far as tried)" if high >= 0.999 * tried[-1] or low <= 1.001 * tried[0] else ""
-    return f"The optimum is {verdict}: scales from {low:.2g} to {high:.2g} times R²{ends} stay within 10 % of it."
+    unit = "" if isinstance(best.schedule, Increasing | IncreasingBudget) else " times R²"  # there a pure factor
+    return f"The optimum is {verdict}: scales from {low:.2g} to {high:.2g}{unit}{ends} stay within 10 % of it."
 
 
-def horizon_sentence(schedule: Any, horizon: dict[str, float]) -> str:
+def horizon_sentence(horizon: dict[str, float]) -> str:
     """Return what a horizon wrong by a factor of 2 costs, in words."""
-    if isinstance(schedule, Filter):
-        return "It does not depend on the horizon."
     if not horizon:
         return ""
     changes = {name: 100 * (ratio - 1) for name, ratio in horizon.items()}

@@ -122,6 +122,7 @@ def scan(found: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list
     curves = [
         Curve(shape, scales, losses) for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
     ]
+    _extend(curves, evaluate)
     for turn in range(rounds + 1):
         wanted = []
         for curve in curves:
@@ -134,6 +135,15 @@ def scan(found: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list
         for (curve, fresh), losses in zip(wanted, values, strict=True):
             curve.add(fresh, losses)
     return curves
+
+
+def _extend(curves: Sequence[Curve], evaluate: Evaluate) -> None:
+    """Go on to larger scales, three decades at a time, where the best so far is the last one tried."""
+    for _ in range(2):
+        ends = [curve for curve in curves if _promising(curve, curves) and curve.best == len(curve.scales) - 1]
+        points = [(curve.shape, _grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]
+        for curve, (_, fresh), losses in zip(ends, points, _all(points, evaluate), strict=True):
+            curve.add(fresh, losses)
 
 
 def _all(points: Sequence[tuple[Shape, Floats]], evaluate: Evaluate) -> list[Floats]:

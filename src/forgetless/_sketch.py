@@ -15,8 +15,15 @@ from forgetless.tasks import TaskCollection
 BUDGET = 3e10
 """Operations of one exact evaluation, about a second, from which on advice works on a sketch."""
 
+DECIDING = 1e12
+"""Operations, about half a minute, up to which the schedules found on a sketch are evaluated exactly on all tasks."""
+
 _SKETCH = 4e9
 TRIALS = 64
+"""Random runs at a time."""
+
+_MOST, _CLOSE = 16, 0.03
+"""Runs are repeated, at most this many times, until their standard error is this small relative to their mean."""
 
 
 def operations(tasks: TaskCollection, k: int, objective: str, n_tasks: int | None = None) -> float:
@@ -53,6 +60,7 @@ def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed:
     Without a metric it is the mean loss over the held-out tasks.
     """
     rows = []
+    seed = np.random.SeedSequence(seed) if isinstance(seed, list) else seed
     for schedule in schedules:
         trace = simulate(
             problem.tasks, schedule, problem.k, ordering=problem.ordering, start=problem.start, seed=seed,
@@ -65,6 +73,16 @@ def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed:
         else:
             rows.append(to_numpy(trace.values[metric])[:, -1])
     return np.array(rows)
+
+
+def enough_runs(problem: Losses, schedule: Any, metric: str | None, seed: list[int]) -> Floats:
+    """Return a metric of as many random runs as a small standard error takes, within limits."""
+    runs = np.empty(0)
+    for turn in range(_MOST):
+        runs = np.concatenate([runs, sampled(problem, [schedule], metric, [*seed, turn])[0]])
+        if runs.std(ddof=1) <= _CLOSE * abs(runs.mean()) * np.sqrt(len(runs)):
+            break
+    return runs
 
 
 def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floats, seed: int) -> tuple[Floats, Floats]:

@@ -119,7 +119,8 @@ class Advice:
     noise : float or None
         Estimated standard deviation of the label noise; None where the data do not tell.
     horizon : dict
-        The loss of ``best`` over its own when it was planned for half, or for twice, the k steps that came.
+        What advice for half, or for twice, the k steps that came would have cost: its loss over that of ``best``, the
+        shape being the same. Empty where not computed.
     guarantee : str
         What the published bounds say of ``best``.
     why : str
@@ -185,7 +186,7 @@ def _ranking(options: Sequence[Option], objective: str) -> list[str]:
     rows = [header]
     for rank, option in enumerate(options, start=1):
         ratio = option.loss / options[0].loss if options[0].loss > 0 else np.nan
-        times = f"{ratio:.4g}" if ratio < 1e4 else f"{ratio:.0e}"
+        times = "–" if np.isnan(ratio) else f"{ratio:.4g}" if ratio < 1e4 else f"{ratio:.0e}"
         cells = [f"{rank}", option.title, _cell(option.loss, option.error), times]
         rows.append([*cells, *(_cell(getattr(option, name)) for name in others)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]

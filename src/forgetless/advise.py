@@ -54,8 +54,9 @@ def advise(
     validation : TaskCollection, pair (X, y) or list of pairs, optional
         Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
     sketch : int, optional
-        Search on this many randomly chosen tasks, then decide by 64 paired random runs on all tasks. Chosen by itself
-        where one exact evaluation would take more than about a second; the table then has standard errors.
+        Search on this many randomly chosen tasks, then decide on all of them: exactly where that takes less than about
+        half a minute, else by random runs with standard errors. Chosen by itself where one exact evaluation would take
+        more than about a second.
     seed : int, default 0
         For the sketch and for what is sampled; exact results do not depend on it.
     progress : callable, optional
@@ -94,7 +95,7 @@ def advise(
         horizon: dict[str, float] = {}
     else:
         curves, options, notes = compare(problem, objective, seed, tell)
-        horizon = wrong_horizon(problem, options[0], objective)
+        horizon = wrong_horizon(problem, options[0], curves, objective)
     tell()
     return _written(problem, objective, curves, options, horizon, notes)
 
@@ -102,47 +103,90 @@ def advise(
 def _from_sketch(
     problem: Losses, n_tasks: int, objective: str, seed: int, tell: Callable[[], None]
 ) -> tuple[list[Curve], list[Option], list[str]]:
-    """Search on some of the tasks; then let random runs on all of them decide, at five scales of each shape."""
+    """Search on some of the tasks; then decide on all of them, exactly where affordable, else by random runs."""
     tasks, k, rng = problem.tasks, problem.k, np.random.default_rng(seed)
-    parts = [_sketch.sketch(tasks, problem.ordering, n_tasks, rng) for _ in range(2)]
-    few, other = (Losses(part, k, law, problem.start, problem.validation) for part, law in parts)
+    part, law = _sketch.sketch(tasks, problem.ordering, n_tasks, rng)
+    few = Losses(part, k, law, problem.start, problem.validation)
     curves, options, _ = compare(few, objective, seed, tell)
-    about = f"searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"
+    about = f"scales were searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"
+    about += ", so that neither how flat the optimum is nor what a wrong horizon costs is known"
+    if objective != "worst_case":
+        options = _at_sampled_scales(problem, curves, options, objective, seed)
+        tell()
+    if _sketch.operations(tasks, k, objective) * len(options) <= _sketch.DECIDING:
+        losses = problem([option.schedule for option in options], [objective])[objective]
+        exact = [_with_loss(option, objective, float(loss)) for option, loss in zip(options, losses, strict=True)]
+        return curves, sorted(exact, key=lambda option: option.loss), [f"{about}; losses are exact, on all tasks."]
     if objective == "worst_case":
-        again = float(other([options[0].schedule], [objective])[objective][0])
-        change = abs(again / options[0].loss - 1) if options[0].loss > 0 else 0.0
-        return curves, options, [f"{about}; on another sketch the loss of the best differs by {100 * change:.2g} %."]
-    options = _on_all_tasks(problem, curves, options, objective, seed)
+        own = [_with_loss(option, objective, option.loss) for option in options]
+        warning = "all losses are those of the sketch: fewer tasks come back more often, which can change them a lot"
+        return curves, own, [f"{about}; {warning}."]
+    options, skewed = _by_runs(problem, options, objective, seed)
     error = options[0].error / options[0].loss if options[0].loss > 0 else 0.0
-    runs = f"{_sketch.TRIALS} paired random runs on all tasks"
-    return curves, options, [f"{about}; losses are {runs}, standard error of the best {100 * error:.2g} %."]
+    notes = [f"{about}; losses are random runs on all tasks, standard error of the best {100 * error:.2g} %."]
+    if skewed > _SKEWED:
+        notes.append(
+            f"a single run makes up {100 * skewed:.2g} % of the best's mean: the losses of runs are far apart, and the "
+            "standard error says too little; compare the ranks with another seed."
+        )
+    return curves, options, notes
 
 
-def _on_all_tasks(
+_SKEWED = 0.1
+"""A run with a larger share of a mean makes its standard error unreliable."""
+
+
+def _with_loss(option: Option, objective: str, loss: float, error: float = 0.0) -> Option:
+    """Return an option of which only the objective is known."""
+    own: dict[str, Any] = {objective: loss, "error": error}
+    return Option(option.shape, option.schedule, option.scale, loss, **own)
+
+
+def _at_sampled_scales(
     problem: Losses, curves: list[Curve], options: list[Option], objective: str, seed: int
 ) -> list[Option]:
-    """Return the options with losses sampled on all tasks, at the best of the found scale and ones up to 16 times off.
+    """Return the options at the best of the found scale and ones up to 16 times off, by random runs on all tasks.
 
-    Fewer tasks come back more often in as many steps, so that the best scale on a sketch is somewhat off. The runs that
-    choose the scale are not those that are reported: the smallest of several sampled means is too small.
+    Fewer tasks come back more often in as many steps, so that the best scale on a sketch is somewhat off.
     """
     searched = {curve.shape.name: curve.shape for curve in best_of_each(curves)}
-    metric = {"expected": "average_loss", "seen": "seen_loss"}.get(objective)
-    sampled = []
+    chosen = []
     for option in options:
         tried = [(option.schedule, option.scale)]
         if option.scale is not None and option.shape in searched:
             shape = searched[option.shape]
             scales = [significant(option.scale * factor) for factor in (1 / 16, 1 / 4, 4.0, 16.0)]
             tried += [(shape.make(scale), scale) for scale in scales if shape.scales[0] <= scale <= shape.scales[-1]]
-        first, second = (np.random.SeedSequence([seed, part]) for part in range(2))
-        schedules = [schedule for schedule, _ in tried]
-        best = int(np.argmin(_sketch.sampled(problem, schedules, metric, first).mean(axis=1))) if tried[1:] else 0
-        losses = _sketch.sampled(problem, [schedules[best]], metric, second)[0]
-        mean, error = losses.mean(), losses.std(ddof=1) / np.sqrt(len(losses))
-        own: dict[str, Any] = {objective: float(mean), "error": float(error)}
-        sampled.append(Option(option.shape, *tried[best], float(mean), **own))
-    return sorted(sampled, key=lambda option: option.loss)
+        best = 0
+        if tried[1:]:
+            runs = _sketch.sampled(problem, [schedule for schedule, _ in tried], _METRICS.get(objective), [seed, 0])
+            best = int(np.argmin(runs.mean(axis=1)))
+        chosen.append(Option(option.shape, *tried[best], option.loss))
+    return chosen
+
+
+_METRICS = {"expected": "average_loss", "seen": "seen_loss"}
+
+
+def _by_runs(problem: Losses, options: list[Option], objective: str, seed: int) -> tuple[list[Option], float]:
+    """Return the options ranked by random runs, and the share of the largest run in the mean of the best.
+
+    The runs that rank are not those that are reported: the smallest of several sampled means is too small.
+    """
+    metric = _METRICS.get(objective)
+    ranked = []
+    for option in options:
+        runs = _sketch.enough_runs(problem, option.schedule, metric, [seed, 1])
+        ranked.append((float(runs.mean()), option))
+    ranked.sort(key=lambda pair: pair[0])
+    reported, skewed = [], 0.0
+    for rank, (_, option) in enumerate(ranked):
+        runs = _sketch.enough_runs(problem, option.schedule, metric, [seed, 2])
+        total = float(runs.sum())
+        skewed = float(runs.max()) / total if rank == 0 and total > 0 else skewed
+        error = float(runs.std(ddof=1) / np.sqrt(len(runs)))
+        reported.append(_with_loss(option, objective, float(runs.mean()), error))
+    return reported, skewed
 
 
 def _written(
@@ -160,7 +204,7 @@ def _written(
     own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
     said = _reasons.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
     reasons = _reasons.reasoning(tasks, options, own.scales, objective, least)
-    why = " ".join(part for part in (reasons, _reasons.horizon_sentence(best.schedule, horizon), said) if part)
+    why = " ".join(part for part in (reasons, _reasons.horizon_sentence(horizon), said) if part)
     drawn = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
         for curve in shown

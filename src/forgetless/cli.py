@@ -167,6 +167,8 @@ def advise(
     from forgetless.datasets import load_tasks
 
     tasks = load_tasks(file, task, target)
+    if objective == "validation" and validation is None:
+        raise click.UsageError("--objective validation needs held-out rows; give their file with --validation FILE")
     held_out = None if validation is None else load_tasks(validation, task, target)
     chosen: Any = (objective or ("expected" if held_out is None else "validation")).replace("-", "_")
     with _progress() as tell:

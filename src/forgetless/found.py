@@ -1,7 +1,6 @@
 """Worst collections: what an adversarial search found, its place among the bounds, and its file."""
 
 import json
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import _checks, constructions
+from forgetless._files import replace_file
 from forgetless._spec import from_plain, to_plain
 from forgetless.bounds import Bound, catalogue
 from forgetless.certify import Certificate, certify
@@ -219,7 +219,7 @@ class WorstCollection:
     def save(self, path: str | Path) -> None:
         """Write the collection to a JSON file, whole or not at all."""
         lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_dict().items()]
-        write_whole(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode(), keep_previous=False)
 
     @classmethod
     def load(cls, path: str | Path) -> "WorstCollection":
@@ -243,20 +243,6 @@ def _arrays(rows: Any, counts: Any) -> tuple[Floats, NDArray[np.int64]]:
     if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > 10**6:
         raise ValueError(f"counts must be {len(found)} positive integers of sum at most 10⁶, got {counts!r}")
     return found, copies.astype(np.int64)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that an interruption leaves the old one."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
-    fresh = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        fresh.write_bytes(content)
-        os.replace(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def worst_known(schedule: str, k: int) -> WorstCollection:

@@ -1,11 +1,8 @@
 """Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
 
-import contextlib
 import hashlib
 import io
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from forgetless._arrays import to_numpy
 from forgetless._auto import Advisor, Window
+from forgetless._files import replace_file
 from forgetless._history import COLUMNS, History, Holdout
 from forgetless._rows import is_sparse
 from forgetless._spec import describe, from_plain
@@ -116,7 +114,7 @@ def _arrays_of(model: Any) -> dict[str, Any]:
         for i, (task, X, y) in enumerate(model._holdout.parts):
             arrays[f"held.{i}.task"], arrays[f"held.{i}.y"] = np.array(task), to_numpy(y)
             _put_matrix(arrays, f"held.{i}.", X)
-    if "_advisor" in vars(model):
+    if vars(model).get("_advisor") is not None:
         _put_advisor(arrays, model._advisor)
     return arrays
 
@@ -238,44 +236,3 @@ def _digest(arrays: dict[str, Any]) -> bytes:
         digest.update(f"{name}|{array.dtype.str}|{arrays[name].shape}|".encode())
         digest.update(array.tobytes())
     return digest.digest()
-
-
-def replace_file(path: Path, content: bytes, *, keep_previous: bool = True) -> None:
-    """Put ``content`` at ``path`` in one step; what was there is kept as ``path`` + ``.previous``, if told to.
-
-    A symbolic link is followed, and the permissions of what was there are kept.
-    """
-    path = Path(os.path.realpath(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}")
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    spare = fresh.with_name(fresh.name + ".old")
-    try:
-        _write(fresh, content)
-        if path.exists():
-            fresh.chmod(path.stat().st_mode & 0o7777)
-            if keep_previous:
-                try:
-                    os.link(path, spare)  # so that at no moment is there no file under ``path``
-                except OSError:  # a file system without hard links
-                    _write(spare, path.read_bytes())
-                os.replace(spare, path.with_name(path.name + ".previous"))
-        os.replace(fresh, path)
-    except BaseException:
-        for leftover in (fresh, spare):
-            leftover.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # not every system can sync a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a new file and wait until it is on the disk."""
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

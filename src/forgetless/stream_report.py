@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _html, plots
-from forgetless.persistence import replace_file
+from forgetless._files import replace_file
 from forgetless.reproduce import Table
 from forgetless.streams import StreamRun
 

@@ -18,8 +18,9 @@ from forgetless import _checks
 from forgetless._adversary import Adversary
 from forgetless._ascent import Descent
 from forgetless._copies import SIZES, as_copies
+from forgetless._files import replace_file
 from forgetless.filters import Filter
-from forgetless.found import WorstCollection, write_whole
+from forgetless.found import WorstCollection
 from forgetless.moments import check_memory
 from forgetless.schedules import Preset, Schedule, UnregularizedFirst, resolve
 from forgetless.simulate import check_contraction
@@ -145,6 +146,10 @@ class _Search:
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
         a, made = self.adversary, f"{_home(schedule)}{schedule!r}"
+        if isinstance(schedule, Preset) and hasattr(schedule, "coefficients"):
+            made = f"fl.schedules.from_coefficients({list(schedule.coefficients)})"
+        elif not isinstance(schedule, Preset | Filter):
+            made = f"schedule  # {schedule!r}, which is not recorded"
         return (
             f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, seed={self.seed})"
@@ -164,7 +169,10 @@ class _Search:
         if descent is None:
             descent = Descent.begin(self.adversary, self._points())
         if np.isnan(descent.value).all():
-            raise ValueError(f"the loss vanishes at all {self.n_starts} starts; use more starts, or a smaller k")
+            raise ValueError(
+                f"the loss vanishes at all {self.n_starts} starts; use at least two tasks and two features, more "
+                "starts, or a smaller k"
+            )
         whole, saved = descent, time.monotonic()
         try:
             while descent.rounds < self.n_rounds and descent.active.any():
@@ -229,7 +237,7 @@ def _rare(a: Adversary, rng: np.random.Generator) -> Floats:
 def _save(descent: Descent, path: Path, key: str) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, key=np.array(key), **descent.to_arrays())  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue())
+    replace_file(path, buffer.getvalue(), keep_previous=False)
 
 
 def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
@@ -245,6 +253,8 @@ def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
             arrays = {name: archive[name] for name in archive.files}
         found = str(arrays.pop("key"))
         descent = Descent(**arrays)
+        if descent.value.ndim != 1 or len(descent.value) != json.loads(found)[3]:
+            raise ValueError("shape")
     except (ValueError, TypeError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path.name} is damaged or no checkpoint ({type(error).__name__}); remove it") from error
     if found != key:
