@@ -276,11 +276,26 @@ def test_choice_follows_the_costs(rng):
         rows = Rows.of(np.broadcast_to(np.ones(1), shape))
         return _costs.choose(rows, fl.Ridge(strength), 1, 1e-10, memory, lambda: 1.0)
 
-    assert chosen((3000, 3000), 5.9) == "krylov"
-    assert chosen((3000, 3000), 1e-6) == "gram"
+    assert chosen((50_000, 500), 5.9) == "krylov"
+    assert chosen((50_000, 500), 1e-6) == "gram"
     assert chosen((50, 10_000), 1e3) == "gram"
+    assert chosen((3000, 3000), 1e-6) == "krylov"  # tried, and given up if it is slow
     assert chosen((3000, 3000), 1e-6, memory=10**6) == "krylov"
     assert chosen((3000, 3000), 0.0) == "svd"
+
+
+def test_a_slow_iteration_is_given_up_after_three_passes(rng, monkeypatch):
+    X, r = rng.standard_normal((600, 500)), rng.standard_normal((600, 1))
+    monkeypatch.setattr(_costs, "TRIAL", 1)
+    quick = learn(Rows.of(X), r, fl.Ridge(5 * np.linalg.norm(X, 2) ** 2))
+    assert (quick.solver, quick.passes < 10) == ("krylov", True)
+    slow = X * np.logspace(0, -3, 500)
+    passes = []
+    monkeypatch.setattr(Rows, "forward", lambda self, V: passes.append(1) or self.single @ V)
+    made = learn(Rows.of(slow), r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))
+    assert made.solver == "gram"
+    assert len(passes) <= 4
+    assert relative(made.change, spectral(slow, r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))) < 1e-8
 
 
 def test_float32_rows_keep_their_accuracy(rng):

@@ -16,8 +16,8 @@ from forgetless.filters import Filter, GradientDescent, Ridge
 SMALL_SIDE = 200
 """Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
 
-GEMM = 1 / 30
-"""A multiplication inside X·Xᵀ, against an entry of a pass."""
+GEMM = {"tall": 1 / 40, "wide": 1 / 20}
+"""A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
 
 FACTOR = 1 / 42
 """m³ of a Cholesky factorisation."""
@@ -32,27 +32,24 @@ VECTOR_ENTRY = 10.0
 """An entry of the vectors of the bidiagonalisation, per pass."""
 
 
-def passes_needed(filter: Filter, norm: float, tol: float) -> float:
+def passes_needed(filter: Ridge | GradientDescent, norm: float, tol: float) -> float:
     """Return how many passes the bidiagonalisation needs, from ‖X‖₂.
 
     Explicit regularization: three quarters of the worst case of conjugate gradients at the condition 1 + ‖X‖²/λ, as
-    measured. Budget: the degree of a polynomial that
-    is near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N. Infinite for other filters.
+    measured. Budget: the degree of a polynomial that is near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N.
     """
     digits = math.log(2 / tol)
-    if isinstance(filter, Ridge) and float(filter.coefficient) > 0:
+    if isinstance(filter, Ridge):
         root = math.sqrt(1 + norm * norm / float(filter.coefficient))
         return 1 + 0.75 * digits / math.log((root + 1) / (root - 1)) if root > 1 else 1.0
-    if isinstance(filter, GradientDescent):
-        steps = float(filter.n_steps)
-        return min(steps, 4 + math.sqrt(steps * float(filter.step_size) * norm * norm * digits))
-    return math.inf
+    steps = float(filter.n_steps)
+    return min(steps, 4 + math.sqrt(steps * float(filter.step_size) * norm * norm * digits))
 
 
 def one_pass(rows: Rows, columns: int) -> float:
     """Return the cost of one pass for a number of targets."""
     n, d = rows.shape
-    entries = SPARSE_ENTRY * columns if rows.sparse else 1 + GEMM * columns
+    entries = SPARSE_ENTRY * columns if rows.sparse else 1 + GEMM["tall"] * columns
     return rows.stored * entries + VECTOR_ENTRY * (n + d) * columns
 
 
@@ -69,7 +66,7 @@ def gram_product(rows: Rows) -> float:
         X = rows.single
         counts = np.bincount(X.indices, minlength=1) if rows.dual else np.diff(X.indptr)
         return float(np.sum(counts.astype(np.float64) ** 2)) * SPARSE_ENTRY
-    return rows.stored * rows.small_side * GEMM
+    return rows.stored * rows.small_side * GEMM["wide" if rows.dual else "tall"]
 
 
 def gram_bytes(rows: Rows) -> int:
@@ -104,6 +101,10 @@ def rough_norm(rows: Rows) -> float:
     return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
 
 
+TRIAL = 16
+"""An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
+
+
 def regularizes(filter: Filter) -> bool:
     """Return whether a filter is anything but a projection."""
     return not (isinstance(filter, Ridge) and float(filter.coefficient) == 0)
@@ -114,11 +115,11 @@ def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[boo
     if regularizes(filter):
         if gram_bytes(rows) > memory or not rows.readable:
             return False, _krylov.MAX_PASSES
-        return True, 4 + int(2 * by_gram(rows, filter) / one_pass(rows, columns))
+        return True, 3 + int(by_gram(rows, filter) / one_pass(rows, columns))
     if rows.single is None or spectrum_bytes(rows) > memory:
         return False, _krylov.MAX_PASSES
     # A spectrum costs some twenty times the product of a Gram matrix.
-    return True, 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM / one_pass(rows, columns))
+    return True, 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / one_pass(rows, columns))
 
 
 def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
@@ -137,6 +138,9 @@ def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, no
     if rows.small_side <= SMALL_SIDE or rows.single is None:
         return "gram"
     direct, unit = by_gram(rows, filter), one_pass(rows, columns)
+    if isinstance(filter, Ridge) and direct > TRIAL * unit:
+        # How fast it converges shows in three passes: the whole spectrum decides, not only its ends.
+        return "krylov"
     if 4 * unit > direct:
         return "gram"
     return "krylov" if passes_needed(filter, norm(), tol) * unit < direct else "gram"

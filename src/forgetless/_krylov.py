@@ -57,8 +57,18 @@ def bidiagonalise(rows: Rows, residual: Array, right: Array) -> Iterator[_Link]:
         v, alpha = following, next_alpha
 
 
-def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: float, passes: int) -> Iterated | None:
+def ridge(
+    rows: Rows,
+    residual: Array,
+    right: Array,
+    coefficient: float,
+    tol: float,
+    passes: int,
+    promise: float = math.inf,
+) -> Iterated | None:
     """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if ``passes`` do not suffice.
+
+    Also None as soon as, from the third pass on, the decay so far promises to take more than ``promise`` passes in all.
 
     Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; what rounding may add is
     estimated and added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to
@@ -74,6 +84,7 @@ def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: fl
     x, w = zeros((rows.shape[1], residual.shape[1]), first.v), first.v
     phibar, rhobar, damped = first.start.copy(), first.alpha.copy(), np.zeros_like(first.start)
     norm2, largest = np.zeros_like(first.start), 0.0
+    worst: list[float] = []
     link = first
     for count in range(1, passes + 1):
         rho1 = np.hypot(rhobar, damp)
@@ -92,6 +103,9 @@ def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: fl
         else:
             whole = np.hypot(phibar, damped)
             errors = np.minimum(_relative(normal, np.sqrt(norm2) * whole), _relative(whole, first.start))
+        worst.append(float(errors.max()))
+        if promise < math.inf and _passes_promised(worst, tol) > promise:
+            return None
         if errors.max() <= tol:
             # ‖r − Xδ‖² is the damped residual less λ‖δ‖².
             after = np.maximum(phibar**2 + damped**2 - coefficient * _norms(x) ** 2, 0.0)
@@ -103,6 +117,14 @@ def ridge(rows: Rows, residual: Array, right: Array, coefficient: float, tol: fl
         link = next(links)
         w = link.v - w * _as(_ratio(theta, rho), w)
     return None
+
+
+def _passes_promised(errors: list[float], tol: float) -> float:
+    """Return how many passes it takes if the errors go on to fall as in the last two; 0 before the third."""
+    if len(errors) < 3 or not tol < errors[-1] < math.inf or errors[-3] == math.inf:
+        return 0.0
+    decay = 0.5 * math.log(errors[-3] / errors[-1])
+    return len(errors) + math.log(errors[-1] / tol) / decay if decay > 0 else math.inf
 
 
 def budget(

@@ -193,7 +193,7 @@ def _learn(
         )
     if chosen == "krylov":
         replaceable, limit = _costs.patience(rows, filter, columns, memory) if auto else (False, _krylov.MAX_PASSES)
-        found = _iterate(rows, residual, right, filter, tol, limit, memory)
+        found = _iterate(rows, residual, right, filter, tol, limit, memory, give_up=replaceable)
         if found is not None and not found.error > max(2 * tol, _promised(residual)):
             return Learned(found.change, "krylov", found.passes, found.error, found.after)
         if not replaceable:
@@ -249,11 +249,12 @@ def _by_spectrum(rows: Rows, residual: Array, filter: Filter, memory: int) -> Le
 
 
 def _iterate(
-    rows: Rows, residual: Array, right: Array, filter: Filter, tol: float, limit: int, memory: int
+    rows: Rows, residual: Array, right: Array, filter: Filter, tol: float, limit: int, memory: int, give_up: bool
 ) -> _krylov.Iterated | None:
     tol = max(tol, 30 * float(namespace_of(residual).finfo(residual.dtype).eps))  # float32 rows cannot tell more
     if isinstance(filter, Ridge):
-        return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit)
+        promise = float(limit) if give_up and _costs.regularizes(filter) else math.inf
+        return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit, promise)
     if isinstance(filter, GradientDescent):
         n_steps, step_size = int(filter.n_steps), float(filter.step_size)
         if n_steps <= 6:
