@@ -189,6 +189,7 @@ def continual(**solver: Any) -> list[Method]:
         Method("ContinualRidge(increasing)", lambda _, k: scheduled("increasing", k)),
         Method("ContinualRidge(increasing, scale)", lambda a, k: scheduled(increasing(a), k), PER_ROW),
         Method("ContinualRidge(exact first, scale)", lambda a, k: scheduled(exact_first(increasing(a)), k), PER_ROW),
+        Method("ContinualRidge(auto)", lambda *_: ridge(schedule="auto")),
         Method("ContinualRidge(none)", lambda *_: ridge(schedule="none")),
         Method("ContinualGD(n_steps)", lambda n, _: descent(n), STEPS),
     ]
@@ -262,6 +263,8 @@ def measure(method: Method, tasks: list[Task], warm_up: int) -> Result:
 
 def state(model: Any) -> int:
     """Return the bytes of the numbers that the model must keep from one task to the next."""
+    if hasattr(model, "nbytes_"):
+        return int(model.nbytes_)
     return sum(n_bytes(value) for name, value in vars(model).items() if name.endswith("_"))
 
 
@@ -380,6 +383,7 @@ Errors are root mean squares in minutes; every table is sorted by the error on s
   ContinualRidge(increasing)          schedule="increasing", scale of the theorem, with loss="mean"
   ContinualRidge(increasing, scale)   the same with a scale chosen by the first tasks
   ContinualRidge(exact first, scale)  the same, but the first task is solved without any pull
+  ContinualRidge(auto)                what would have predicted a window of past tasks best
   ContinualRidge(none)                every task is solved without any pull, from the weights before"""
 
 

@@ -301,6 +301,17 @@ def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
     assert max(task for task, _, _ in model._holdout.parts) > 20
 
 
+def test_the_size_of_the_state_is_told(rng):
+    A, b = rng.standard_normal((40, 30)), rng.standard_normal(40)
+    plain = fl.ContinualRidge(history_size=0).partial_fit(A, b)
+    assert plain.nbytes_ == 8 * (30 + 1 + 3)  # weights, intercept and radius, sums of the prequential error
+    assert fl.JointRidge(history_size=0).partial_fit(A, b).nbytes_ >= 8 * (900 + 60)
+    held = fl.ContinualRidge(holdout=0.5, random_state=0).partial_fit(sparse.csr_array(A), b)
+    assert held.nbytes_ >= 8 * (30 + 20 * 30 + 20)
+    auto = fl.ContinualRidge(schedule="auto").partial_fit(A, b)
+    assert auto.nbytes_ >= 8 * (40 * 30 + 40 * 40)
+
+
 def test_rows_of_weight_zero_are_absent(rng):
     A, b = rng.standard_normal((6, 3)), rng.standard_normal(6)
     weight = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import to_numpy
-from forgetless._rows import rows_of
+from forgetless._rows import is_sparse, rows_of
 
 COLUMNS = ("task", "n_rows", "strength", "radius", "mse_before", "mse_after", "error", "seen_mse")
 """What ``history_`` holds, one array each."""
@@ -110,3 +110,16 @@ class Holdout:
             gap = to_numpy(model._raw_predict(X, model._weights(X, y))) - to_numpy(y).reshape(int(X.shape[0]), -1)
             errors.append(float(np.mean(gap.astype(np.float64) ** 2)))
         return float(np.mean(errors))
+
+
+def nbytes(value: Any) -> int:
+    """Return the bytes of the numbers in a value: arrays, sparse matrices, floats, and whatever holds them."""
+    if isinstance(value, float):
+        return 8
+    if is_sparse(value):
+        return sum(int(part.nbytes) for part in (value.data, value.indices, value.indptr))
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, list | tuple | deque):
+        return sum(map(nbytes, value))
+    return sum(map(nbytes, vars(value).values())) if hasattr(value, "__dict__") else 0

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless import _checks
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy, zeros
-from forgetless._history import History, Holdout
+from forgetless._history import History, Holdout, nbytes
 from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain, sum_of_grams
 from forgetless._validation import check_namespace, dispatched, group_codes, is_plain, is_zero, take, validated
 from forgetless.persistence import load, save
@@ -365,6 +365,13 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         """Mean over the tasks seen of the mean squared error on their held-out rows; NaN without ``holdout``."""
         check_is_fitted(self)
         return math.nan if self._holdout is None else self._holdout.error(self)
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of what is kept from one task to the next: weights, memories, history, held-out and replayed rows."""
+        check_is_fitted(self)
+        kept = [value for name, value in self.__dict__.items() if name.endswith("_")]
+        return sum(map(nbytes, [*kept, self._history, self._holdout, self.__dict__.get("_advisor")]))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in self.__dict__

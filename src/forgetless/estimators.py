@@ -75,6 +75,8 @@ class ContinualRidge(RidgeStrength, Regressor):
         Mean squared error of predicting every row before learning it.
     seen_mse_ : float
         Mean squared error on the held-out rows of the tasks seen, each task counting the same.
+    nbytes_ : int
+        Bytes of what is kept from one task to the next.
 
     Examples
     --------
