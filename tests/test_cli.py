@@ -15,7 +15,7 @@ import pytest
 
 import forgetless as fl
 import literal
-from forgetless import cli, plots, report, reproduce
+from forgetless import _cli_shared, cli, plots, report, reproduce
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     words = [archive, "--k", 6, "--schedule", schedule, "--ordering", ordering, "--json"]
     code, out, _ = run(capsys, "expect", *words, "--record", "last")
     tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
-    law = cli._ordering(ordering)
-    expected = fl.expect(tasks, cli._schedule(schedule, 3), 6, ordering=law, metrics=fl.metrics.METRICS)
+    law = _cli_shared.ordering_of(ordering)
+    expected = fl.expect(tasks, _cli_shared.schedule_of(schedule, 3), 6, ordering=law, metrics=fl.metrics.METRICS)
     assert code == 0
     assert json.loads(out)["drift"] == pytest.approx(expected.drift.tolist())
     code, out, _ = run(capsys, "simulate", *words, "--trials", 300)

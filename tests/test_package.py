@@ -31,7 +31,8 @@ LAYERS = [
     {"_compare"},
     {"advise"},
     {"optimal"},
-    {"_cli_streams"},
+    {"_cli_shared"},
+    {"_cli_search", "_cli_streams", "_cli_tasks"},
     {"cli"},
     {"_entry"},
 ]

@@ -3,110 +3,103 @@
 import csv
 import io
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from forgetless._cli_shared import progress
 from forgetless.streams import ORDERS
 
 SCHEDULES = "auto, none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N] or increasing-budget[:N]"
 
-Progress = Callable[[], AbstractContextManager[Callable[[str], None]]]
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", required=True, help="Column with the task.")
+@click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
+@click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
+@click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
+@click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
+@click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
+@click.option("--holdout", type=click.FloatRange(0, 1, True, True), default=0.2, show_default=True,
+              help="Share of the rows of each task that is watched and not trained on.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
+@click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def fit(
+    file: Path, task: str, target: tuple[str, ...], schedule: str, loss: str, intercept: bool, order: str,
+    holdout: float, seed: int, out: Path, report: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Learn the tasks in FILE (CSV or Parquet) one after the other and write the model.
+
+    Every column but task and target is a feature. Tasks come in the order in which they first appear.
+    """
+    from forgetless import stream_report
+    from forgetless.datasets import load_table
+    from forgetless.streams import run_stream
+
+    _check_outputs({"FILE": file, "--out": out, "--report": report})
+    table = load_table(file, task, target[0] if len(target) == 1 else target)
+    n_tasks = len(set(table.groups.tolist()))
+    model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
+    with progress() as tell:
+        run = run_stream(
+            model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell
+        )  # fmt: skip
+        _name_features(model, table.features)
+        model.save(out)
+        settings = (
+            f"{file.name}: {len(table.X)} rows, {len(table.features)} features, tasks by {task}, "
+            f"schedule {schedule}; {model!r}"
+        )
+        if report is not None:
+            tell("drawing")
+            stream_report.write(run, report, " ".join(settings.split()))
+    if as_json:
+        click.echo(json.dumps({"model": str(out), **stream_report.summary(run)}))
+        return
+    click.echo(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
+    for line in stream_report.sentences(run):
+        click.echo(f"  {line}")
+    click.echo(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
-def register(cli: click.Group, progress: Progress) -> None:
-    """Add the commands to the command line."""
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
+def predict(model: Path, file: Path, out: Path | None) -> None:
+    """Predict the rows of FILE (CSV or Parquet) with a MODEL written by fit.
 
-    @cli.command()
-    @click.argument("file", type=click.Path(path_type=Path))
-    @click.option("--task", required=True, help="Column with the task.")
-    @click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
-    @click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
-    @click.option(
-        "--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task."
-    )
-    @click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
-    @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
-    @click.option("--holdout", type=click.FloatRange(0, 1, True, True), default=0.2, show_default=True,
-                  help="Share of the rows of each task that is watched and not trained on.")  # fmt: skip
-    @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-    @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
-    @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-    def fit(
-        file: Path, task: str, target: tuple[str, ...], schedule: str, loss: str, intercept: bool, order: str,
-        holdout: float, seed: int, out: Path, report: Path | None, as_json: bool,
-    ) -> None:  # fmt: skip
-        """Learn the tasks in FILE (CSV or Parquet) one after the other and write the model.
+    Columns are found by name, whatever their order; columns the model does not know are ignored.
+    """
+    from forgetless._files import replace_file
+    from forgetless.datasets import numbers_of, read_table
 
-        Every column but task and target is a feature. Tasks come in the order in which they first appear.
-        """
-        from forgetless import stream_report
-        from forgetless.datasets import load_table
-        from forgetless.streams import run_stream
-
-        _check_outputs({"FILE": file, "--out": out, "--report": report})
-        table = load_table(file, task, target[0] if len(target) == 1 else target)
-        n_tasks = len(set(table.groups.tolist()))
-        model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
-        with progress() as tell:
-            run = run_stream(
-                model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell
-            )  # fmt: skip
-            _name_features(model, table.features)
-            model.save(out)
-            settings = (
-                f"{file.name}: {len(table.X)} rows, {len(table.features)} features, tasks by {task}, "
-                f"schedule {schedule}; {model!r}"
-            )
-            if report is not None:
-                tell("drawing")
-                stream_report.write(run, report, " ".join(settings.split()))
-        if as_json:
-            click.echo(json.dumps({"model": str(out), **stream_report.summary(run)}))
-            return
-        click.echo(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
-        for line in stream_report.sentences(run):
-            click.echo(f"  {line}")
-        click.echo(f"model: {out}" + (f"\nreport: {report}" if report else ""))
-
-    @cli.command()
-    @click.argument("model", type=click.Path(path_type=Path))
-    @click.argument("file", type=click.Path(path_type=Path))
-    @click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-    def predict(model: Path, file: Path, out: Path | None) -> None:
-        """Predict the rows of FILE (CSV or Parquet) with a MODEL written by fit.
-
-        Columns are found by name, whatever their order; columns the model does not know are ignored.
-        """
-        from forgetless._files import replace_file
-        from forgetless.datasets import numbers_of, read_table
-
-        _check_outputs({"MODEL": model, "FILE": file, "--out": out})
-        fitted = load_any(model)
-        table = read_table(file)
-        names = getattr(fitted, "feature_names_in_", None)
-        if names is not None:
-            missing = [name for name in names if name not in table.columns]
-            if missing:
-                raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
-            table = table[list(names)]
-        if len(table) == 0:
-            raise ValueError(f"{file.name} has no rows")
-        found = fitted.predict(_frame(numbers_of(table, file.name), names))
-        columns = found.reshape(len(table), -1)
-        heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([heads, *columns.tolist()])
-        if out is None:
-            click.echo(text.getvalue(), nl=False)
-        else:
-            replace_file(out, text.getvalue().encode(), keep_previous=False)
-            click.echo(f"{len(table)} predictions: {out}")
+    _check_outputs({"MODEL": model, "FILE": file, "--out": out})
+    fitted = load_any(model)
+    table = read_table(file)
+    names = getattr(fitted, "feature_names_in_", None)
+    if names is not None:
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
+        table = table[list(names)]
+    if len(table) == 0:
+        raise ValueError(f"{file.name} has no rows")
+    found = fitted.predict(_frame(numbers_of(table, file.name), names))
+    columns = found.reshape(len(table), -1)
+    heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([heads, *columns.tolist()])
+    if out is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        replace_file(out, text.getvalue().encode(), keep_previous=False)
+        click.echo(f"{len(table)} predictions: {out}")
 
 
 def _check_outputs(paths: dict[str, Path | None]) -> None:
