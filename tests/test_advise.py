@@ -352,6 +352,21 @@ def test_sketches_serve_every_objective(objective, rng):
     assert "5 of 10 tasks" in advice.notes[0]
 
 
+def test_sketches_take_tasks_that_can_come(rng):
+    tasks, p = collection(rng, M=30), np.zeros(30)
+    p[:3] = 1 / 3
+    for seed in range(3):
+        assert fl.advise(tasks, 20, sketch=5, seed=seed, ordering=fl.WithReplacement(p)).options
+
+
+def test_a_loss_of_zero_is_not_compared(rng):
+    one = fl.TaskCollection([(np.eye(3), np.ones(3))])
+    said = repr(fl.advise(one, 10, objective="worst_case"))
+    assert "e+1" not in said
+    assert "over 1 task," in said
+    assert fl.advise(one, 1).horizon.keys() <= {"twice"}
+
+
 def test_large_collections_are_sketched_by_themselves(rng, monkeypatch):
     tasks = collection(rng, M=12)
     monkeypatch.setattr(_sketch, "BUDGET", 1.0)

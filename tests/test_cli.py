@@ -157,6 +157,11 @@ def test_errors_are_one_sentence(words, code, message, archive, tables, capsys):
     assert "Traceback" not in err
 
 
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "forgetless", "--version"], capture_output=True, text=True)
+    assert (done.returncode, "forgetless" in done.stdout) == (0, True)
+
+
 def test_debug_shows_where_it_happened(capsys):
     for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
         with pytest.raises(FileNotFoundError):

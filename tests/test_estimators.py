@@ -68,6 +68,27 @@ def test_torch_tensors_stay_torch(model, dtype):
     )
 
 
+@pytest.mark.torch
+def test_torch_targets_weights_groups_and_baselines(rng):
+    import torch
+
+    X, y, weight = rng.standard_normal((12, 3)), rng.standard_normal(12), rng.uniform(0.5, 2, 12)
+    groups = np.repeat([0, 1], 6)
+    T = [torch.tensor(array) for array in (X, y, weight, groups)]
+    expected = fl.ContinualRidge(holdout=0.2, random_state=0).fit(X, y, groups, weight)
+    with config_context(array_api_dispatch=True):
+        tensors = fl.ContinualRidge(holdout=0.2, random_state=0).fit(T[0].requires_grad_(), T[1], T[3], T[2])
+        np.testing.assert_allclose(tensors.coef_.detach().numpy(), expected.coef_, rtol=1e-10)
+        mixed = fl.ContinualRidge().partial_fit(X, T[1])
+        np.testing.assert_allclose(mixed.coef_, fl.ContinualRidge().partial_fit(X, y).coef_, rtol=1e-10)
+        for kind in (fl.JointRidge, fl.RecursiveLeastSquares):
+            joint = kind().partial_fit(T[0].detach(), T[1])
+            np.testing.assert_allclose(joint.coef_, kind().partial_fit(X, y).coef_, rtol=1e-10)
+            assert joint.predict(T[0].detach()).shape == (12,)
+    with pytest.raises(ValueError, match="array_api_dispatch=True"):
+        tensors.predict(X)
+
+
 def test_pandas_names_are_checked(rng):
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(rng.standard_normal((6, 2)), columns=["a", "b"])

@@ -66,6 +66,16 @@ def test_classes_names_float32_and_sparse_held_out_rows_come_back(tmp_path):
     assert back.seen_mse_ == small.seen_mse_
 
 
+def test_a_loaded_model_cannot_change_what_is_fixed(tmp_path):
+    X, y = tasks(0)[0]
+    model = fl.ContinualRidge(fit_intercept=True, random_state=np.random.RandomState(0))
+    model.partial_fit(X, y).save(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="fit_intercept was True for the first task"):
+        fl.ContinualRidge.load(tmp_path / "m.npz", fit_intercept=False)
+    with pytest.raises(ValueError, match=r"holdout was 0\.0"):
+        fl.ContinualRidge.load(tmp_path / "m.npz").set_params(holdout=0.9).partial_fit(X, y)
+
+
 def test_a_function_as_schedule_must_be_given_again(tmp_path):
     def rising(k, radius):
         return fl.Ridge(np.arange(1.0, k + 1))

@@ -35,6 +35,7 @@ LAYERS = [
     {"_cli_search", "_cli_streams", "_cli_tasks"},
     {"cli"},
     {"_entry"},
+    {"__main__"},
 ]
 
 

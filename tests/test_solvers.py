@@ -314,6 +314,7 @@ def test_step_of_a_pair_is_the_step_of_the_task(rng):
         expected = fl.step(w, task, filter_)
         np.testing.assert_allclose(fl.step(w, (X, y), filter_), expected, rtol=1e-10)
         np.testing.assert_allclose(fl.step(w, (sparse.csr_array(X), y), filter_), expected, rtol=1e-10)
+    np.testing.assert_array_equal(fl.step(w, (sparse.csr_array(X.shape), y), fl.Ridge(1.0)), w)
     with pytest.raises(ValueError, match="must fit together"):
         fl.step(w, (X, y[:, 0]), fl.Ridge(1.0))
     with pytest.raises(TypeError, match="single step"):

@@ -1,5 +1,6 @@
 """Streams: bad input changes nothing, memory stays flat, monitoring says what happened."""
 
+import copy
 import pickle
 import tracemalloc
 
@@ -177,6 +178,76 @@ def test_float32_models_survive_extreme_rows():
     joint.fit(A, np.arange(10.0))
     exact = np.linalg.solve(A.astype(float).T @ A + 1e-2 * np.eye(30), A.astype(float).T @ np.arange(10.0))
     np.testing.assert_allclose(joint.coef_, exact, rtol=1e-3, atol=1e-4 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "list of blocks", "generator"])
+@pytest.mark.parametrize("condition", [10.0, 3e4])
+def test_float32_steps_know_their_error(rng, kind, condition):
+    U, _, V = np.linalg.svd(rng.standard_normal((600, 12)), full_matrices=False)
+    A = ((U * np.geomspace(1, condition**-0.5, 12) * 30) @ V).astype(np.float32)
+    b = (A @ rng.standard_normal(12) + rng.standard_normal(600)).astype(np.float32)
+    wide = A.astype(np.float64)
+    alpha = float(np.linalg.norm(wide, 2) ** 2 / (10 * condition))
+    exact = np.linalg.solve(wide.T @ wide + alpha * np.eye(12), wide.T @ b.astype(np.float64))
+    model = fl.ContinualRidge(alpha)
+    blocks = [(A[:200], b[:200]), (A[200:], b[200:])]
+    if kind == "dense":
+        model.partial_fit(A, b)
+    elif kind == "csr":
+        model.partial_fit(sparse.csr_array(A), b)
+    else:
+        model.partial_fit_blocks(blocks if kind == "list of blocks" else iter(blocks))
+    error = np.linalg.norm(model.coef_ - exact) / np.linalg.norm(exact)
+    assert model.coef_.dtype == np.float32
+    assert error <= model.history_["error"][0] + 1e-7
+    assert error < 2e-6
+    residual = np.mean((wide @ exact - b) ** 2)
+    assert model.history_["mse_after"][0] == pytest.approx(residual, rel=1e-3)
+
+
+def test_rows_of_weight_zero_are_not_held_out(rng):
+    A = rng.standard_normal((20, 3))
+    b, weight = A @ np.ones(3), np.ones(20)
+    b[::2], weight[::2] = 1e6, 0.0
+    model = fl.ContinualRidge(1e-3, holdout=0.3, random_state=0).partial_fit(A, b, weight)
+    assert model.seen_mse_ < 1e-3
+    for seed in range(6):
+        fl.ContinualRidge(holdout=0.5, random_state=seed).partial_fit(np.eye(4), np.ones(4), [1, 0, 0, 1.0])
+    blocks = [(A, b, weight)]
+    counted = fl.ContinualRidge().partial_fit_blocks(blocks).history_["n_rows"]
+    assert counted.tolist() == fl.ContinualRidge().partial_fit(A, b, weight).history_["n_rows"].tolist() == [10]
+
+
+def test_a_copy_goes_its_own_way():
+    model = fl.ContinualRidge().partial_fit(X, y)
+    other = copy.copy(model)
+    other.partial_fit(ROW, np.ones(1))
+    assert model.history_["task"].tolist() == [1]
+    assert other.history_["task"].tolist() == [1, 2]
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(TypeError, match="masked array"):
+        fl.ContinualRidge().partial_fit(np.ma.masked_less(X, 1.0), y)
+
+
+def test_the_short_path_checks_what_the_usual_one_does():
+    for parameters in ({"holdout": 0.5}, {"history_size": 3}, {"loss": "bad"}):
+        model = fl.ContinualRidge().partial_fit(X, y).set_params(**parameters)
+        with pytest.raises(ValueError, match=next(iter(parameters))):
+            model.partial_fit(ROW, np.ones(1))
+
+
+def test_recursive_least_squares_cannot_change_its_prior():
+    model = fl.RecursiveLeastSquares(1.0).partial_fit(X, y).set_params(alpha=100.0)
+    with pytest.raises(ValueError, match=r"alpha was 1\.0 for the first task"):
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("model", [fl.JointRidge(), fl.RecursiveLeastSquares()], ids=str)
+def test_baselines_refuse_what_they_cannot_square(model):
+    with np.errstate(all="ignore"), pytest.raises((fl.ConvergenceError, OverflowError)):
+        model.fit(X * 1e160, y)
 
 
 def test_a_model_keeps_the_precision_of_its_first_task():

@@ -27,6 +27,7 @@ __all__ = [
     "as_float",
     "device",
     "from_numpy",
+    "is_array_api_obj",
     "is_numpy_namespace",
     "namespace_of",
     "same_library",
@@ -72,6 +73,8 @@ def _nested(name: str, value: Any) -> NDArray[Any]:
 def to_numpy(array: Array) -> NDArray[Any]:
     """Return ``array`` as a NumPy array on the host."""
     xp = array_namespace(array)
+    if is_torch_namespace(xp):
+        array = array.detach()
     if is_torch_namespace(xp) or is_cupy_namespace(xp):
         array = to_device(array, "cpu")
     elif is_array_api_strict_namespace(xp):

@@ -44,11 +44,11 @@ def compare(
         off = _deviation(curves, options)
         if off < _TRUSTED:
             note = f"scales were searched on a reduced model, off by at most {100 * off:.1g} % at the schedules above"
-            return curves, _ranked(options, problem, objective), [f"{note}; their losses are exact.", *notes]
+            return curves, ranked(options, problem, objective), [f"{note}; their losses are exact.", *notes]
         pilots = [option.schedule for option in options]  # the space that is missing is where these went
     curves = scan(found, exact)
     options, notes = _options(problem, curves, objective, seed)
-    return curves, _ranked(options, problem, objective), notes
+    return curves, ranked(options, problem, objective), notes
 
 
 def _deviation(curves: list[Curve], options: list[Option]) -> float:
@@ -114,7 +114,7 @@ def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -
     return {**columns, "seen": values}, [note]
 
 
-def _ranked(options: list[Option], problem: Losses, objective: str) -> list[Option]:
+def ranked(options: list[Option], problem: Losses, objective: str) -> list[Option]:
     """Return the options best first; the simplest of those that are as good as the best leads."""
     # Losses are rounded relative to what they start from: below that differences mean nothing.
     limit = (1 + _EQUAL) * min(option.loss for option in options) + 1e-14 * problem.initial(objective)
@@ -132,7 +132,10 @@ def wrong_horizon(problem: Losses, best: Option, curves: list[Curve], objective:
     k, radius = problem.k, problem.tasks.radius
     shape = next((curve.shape for curve in best_of_each(curves) if curve.shape.name == best.shape), None)
     filters = {}
-    for name, plan in {"half": max(1, k // 2), "twice": 2 * k}.items():
+    plans = {"half": k // 2, "twice": 2 * k}
+    for name, plan in plans.items():
+        if plan == 0:
+            continue
         schedule = best.schedule
         if shape is not None and best.scale is not None and problem.quick:
             schedule = _tuned(problem, shape, best.scale, plan, objective) or schedule

@@ -154,8 +154,8 @@ class RidgeStrength(Continual):
 
     def _key(self) -> tuple[Any, ...]:
         return (
-            self.alpha, self.schedule, self.n_tasks, self.beyond, self.radius, self.fit_intercept,
-            self.__dict__.get("_n_groups"),
+            self.alpha, self.schedule, self.n_tasks, self.beyond, self.radius, self.fit_intercept, self.loss,
+            self.holdout, self.history_size, self.__dict__.get("_n_groups"),
         )  # fmt: skip
 
     def _is_auto(self) -> bool:

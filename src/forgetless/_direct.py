@@ -61,7 +61,7 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memo
         return b / (rows.gram[0, 0] + coefficient) if len(factor) == 1 else lapack.dpotrs(factor, b, lower=1)[0]
 
     if not rows.dual:
-        right = right.astype(np.float64, copy=False)
+        right = _in_float64(rows, residual, right)
         change = gram_solve(right)
         solve = gram_solve
     else:
@@ -81,8 +81,21 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memo
             after = _squares(coefficient * weights)
         else:
             after = _squares(residual) - np.sum(right * change, axis=0) - coefficient * _squares(change)
-        return Solved(change, 10 * EPS / rcond, np.maximum(after, 0.0))
+        return Solved(change, 10 * EPS / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(rows, residual, coefficient, change, solve, norm1, rcond, memory)
+
+
+def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
+    """Return Xᵀr as accurately as a Gram matrix in float64 deserves."""
+    if right.dtype == np.float64 or not rows.readable:
+        return right.astype(np.float64, copy=False)
+    return rows.exact_adjoint(residual)
+
+
+def _data_error(residual: Array, condition: float) -> float:
+    """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
+    eps = float(namespace_of(residual).finfo(residual.dtype).eps)
+    return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
 
 def _refine(
@@ -165,19 +178,21 @@ def eigen(rows: Rows, residual: Array, right: Array, filter: Filter) -> Solved:
     """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
     xp = namespace_of(rows.gram)
     theta, W = xp.linalg.eigh(rows.gram)
-    residual = xp.astype(residual, xp.float64, copy=False)
+    given, residual = residual, xp.astype(residual, xp.float64, copy=False)
     theta_ = np.maximum(to_numpy(theta), 0.0)
     share = np.asarray(filter.learned(np.sqrt(theta_)), dtype=np.float64)
     gain = np.full_like(share, float(filter.slope()))
     np.divide(share, theta_, out=gain, where=theta_ > 0)
-    right = W.T @ (residual if rows.dual else _float64(right))
+    numpy = isinstance(right, np.ndarray)
+    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right) if numpy else _float64(right))
     change = W @ (right * from_numpy(gain, like=right)[:, None])
     if rows.dual:
         change = rows.adjoint(change)
         after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
         after = _squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
-    error = 10 * EPS * (1.0 + float(filter.slope()) * float(theta_[-1]))
+    condition = 1.0 + float(filter.slope()) * float(theta_[-1])
+    error = 10 * EPS * condition + _data_error(given, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
 

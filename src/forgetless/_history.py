@@ -31,10 +31,15 @@ class History:
 
     def with_row(self, row: tuple[float, ...], weight: float) -> "History":
         """Return a history with one more task."""
+        other = self.copy()
+        other.add(row, weight)
+        return other
+
+    def copy(self) -> "History":
+        """Return a history that goes its own way."""
         other = History(self.rows.maxlen or 0)
         other.rows.extend(self.rows)
         other.total, other.squares = self.total, self.squares
-        other.add(row, weight)
         return other
 
     @property

@@ -225,7 +225,7 @@ def gradient_steps(rows: Rows, residual: Array, right: Array, n_steps: int, step
     for _ in range(n_steps - 1):
         change = change + step_size * rows.adjoint(left)
         left = residual - rows.forward(change)
-    return Iterated(change, n_steps, 0.0, _norms(left) ** 2)
+    return Iterated(change, n_steps, 4 * n_steps * _eps(change), _norms(left) ** 2)
 
 
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:

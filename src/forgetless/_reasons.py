@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._arrays import from_numpy
-from forgetless.advice import OBJECTIVES, Option
+from forgetless.advice import OBJECTIVES, Option, vanishing
 from forgetless.bounds import catalogue
 from forgetless.certify import check_bound, setting_of
 from forgetless.expect import Problem
@@ -112,6 +112,8 @@ def _compared(options: Sequence[Option], floor: float) -> list[str]:
     }
     if excess.get("constant", 0.0) >= excess["no regularization"]:
         del words["constant"]  # the best constant is none
+    if vanishing(options):
+        return []
     names = [name for name in words if name in excess and name != options[0].shape and own > 0]
     return [f"{_times(excess[name], own)} {words[name]}" for name in names if excess[name] > 0]
 

@@ -138,6 +138,16 @@ class Rows:
             first += block.shape[0]
         return total
 
+    def exact_adjoint(self, U: Array) -> Array:
+        """Return Xᵀ U in float64 whatever X is, without a copy of all of X."""
+        if self.single is None or self.single.dtype == U.dtype == np.float64 or not isinstance(U, np.ndarray):
+            return self.adjoint(U.astype(np.float64, copy=False) if isinstance(U, np.ndarray) else U)
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.stored // self.shape[0])))
+        total = np.zeros((self.shape[1], U.shape[1]))
+        for i in range(0, self.shape[0], step):
+            total += self.single[i : i + step].astype(np.float64).T @ U[i : i + step].astype(np.float64)
+        return total
+
     @cached_property
     def gram(self) -> Array:
         """XXᵀ if ``dual``, else XᵀX, dense; float64 whatever X is, since squares of float32 lose half its digits."""
@@ -145,7 +155,8 @@ class Rows:
             return sum_of_grams(self.blocks(), self.shape[1])
         X = self.single
         if is_sparse(X):
-            return (X @ X.T if self.dual else X.T @ X).astype(np.float64).toarray()
+            X = X.astype(np.float64, copy=False)
+            return (X @ X.T if self.dual else X.T @ X).toarray()
         xp = namespace_of(X)
         if X.dtype == xp.float64:
             return X @ X.T if self.dual else X.T @ X

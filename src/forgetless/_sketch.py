@@ -46,7 +46,10 @@ def sketch(
     tasks: TaskCollection, ordering: Ordering, n_tasks: int, rng: np.random.Generator
 ) -> tuple[TaskCollection, Ordering]:
     """Return a uniformly random choice of the tasks, and the ordering restricted to them."""
-    chosen = np.sort(rng.choice(tasks.n_tasks, size=n_tasks, replace=False))
+    possible = np.arange(tasks.n_tasks)
+    if isinstance(ordering, WithReplacement) and ordering.probabilities is not None:
+        possible = np.flatnonzero(np.array(ordering.probabilities) > 0)
+    chosen = np.sort(rng.choice(possible, size=min(n_tasks, len(possible)), replace=False))
     part = TaskCollection([tasks[int(m)] for m in chosen])
     if isinstance(ordering, WithReplacement) and ordering.probabilities is not None:
         weights = np.array(ordering.probabilities)[chosen]

@@ -19,7 +19,16 @@ from forgetless import _checks
 from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._history import History, Holdout, nbytes
 from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain, sum_of_grams
-from forgetless._validation import check_namespace, dispatched, group_codes, is_plain, is_zero, take, validated
+from forgetless._validation import (
+    check_dispatch,
+    check_namespace,
+    dispatched,
+    group_codes,
+    is_plain,
+    is_zero,
+    take,
+    validated,
+)
 from forgetless.persistence import load, save
 
 
@@ -186,9 +195,6 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
     # --- one task ---
 
     def _learn_task(self, X: Any, y: Any, weight: Any) -> None:
-        held = None
-        if self._holdout is not None:
-            X, y, weight, held = self._holdout.split(X, y, weight, self.n_tasks_seen_)
         if weight is not None:
             kept = to_numpy(weight) > 0  # rows of weight zero are as good as absent
             if not kept.any():
@@ -200,6 +206,9 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
                 f"X of task {self.n_tasks_seen_ + 1}, of shape {tuple(X.shape)}, holds only zeros: nothing to learn; "
                 "leave it out"
             )
+        held = None
+        if self._holdout is not None:
+            X, y, weight, held = self._holdout.split(X, y, weight, self.n_tasks_seen_)
         weights = self._weights(X, y)
         first = "coef_" not in self.__dict__  # from zero weights there is nothing to subtract
         residual = _columns(y) if first else _columns(y) - self._raw_predict(X, weights)
@@ -231,13 +240,17 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         gram: Any = None
         right: Any = None
         squares: Any = 0.0
-        n, stored, total, empty = 0, 0, 0.0, True
+        n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
         for X, y, weight in self._checked_blocks(read()):
             weights = self._weights(X, y) if weights is None else weights
             part = plain(X, weight, bool(self.fit_intercept), weights.dtype)
             r = _columns(y) - self._raw_predict(X, weights)
             r = r if weight is None else _weighted(r, weight)
-            n, stored = n + part.shape[0], stored + (part.nnz if is_sparse(part) else part.shape[0] * part.shape[1])
+            rows_read, stored = (
+                rows_read + part.shape[0],
+                stored + (part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]),
+            )
+            n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
             total += float(part.shape[0]) if weight is None else float(weight.sum())
             empty = empty and is_zero(X if weight is None else X[np.flatnonzero(weight)])
             if not once:
@@ -246,19 +259,19 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
             self._check_once(part.shape[1])
             more = sum_of_grams([part], part.shape[1])
             gram = more if gram is None else gram + more
-            right = part.T @ r + (0.0 if right is None else right)
+            right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
             squares = squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
         if empty:
             raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
         if once:
-            rows, residual = Rows.of_gram(gram, n), np.sqrt(squares)[None, :]
+            rows, residual = Rows.of_gram(gram, rows_read), np.sqrt(squares)[None, :]
         else:
 
             def again() -> Iterator[Any]:
                 for X, _, weight in self._checked_blocks(read()):
                     yield plain(X, weight, bool(self.fit_intercept), weights.dtype)
 
-            rows, residual = Rows(again, (n, len(weights)), stored), np.concatenate(residuals)
+            rows, residual = Rows(again, (rows_read, len(weights)), stored), np.concatenate(residuals)
         self._finish(rows, residual, total, n, weights, right, None)
 
     def _checked_blocks(self, blocks: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
@@ -325,6 +338,7 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
 
     def _linear(self, X: Any, method: str) -> Array:
         check_is_fitted(self)
+        check_dispatch(self)
         if self._array_api:
             check_namespace(self, X, method)
         elif dispatched(X):
@@ -362,7 +376,7 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
 
     @property
     def seen_mse_(self) -> float:
-        """Mean over the tasks seen of the mean squared error on their held-out rows; NaN without ``holdout``."""
+        """Mean over tasks of the mean squared error on their held-out rows, unweighted; NaN without ``holdout``."""
         check_is_fitted(self)
         return math.nan if self._holdout is None else self._holdout.error(self)
 
@@ -372,6 +386,14 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         kept = [value for name, value in self.__dict__.items() if name.endswith("_")]
         return sum(map(nbytes, [*kept, self._history, self._holdout, self.__dict__.get("_advisor")]))
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares arrays, which are never changed in place, but not the history, which is."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        if "_history" in other.__dict__:
+            other._history = other._history.copy()
+        return other
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in self.__dict__

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
-from forgetless._arrays import from_numpy, namespace_of, same_library, to_numpy
+from forgetless._arrays import from_numpy, is_array_api_obj, namespace_of, same_library, to_numpy
 from forgetless._rows import is_sparse, rows_of
 
 
@@ -16,6 +16,16 @@ def dispatched(X: Any) -> bool:
     if not get_config()["array_api_dispatch"] or is_sparse(X) or isinstance(X, np.ndarray | np.generic):
         return False
     return hasattr(X, "dtype") and not hasattr(X, "iloc")
+
+
+def check_dispatch(model: Any) -> None:
+    """Refuse to use a model of tensors where scikit-learn was not told to keep them."""
+    known = model.__dict__.get("coef_")
+    if known is not None and not isinstance(known, np.ndarray) and not get_config()["array_api_dispatch"]:
+        raise ValueError(
+            f"the model holds {type(known).__module__.split('.')[0]} arrays; use it inside "
+            "sklearn.config_context(array_api_dispatch=True), as when it was fitted"
+        )
 
 
 def check_namespace(model: Any, X: Any, method: str) -> None:
@@ -53,12 +63,19 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
 def validated(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, array_api: bool) -> tuple[Any, Any, Any]:
     """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the model."""
     known = model.__dict__.get("coef_")
+    if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
+        raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
+    check_dispatch(model)
+    # A graph through a fit is never wanted, and would pin every task in memory.
+    X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
     if dispatched(X) and not array_api:
-        X, y = to_numpy(X), to_numpy(y) if hasattr(y, "__array_namespace__") else y
+        X = to_numpy(X)
+    if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
+        y = to_numpy(y)
     xp: Any = np
     if dispatched(X):
         xp = namespace_of(X)
-        y = None if y is None else same_library(y if hasattr(y, "__array_namespace__") else np.asarray(y), like=X)
+        y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
     if known is not None and not reset and (dispatched(known) or dispatched(X)):
         check_namespace(model, X, "partial_fit")
     floats = [xp.float64, xp.float32] if known is None or reset else [known.dtype]
@@ -80,7 +97,7 @@ def _weight(sample_weight: Any, X: Any) -> Any:
     if sample_weight is None:
         return None
     n = X.shape[0]
-    foreign = hasattr(sample_weight, "__array_namespace__")
+    foreign = is_array_api_obj(sample_weight)
     weight = np.asarray(to_numpy(sample_weight) if foreign else sample_weight)
     if weight.ndim == 0:
         weight = np.full(n, weight)
@@ -105,7 +122,7 @@ def group_codes(groups: Any, n: int) -> tuple[Any, int]:
     """Return a number per row, counting groups in the order in which they first appear."""
     if groups is None:
         return np.zeros(n, dtype=np.int64), 1
-    labels = np.asarray(to_numpy(groups) if hasattr(groups, "__array_namespace__") else groups)
+    labels = np.asarray(to_numpy(groups) if is_array_api_obj(groups) else groups)
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label per row, shape ({n},), got {labels.shape}")
     missing = [label is None or label != label for label in labels.tolist()]

@@ -170,7 +170,8 @@ class Advice:
         return plot_advice(self, ax)
 
     def __repr__(self) -> str:
-        head = f"Which λ? {self.k} steps over {self.n_tasks} tasks, R² = {self.radius**2:.4g}; ranked by the"
+        tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
+        head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
         lines = [f"{head} {OBJECTIVES[self.objective]}", "", *_ranking(self.options, self.objective), ""]
         lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
         for note in self.notes:
@@ -185,7 +186,7 @@ def _ranking(options: Sequence[Option], objective: str) -> list[str]:
     header = ["", "schedule", OBJECTIVES_SHORT[objective], "× best", *(OBJECTIVES_SHORT[name] for name in others)]
     rows = [header]
     for rank, option in enumerate(options, start=1):
-        ratio = option.loss / options[0].loss if options[0].loss > 0 else np.nan
+        ratio = option.loss / options[0].loss if not vanishing(options) else np.nan
         times = "–" if np.isnan(ratio) else f"{ratio:.4g}" if ratio < 1e4 else f"{ratio:.0e}"
         cells = [f"{rank}", option.title, _cell(option.loss, option.error), times]
         rows.append([*cells, *(_cell(getattr(option, name)) for name in others)])
@@ -196,6 +197,11 @@ def _ranking(options: Sequence[Option], objective: str) -> list[str]:
         padded[1] = row[1].ljust(widths[1])
         lines.append("  ".join(padded).rstrip())
     return lines
+
+
+def vanishing(options: Sequence[Option]) -> bool:
+    """Whether the best loss is zero for all that can be told: then how many times smaller it is means nothing."""
+    return options[0].loss <= 1e-20 * max(option.loss for option in options)
 
 
 OBJECTIVES_SHORT = {"expected": "expected", "seen": "seen", "worst_case": "worst case", "validation": "held out"}

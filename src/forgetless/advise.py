@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless import _checks, _reasons, _sketch
-from forgetless._compare import best_of_each, compare, wrong_horizon
+from forgetless._compare import best_of_each, compare, ranked, wrong_horizon
 from forgetless._losses import NAMES, Losses
 from forgetless._scan import Curve, significant
 from forgetless.advice import Advice, Option, ScaleCurve
@@ -116,7 +116,9 @@ def _from_sketch(
     if _sketch.operations(tasks, k, objective) * len(options) <= _sketch.DECIDING:
         losses = problem([option.schedule for option in options], [objective])[objective]
         exact = [_with_loss(option, objective, float(loss)) for option, loss in zip(options, losses, strict=True)]
-        return curves, sorted(exact, key=lambda option: option.loss), [f"{about}; losses are exact, on all tasks."]
+        simple = [curve.shape.name for curve in best_of_each(curves)]
+        exact.sort(key=lambda option: simple.index(option.shape) if option.shape in simple else len(simple))
+        return curves, ranked(exact, problem, objective), [f"{about}; losses are exact, on all tasks."]
     if objective == "worst_case":
         own = [_with_loss(option, objective, option.loss) for option in options]
         warning = "all losses are those of the sketch: fewer tasks come back more often, which can change them a lot"

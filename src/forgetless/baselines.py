@@ -122,6 +122,9 @@ class RecursiveLeastSquares(_Baseline):
     Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
     """
 
+    def _fixed_names(self) -> tuple[str, ...]:
+        return (*super()._fixed_names(), "alpha")  # it went into the first inverse
+
     def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
         d = rows.shape[1]
         self._check_memory(d)
@@ -166,9 +169,12 @@ def _solve_positive(A: Array, b: Array) -> tuple[Array, float]:
 
     norm1 = float(np.abs(A).sum(axis=0).max())
     factor, info = lapack.dpotrf(A.T, lower=1, clean=0)
-    if info != 0:
-        raise ConvergenceError("the tasks are too ill-conditioned together for this alpha; use a larger one")
-    rcond, _ = lapack.dpocon(factor, norm1, uplo="L")
+    rcond = lapack.dpocon(factor, norm1, uplo="L")[0] if info == 0 and np.isfinite(norm1) else 0.0
+    if rcond == 0:
+        raise ConvergenceError(
+            "the tasks are too ill-conditioned together for this alpha, or too large to be squared; use a larger "
+            "alpha, or rescale X towards 1"
+        )
     return lapack.dpotrs(factor, b, lower=1)[0], float(rcond)
 
 

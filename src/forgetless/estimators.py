@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from forgetless import _checks, schedules
-from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._arrays import Array, from_numpy, is_array_api_obj, namespace_of, to_numpy
 from forgetless._continual import Regressor, RidgeStrength
 from forgetless._strength import HalfStep, Strength
 from forgetless._validation import dispatched
@@ -321,7 +321,7 @@ class ContinualRidgeClassifier(ClassifierMixin, RidgeStrength):  # type: ignore[
 
 
 def _labels(y: Any) -> Any:
-    return to_numpy(y) if hasattr(y, "__array_namespace__") and not isinstance(y, np.ndarray) else np.asarray(y)
+    return to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
 
 
 def _store(model: Any, arguments: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._arrays import to_numpy
+from forgetless._arrays import is_array_api_obj, to_numpy
 from forgetless._auto import Advisor, Window
 from forgetless._files import replace_file
 from forgetless._history import COLUMNS, History, Holdout
@@ -50,7 +50,7 @@ def save(model: Any, path: str | Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "class": type(model).__name__,
-        "parameters": {name: _encoded(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: _encoded(value, name) for name, value in model.get_params(deep=False).items()},
         "counters": {
             name: value for name, value in vars(model).items() if name.endswith("_") and type(value) in (int, float)
         },
@@ -93,6 +93,8 @@ def load(cls: Any, path: str | Path, parameters: dict[str, Any]) -> Any:
         model._holdout.parts = _held_parts(arrays)
     if "advisor.numbers" in arrays:
         model._advisor = _advisor(arrays)
+    model._fixed = {name: header["parameters"][name] for name in model._fixed_names()}
+    model._check_parameters()
     return model
 
 
@@ -106,7 +108,7 @@ def _arrays_of(model: Any) -> dict[str, Any]:
     for name, value in vars(model).items():
         if not name.endswith("_") or type(value) in (int, float):
             continue
-        array = to_numpy(value) if hasattr(value, "__array_namespace__") else np.asarray(value)
+        array = to_numpy(value) if is_array_api_obj(value) else np.asarray(value)
         arrays[f"state.{name}"] = array.astype(np.str_) if array.dtype.kind == "O" else array
     for name, column in model._history.to_arrays().items():
         arrays[f"history.{name}"] = column
@@ -176,8 +178,10 @@ def _held_parts(arrays: dict[str, Any]) -> list[tuple[int, Any, Any]]:
     return parts
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: Any, name: str) -> Any:
     """Return a parameter as JSON can hold it; what it cannot becomes a note of what was there."""
+    if name == "random_state" and not isinstance(value, int):
+        return None  # the seed it gave is stored with the held-out rows
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -147,7 +147,7 @@ def learn(
         ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
         estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
     """
-    if _scaling.largest(residual) == 0.0:
+    if rows.stored == 0 or _scaling.largest(residual) == 0.0:
         return Learned(zeros((rows.shape[1], residual.shape[1]), residual), "none", 0, 0.0, np.zeros(residual.shape[1]))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
@@ -268,7 +268,7 @@ def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter, memory: 
         return _direct.cholesky(rows, residual, right, float(filter.coefficient), memory)
     if isinstance(filter, Ridge | GradientDescent) and _costs.regularizes(filter):
         found = _direct.eigen(rows, residual, right, filter)
-        return found if found.error <= 1e-9 else None
+        return found if found.error <= max(1e-9, _promised(residual)) else None
     return None
 
 

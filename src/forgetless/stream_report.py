@@ -17,16 +17,16 @@ SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
 
 
-def summary(run: StreamRun) -> dict[str, float]:
+def summary(run: StreamRun) -> dict[str, float | int]:
     """Return the figures of a stream: root mean squared errors, each task counting the same."""
     after = np.diag(run.errors)
-    found = {
-        "tasks": float(len(run.tasks)),
+    found: dict[str, float | int] = {
+        "tasks": len(run.tasks),
         "prequential_rmse": math.sqrt(run.model.prequential_mse_),
         "rmse_when_learned": float(np.sqrt(after.mean())),
         "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
         "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
-        "forgotten_tasks": float(np.sum(run.forgetting > 0)),
+        "forgotten_tasks": int(np.sum(run.forgetting > 0)),
     }
     if run.joint is not None:
         found["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
