@@ -60,12 +60,15 @@ def test_all_checks_of_scikit_learn_pass(model):
 @pytest.mark.torch
 @pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.ContinualGD(), fl.ContinualRidgeClassifier()], ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_torch_tensors_stay_torch(model, dtype):
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_torch_tensors_stay_torch(model, dtype, device):
+    import torch
     from sklearn.utils.estimator_checks import check_array_api_input
 
-    check_array_api_input(
-        type(model).__name__, model, "torch", "cpu", dtype, check_values=True, check_sample_weight=True
-    )
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device on this machine")
+    options = {"check_values": True, "check_sample_weight": True}
+    check_array_api_input(type(model).__name__, model, "torch", device, dtype, **options)
 
 
 @pytest.mark.torch
