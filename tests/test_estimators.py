@@ -57,18 +57,32 @@ def test_all_checks_of_scikit_learn_pass(model):
     assert len([result for result in results if result["status"] == "passed"]) >= 60
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.ContinualGD(), fl.ContinualRidgeClassifier()], ids=str)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_torch_tensors_stay_torch(model, dtype, device):
-    import torch
+def check_tensors(model, device, dtype):
     from sklearn.utils.estimator_checks import check_array_api_input
 
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device on this machine")
     options = {"check_values": True, "check_sample_weight": True}
     check_array_api_input(type(model).__name__, model, "torch", device, dtype, **options)
+
+
+CONTINUAL = [fl.ContinualRidge(), fl.ContinualRidge(schedule="auto"), fl.ContinualGD(), fl.ContinualRidgeClassifier()]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("model", CONTINUAL, ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_torch_tensors_stay_torch(model, dtype):
+    check_tensors(model, "cpu", dtype)
+
+
+@pytest.mark.torch
+def test_tensors_stay_on_the_gpu():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device on this machine")
+    for model in CONTINUAL:
+        for dtype in ("float64", "float32"):
+            check_tensors(model, "cuda", dtype)
 
 
 @pytest.mark.torch
