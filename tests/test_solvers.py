@@ -327,6 +327,10 @@ def test_a_residual_of_zero_changes_nothing(rng):
     made = learn(Rows.of(rng.standard_normal((4, 3))), np.zeros((4, 1)), fl.Ridge(1.0))
     assert not made.change.any()
     assert made.passes == 0
+    r = rng.standard_normal((4, 2))
+    made = learn(Rows.of(sparse.csr_array((4, 3))), r, fl.Ridge(1.0))
+    assert not made.change.any()
+    np.testing.assert_allclose(made.after, np.sum(r**2, axis=0))
 
 
 def test_one_exhausted_column_does_not_disturb_another(rng):

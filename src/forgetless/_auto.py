@@ -130,7 +130,7 @@ class Advisor:
     pending: int = 0
 
     def advised(self, radius: float) -> float:
-        """Return λ for the next task, whose norm is not among those of the window where there is none."""
+        """Return λ for the next task: the best so far, or before two tasks were seen a tenth of R²."""
         return self.coefficient if math.isfinite(self.coefficient) else PRIOR * radius * radius
 
     def observed(self, rows: Rows, residual: Any, scale: float, start: Any, task: int) -> "Advisor":

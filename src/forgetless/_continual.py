@@ -1,6 +1,7 @@
 """The two schemes of the paper as streaming estimators: a schedule, the running radius, and the step itself."""
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 from sklearn.base import RegressorMixin
@@ -31,17 +32,17 @@ class Continual(StreamingModel):
 
     _array_api = True
 
+    @abstractmethod
     def _own_schedule(self) -> Any:
         """Return the schedule that the parameters stand for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _names(self) -> dict[str, Any]:
         """Return what each schedule name stands for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _key(self) -> tuple[Any, ...]:
         """Return the parameters behind the strength and the short path: when one changes, all is checked again."""
-        raise NotImplementedError
 
     def _strength_now(self) -> Strength:
         """Return the strength of the stream, made again whenever a parameter behind it was changed."""

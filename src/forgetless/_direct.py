@@ -78,18 +78,18 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memo
                 f"{ACCURACY:g}; give blocks that can be read again (a list, or a function that returns an iterator)"
             )
         if rows.dual:
-            after = _squares(coefficient * weights)
+            after = squares(coefficient * weights)
         else:
-            after = _squares(residual) - np.sum(right * change, axis=0) - coefficient * _squares(change)
+            after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
         return Solved(change, 10 * EPS / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(rows, residual, coefficient, change, solve, norm1, rcond, memory)
 
 
 def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
-    """Return Xᵀr as accurately as a Gram matrix in float64 deserves."""
-    if right.dtype == np.float64 or not rows.readable:
-        return right.astype(np.float64, copy=False)
-    return rows.exact_adjoint(residual)
+    """Return Xᵀr as accurately as a Gram matrix in float64 deserves: not from float32 products, where avoidable."""
+    if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
+        return rows.adjoint_in_float64(residual)
+    return _float64(right)
 
 
 def _data_error(residual: Array, condition: float) -> float:
@@ -111,9 +111,9 @@ def _refine(
     exact = False
     for _ in range(12):
         left = residual - rows.forward(change)
-        size = math.sqrt(float(np.sum(_squares(change))))
+        size = math.sqrt(float(np.sum(squares(change))))
         # What rounding of the residual Xᵀ(r − Xδ) − λδ itself can do to δ, in first order.
-        grain = math.sqrt(norm1) * math.sqrt(float(np.sum(_squares(left)))) + coefficient * size
+        grain = math.sqrt(norm1) * math.sqrt(float(np.sum(squares(left)))) + coefficient * size
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
             entries = rows.shape[0] * rows.shape[1]
@@ -123,7 +123,7 @@ def _refine(
         else:
             correction = solve(rows.adjoint(left) - coefficient * change)
         change = change + correction
-        moved = math.sqrt(float(np.sum(_squares(correction)))) / size if size > 0 else 0.0
+        moved = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
         if moved <= 1e-11:
             break
     error = moved + (EPS if exact else floor)
@@ -133,7 +133,7 @@ def _refine(
             f"the task's squared norm, the step is known to a relative {error:.1g} only; use a larger coefficient, or "
             "drop features that repeat others"
         )
-    return Solved(change, error, _squares(residual - rows.forward(change)))
+    return Solved(change, error, squares(residual - rows.forward(change)))
 
 
 def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) -> Array:
@@ -183,14 +183,13 @@ def eigen(rows: Rows, residual: Array, right: Array, filter: Filter) -> Solved:
     share = np.asarray(filter.learned(np.sqrt(theta_)), dtype=np.float64)
     gain = np.full_like(share, float(filter.slope()))
     np.divide(share, theta_, out=gain, where=theta_ > 0)
-    numpy = isinstance(right, np.ndarray)
-    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right) if numpy else _float64(right))
+    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
     change = W @ (right * from_numpy(gain, like=right)[:, None])
     if rows.dual:
         change = rows.adjoint(change)
         after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
-        after = _squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
+        after = squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
     condition = 1.0 + float(filter.slope()) * float(theta_[-1])
     error = 10 * EPS * condition + _data_error(given, condition)
     return Solved(change, error, np.maximum(after, 0.0))
@@ -207,7 +206,7 @@ def spectral(rows: Rows, residual: Array, filter: Filter) -> Solved:
     s_ = to_numpy(s)
     share = np.asarray(filter.learned(s_), dtype=np.float64)
     change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
-    outside = np.maximum(_squares(residual) - _squares(coordinates), 0.0)
+    outside = np.maximum(squares(residual) - squares(coordinates), 0.0)
     after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
     return Solved(change, _spectral_error(s_, share, change, after), after)
 
@@ -216,7 +215,7 @@ def _spectral_error(
     s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
     """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²)."""
-    size = math.sqrt(float(np.sum(_squares(change))))
+    size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
     along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
@@ -228,7 +227,8 @@ def _float64(array: Array) -> Array:
     return xp.astype(array, xp.float64, copy=False)
 
 
-def _squares(columns: Array) -> NDArray[np.float64]:
+def squares(columns: Array) -> NDArray[np.float64]:
+    """Return the sum of squares of every column, in float64."""
     xp = namespace_of(columns)
     if is_numpy_namespace(xp):
         return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))

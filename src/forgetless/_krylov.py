@@ -20,7 +20,6 @@ Floats = NDArray[np.float64]
 MAX_PASSES = 5000
 """Passes after which an iteration that cannot be replaced by a factorisation is given up."""
 
-
 OVERSHOOTS = 1000
 """Inner steps whose defects are summed one by one where γR² exceeds 1."""
 
@@ -157,14 +156,13 @@ def budget(
             basis = None if (count + 1) * itemsize > memory else basis
         last = count >= min(n_steps, passes) or not np.any(link.next_alpha * link.beta)
         if count <= 12 or count % 4 == 0 or last:
-            y, error, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
-            floor = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(np.max(link.alpha**2 + link.beta**2)))
-            if error <= tol + 2 * floor or count >= n_steps:
+            y, bound, rounding, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
+            if bound <= tol or count >= n_steps:
                 kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(rows, residual, right))
                 change = zeros((rows.shape[1], c), link.v)
                 for coefficients, v in zip(y.T, kept, strict=False):
                     change = change + v * _as(coefficients, v)
-                return Iterated(change, count if basis is not None else 2 * count, error, after)
+                return Iterated(change, count if basis is not None else 2 * count, bound + rounding, after)
         if count >= passes:
             return None
     raise AssertionError("the bidiagonalisation never ends")
@@ -172,8 +170,8 @@ def budget(
 
 def _budget_in_basis(
     alphas: list[Floats], betas: list[Floats], link: _Link, n_steps: int, step_size: float
-) -> tuple[Floats, float, Floats]:
-    """Return the coefficients (c, j) of the change in the basis, the largest relative error bound, and ‖r − Xδ‖²."""
+) -> tuple[Floats, float, float, Floats]:
+    """Return the coefficients (c, j) of the change in the basis, its relative error bound, rounding, and ‖r − Xδ‖²."""
     alpha, beta = np.array(alphas).T, np.array(betas).T
     j = alpha.shape[1]
     B = np.zeros((alpha.shape[0], j + 1, j))
@@ -197,11 +195,11 @@ def _budget_in_basis(
         summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
     defect = step_size * link.next_alpha * link.beta * summed
     rounding = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
-    errors = _relative(defect, np.linalg.norm(y, axis=1)) + rounding
+    bound = float(_relative(defect, np.linalg.norm(y, axis=1)).max())
     head = np.zeros((len(size), j + 1))
     head[:, 0] = link.start
     after = np.sum((head - np.einsum("cij,cj->ci", B, y)) ** 2, axis=1)
-    return y, float(errors.max()), after
+    return y, bound, rounding, after
 
 
 def _gains(theta: Floats, n_steps: int, step_size: float) -> tuple[Floats, Floats]:

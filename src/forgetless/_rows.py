@@ -138,10 +138,10 @@ class Rows:
             first += block.shape[0]
         return total
 
-    def exact_adjoint(self, U: Array) -> Array:
-        """Return Xᵀ U in float64 whatever X is, without a copy of all of X."""
-        if self.single is None or self.single.dtype == U.dtype == np.float64 or not isinstance(U, np.ndarray):
-            return self.adjoint(U.astype(np.float64, copy=False) if isinstance(U, np.ndarray) else U)
+    def adjoint_in_float64(self, U: Array) -> Array:
+        """Return Xᵀ U in float64 whatever X is, for NumPy and SciPy, without a copy of all of X."""
+        if self.single is None:
+            return self.adjoint(U.astype(np.float64, copy=False))
         step = max(1, BLOCK_BYTES // (8 * max(1, self.stored // self.shape[0])))
         total = np.zeros((self.shape[1], U.shape[1]))
         for i in range(0, self.shape[0], step):

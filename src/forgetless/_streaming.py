@@ -5,7 +5,7 @@ the subclass keeps; an error of any kind leaves all of it exactly as it was.
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
@@ -43,7 +43,7 @@ class Change(NamedTuple):
     keep: dict[str, Any] | None = None
 
 
-class StreamingModel(BaseEstimator):  # type: ignore[misc]
+class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators here."""
 
     # Set by subclasses in their constructors, which only store.
@@ -404,6 +404,16 @@ class StreamingModel(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         tags.array_api_support = self._array_api
         return tags
+
+
+def store(model: Any, arguments: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor as they are, each under its name.
+
+    Constructors list all their parameters, as scikit-learn reads them from there, and do nothing but this.
+    """
+    for name, value in arguments.items():
+        if name != "self":
+            setattr(model, name, value)
 
 
 def _columns(y: Array) -> Array:

@@ -12,7 +12,7 @@ from forgetless import _checks
 from forgetless._arrays import Array
 from forgetless._krylov import ConvergenceError
 from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
-from forgetless._streaming import Change, StreamingModel
+from forgetless._streaming import Change, StreamingModel, store
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -31,13 +31,7 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
         holdout_size: int = 10_000,
         random_state: int | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.memory = memory
-        self.history_size = history_size
-        self.holdout = holdout
-        self.holdout_size = holdout_size
-        self.random_state = random_state
+        store(self, locals())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

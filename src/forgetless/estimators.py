@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from forgetless import _checks, schedules
 from forgetless._arrays import Array, from_numpy, is_array_api_obj, namespace_of, to_numpy
 from forgetless._continual import Regressor, RidgeStrength
+from forgetless._streaming import store
 from forgetless._strength import HalfStep, Strength
 from forgetless._validation import dispatched
 from forgetless.filters import GradientDescent
@@ -111,7 +112,7 @@ class ContinualRidge(RidgeStrength, Regressor):
         holdout_size: int = 10_000,
         random_state: int | None = None,
     ) -> None:
-        _store(self, locals())
+        store(self, locals())
 
 
 class ContinualGD(Regressor):
@@ -167,7 +168,7 @@ class ContinualGD(Regressor):
         holdout_size: int = 10_000,
         random_state: int | None = None,
     ) -> None:
-        _store(self, locals())
+        store(self, locals())
 
     def _own_schedule(self) -> Any:
         if self.step_size is not None:
@@ -238,7 +239,7 @@ class ContinualRidgeClassifier(ClassifierMixin, RidgeStrength):  # type: ignore[
         holdout_size: int = 10_000,
         random_state: int | None = None,
     ) -> None:
-        _store(self, locals())
+        store(self, locals())
 
     def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -322,10 +323,3 @@ class ContinualRidgeClassifier(ClassifierMixin, RidgeStrength):  # type: ignore[
 
 def _labels(y: Any) -> Any:
     return to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
-
-
-def _store(model: Any, arguments: dict[str, Any]) -> None:
-    """Keep the arguments of a constructor as they are, each under its name."""
-    for name, value in arguments.items():
-        if name != "self":
-            setattr(model, name, value)

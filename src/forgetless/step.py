@@ -148,7 +148,8 @@ def learn(
         estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
     """
     if rows.stored == 0 or _scaling.largest(residual) == 0.0:
-        return Learned(zeros((rows.shape[1], residual.shape[1]), residual), "none", 0, 0.0, np.zeros(residual.shape[1]))
+        nothing = zeros((rows.shape[1], residual.shape[1]), residual)
+        return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
         made = learn(few, residual, filter, solver=solver, tol=tol, memory=memory, norm=norm)
