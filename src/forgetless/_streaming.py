@@ -16,9 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless import _checks
-from forgetless._arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._arrays import Array, namespace_of, to_numpy, zeros
+from forgetless._blocks import columns_of, gathered, weighted
 from forgetless._history import History, Holdout, nbytes
-from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain, sum_of_grams
+from forgetless._rows import BLOCK_BYTES, Rows, is_sparse, plain
 from forgetless._validation import (
     check_dispatch,
     check_namespace,
@@ -144,7 +145,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
             if self._holdout is not None:
                 raise ValueError("holdout needs tasks as arrays; set holdout=0 to learn from blocks")
             read: Callable[[], Iterator[Any]] = (lambda: iter(blocks())) if callable(blocks) else (lambda: iter(blocks))
-            self._learn_blocks(read, once=not callable(blocks) and iter(blocks) is iter(blocks))
+            once = not callable(blocks) and iter(blocks) is iter(blocks)
+            self._finish(*gathered(self, read, once=once), None)
         return self
 
     def _learn_row(self, X: Array, y: Array) -> bool:
@@ -211,11 +213,11 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
             X, y, weight, held = self._holdout.split(X, y, weight, self.n_tasks_seen_)
         weights = self._weights(X, y)
         first = "coef_" not in self.__dict__  # from zero weights there is nothing to subtract
-        residual = _columns(y) if first else _columns(y) - self._raw_predict(X, weights)
+        residual = columns_of(y) if first else columns_of(y) - self._raw_predict(X, weights)
         total = float(X.shape[0])
         if weight is not None:
             total = float(to_numpy(weight).sum())
-            residual = _weighted(residual, weight)
+            residual = weighted(residual, weight)
         rows = self._rows(X, weight, bool(self.fit_intercept), residual.dtype)
         self._finish(rows, residual, total, int(X.shape[0]), weights, None, held)
 
@@ -233,62 +235,6 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
                 yield plain(X[part], None if weight is None else weight[part], intercept, dtype)
 
         return Rows(blocks, (n, d), n * d)
-
-    def _learn_blocks(self, read: Callable[[], Iterator[Any]], *, once: bool) -> None:
-        weights: Any = None
-        residuals: list[Any] = []
-        gram: Any = None
-        right: Any = None
-        squares: Any = 0.0
-        n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
-        for X, y, weight in self._checked_blocks(read()):
-            weights = self._weights(X, y) if weights is None else weights
-            part = plain(X, weight, bool(self.fit_intercept), weights.dtype)
-            r = _columns(y) - self._raw_predict(X, weights)
-            r = r if weight is None else _weighted(r, weight)
-            rows_read, stored = (
-                rows_read + part.shape[0],
-                stored + (part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]),
-            )
-            n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
-            total += float(part.shape[0]) if weight is None else float(weight.sum())
-            empty = empty and is_zero(X if weight is None else X[np.flatnonzero(weight)])
-            if not once:
-                residuals.append(r)
-                continue
-            self._check_once(part.shape[1])
-            more = sum_of_grams([part], part.shape[1])
-            gram = more if gram is None else gram + more
-            right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
-            squares = squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
-        if empty:
-            raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
-        if once:
-            rows, residual = Rows.of_gram(gram, rows_read), np.sqrt(squares)[None, :]
-        else:
-
-            def again() -> Iterator[Any]:
-                for X, _, weight in self._checked_blocks(read()):
-                    yield plain(X, weight, bool(self.fit_intercept), weights.dtype)
-
-            rows, residual = Rows(again, (rows_read, len(weights)), stored), np.concatenate(residuals)
-        self._finish(rows, residual, total, n, weights, right, None)
-
-    def _checked_blocks(self, blocks: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
-        for block in blocks:
-            if not isinstance(block, tuple | list) or len(block) not in (2, 3):
-                raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
-            if dispatched(block[0]):
-                raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
-            X, y, weight = (*block, None)[:3]
-            yield self._validated(X, y, weight, reset="n_features_in_" not in self.__dict__)
-
-    def _check_once(self, d: int) -> None:
-        if 24 * d * d > self.memory:
-            raise MemoryError(
-                f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
-                "function that returns an iterator, or allow more with memory="
-            )
 
     def _finish(self, rows: Rows, residual: Array, total: float, n: int, weights: Array, right: Any, held: Any) -> None:
         """Make the step and store the result, all of it new objects."""
@@ -414,14 +360,3 @@ def store(model: Any, arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if name != "self":
             setattr(model, name, value)
-
-
-def _columns(y: Array) -> Array:
-    return y[:, None] if y.ndim == 1 else y
-
-
-def _weighted(residual: Array, weight: Any) -> Array:
-    """Return residuals scaled by the square roots of the row weights."""
-    xp = namespace_of(residual)
-    root = from_numpy(np.sqrt(to_numpy(weight)), like=residual)
-    return residual * xp.astype(root, residual.dtype, copy=False)[:, None]
