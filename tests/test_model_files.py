@@ -166,11 +166,15 @@ def test_damaged_truncated_and_foreign_files_are_refused(tmp_path):
         fl.ContinualGD.load(path)
 
 
+def stored(folder):
+    """Return the path of a saved model and its arrays, to be tampered with."""
+    fl.ContinualRidge().partial_fit(*tasks(0)[0]).save(folder / "m.npz")
+    with np.load(folder / "m.npz") as archive:
+        return folder / "m.npz", {name: archive[name] for name in archive.files}
+
+
 def test_changed_contents_and_newer_versions_are_refused(tmp_path):
-    path = tmp_path / "m.npz"
-    fl.ContinualRidge().partial_fit(*tasks(0)[0]).save(path)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    path, arrays = stored(tmp_path)
     np.savez(path, **{**arrays, "state.coef_": arrays["state.coef_"] + 1})
     with pytest.raises(ValueError, match="do not match their hash"):
         fl.ContinualRidge.load(path)
@@ -182,10 +186,7 @@ def test_changed_contents_and_newer_versions_are_refused(tmp_path):
 
 
 def test_files_without_a_hash_or_version_are_refused(tmp_path):
-    path = tmp_path / "m.npz"
-    fl.ContinualRidge().partial_fit(*tasks(0)[0]).save(path)
-    with np.load(path) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    path, arrays = stored(tmp_path)
     np.savez(path, **{name: value for name, value in arrays.items() if name != "sha256"})
     with pytest.raises(ValueError, match="do not match their hash"):
         fl.ContinualRidge.load(path)

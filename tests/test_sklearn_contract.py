@@ -1,0 +1,129 @@
+"""scikit-learn's contract: its checks, tensors, data frames, cloning, search and routing."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import forgetless as fl
+from streams_ import learned, stream
+
+ESTIMATORS = [
+    fl.ContinualRidge(),
+    fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
+    fl.ContinualRidge(schedule="auto"),
+    fl.ContinualGD(),
+    fl.ContinualRidgeClassifier(),
+    fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
+    fl.JointRidge(),
+    fl.RecursiveLeastSquares(fit_intercept=True),
+]
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=str)
+def test_all_checks_of_scikit_learn_pass(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks provoke warnings of their own
+        results = check_estimator(model, on_skip=None, on_fail=None)
+    assert [result for result in results if result["status"] == "failed"] == []
+    assert len([result for result in results if result["status"] == "passed"]) >= 60
+
+
+def check_tensors(model, device, dtype):
+    from sklearn.utils.estimator_checks import check_array_api_input
+
+    options = {"check_values": True, "check_sample_weight": True}
+    check_array_api_input(type(model).__name__, model, "torch", device, dtype, **options)
+
+
+CONTINUAL = [fl.ContinualRidge(), fl.ContinualRidge(schedule="auto"), fl.ContinualGD(), fl.ContinualRidgeClassifier()]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("model", CONTINUAL, ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_torch_tensors_stay_torch(model, dtype):
+    check_tensors(model, "cpu", dtype)
+
+
+@pytest.mark.torch
+def test_tensors_stay_on_the_gpu():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device on this machine")
+    for model in CONTINUAL:
+        for dtype in ("float64", "float32"):
+            check_tensors(model, "cuda", dtype)
+
+
+@pytest.mark.torch
+def test_torch_targets_weights_groups_and_baselines(rng):
+    import torch
+
+    X, y, weight = rng.standard_normal((12, 3)), rng.standard_normal(12), rng.uniform(0.5, 2, 12)
+    groups = np.repeat([0, 1], 6)
+    T = [torch.tensor(array) for array in (X, y, weight, groups)]
+    expected = fl.ContinualRidge(holdout=0.2, random_state=0).fit(X, y, groups, weight)
+    with config_context(array_api_dispatch=True):
+        tensors = fl.ContinualRidge(holdout=0.2, random_state=0).fit(T[0].requires_grad_(), T[1], T[3], T[2])
+        np.testing.assert_allclose(tensors.coef_.detach().numpy(), expected.coef_, rtol=1e-10)
+        mixed = fl.ContinualRidge().partial_fit(X, T[1])
+        np.testing.assert_allclose(mixed.coef_, fl.ContinualRidge().partial_fit(X, y).coef_, rtol=1e-10)
+        for kind in (fl.JointRidge, fl.RecursiveLeastSquares):
+            joint = kind().partial_fit(T[0].detach(), T[1])
+            np.testing.assert_allclose(joint.coef_, kind().partial_fit(X, y).coef_, rtol=1e-10)
+            assert joint.predict(T[0].detach()).shape == (12,)
+    with pytest.raises(ValueError, match="array_api_dispatch=True"):
+        tensors.predict(X)
+
+
+def test_pandas_names_are_checked(rng):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(rng.standard_normal((6, 2)), columns=["a", "b"])
+    y = pandas.Series(rng.standard_normal(6))
+    model = fl.ContinualRidge().partial_fit(X, y).partial_fit(X, y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(X[["b", "a"]], y)
+    with pytest.warns(UserWarning, match="feature names"):
+        model.partial_fit(X.to_numpy()[:1], y.to_numpy()[:1])
+
+
+def test_clone_pickle_and_copy_keep_the_model(rng):
+    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=9, holdout=0.3, random_state=1), stream(rng))
+    others = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    more = list(stream(np.random.default_rng(5), 2))
+    learned(model, more)
+    for other in others:
+        np.testing.assert_array_equal(learned(other, more).coef_, model.coef_)
+        assert other.seen_mse_ == model.seen_mse_
+    assert not hasattr(clone(model), "coef_")
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_grid_search_pipeline_and_routing(rng):
+    X, y = rng.standard_normal((60, 4)), rng.standard_normal(60)
+    groups = np.repeat(np.arange(6), 10)
+    search = GridSearchCV(make_pipeline(StandardScaler(), fl.ContinualRidge()), {"continualridge__alpha": [0.1, 10.0]})
+    assert search.fit(X, y).best_estimator_.predict(X).shape == (60,)
+    with config_context(enable_metadata_routing=True):
+        model = fl.ContinualRidge().set_fit_request(groups=True, sample_weight=True)
+        model.set_score_request(sample_weight=False)
+        result = cross_validate(
+            model,
+            X,
+            y,
+            cv=GroupKFold(3),
+            params={"groups": groups, "sample_weight": np.ones(60)},
+            return_estimator=True,
+        )
+    assert [fitted.n_tasks_seen_ for fitted in result["estimator"]] == [4, 4, 4]
