@@ -11,8 +11,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from threadpoolctl import threadpool_limits
 
 import forgetless as fl
-from forgetless._compare import compare
-from forgetless._losses import Losses
+from forgetless.advice._losses import Losses
+from forgetless.advice._ranking import compare
 from harness import medians, ratio, table
 
 GRID = 2000

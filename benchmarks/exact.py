@@ -11,10 +11,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless import _compiled_moments
-from forgetless._independent import IndependentRun
-from forgetless.expect import program
-from forgetless.moments import moments_around_teacher
+from forgetless.engines import _moments_numba
+from forgetless.engines._subsets import program
+from forgetless.engines.draws import IndependentRun
+from forgetless.engines.moments import moments_around_teacher
 from harness import gemm_gflops, medians, ratio, table
 
 
@@ -38,7 +38,7 @@ def per_step(d, M, r, schedules, repeats=5):
         schedules,
         path=False,
         drift=False,
-        lanes=_compiled_moments if schedules > 1 else None,
+        lanes=_moments_numba if schedules > 1 else None,
     )
     coefficients = np.geomspace(0.5, 50, schedules)
     shares = np.stack([fl.Ridge(c).learned(tasks.singular_values) for c in coefficients], axis=1)

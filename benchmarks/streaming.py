@@ -14,8 +14,8 @@ from scipy.sparse.linalg import lsmr
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
-from forgetless._rows import Rows
-from forgetless.step import learn, task_norm
+from forgetless.solvers.one_task import learn, task_norm
+from forgetless.solvers.rows import Rows
 from harness import medians, ratio, table
 
 COMMAND = "python benchmarks/streaming.py"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from collections_ import random_pairs
+from support.collections import random_pairs
 
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import PassiveAggressiveRegressor, Ridge
 
 import forgetless as fl
-from streams_ import learned, stream
+from support.streams import learned, stream
 
 
 @pytest.mark.parametrize("shape", [(20, 5), (5, 20), (1, 7)])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgetless as fl
-from registry import FILTERS
+from support.registry import FILTERS
 
 mpmath.mp.dps = 700  # 1 − (1 − 1e-300) must not vanish
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-import literal
-from collections_ import random_pairs
-from test_expect import METRICS, agree, enumerate_all, last
-from test_simulate import check_against_literal
+from support import literal
+from support.agreement import METRICS, agree, check_against_literal, enumerate_all, last
+from support.collections import random_pairs
 
 pytestmark = pytest.mark.long
 

@@ -3,7 +3,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.orderings import BLOCK
-from registry import ORDERINGS
+from support.registry import ORDERINGS
 
 
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)

@@ -1,6 +1,7 @@
-"""The package as a whole: what importing it costs, what it exports, which way its modules import."""
+"""The package as a whole: what importing it costs, what it exports, which way its parts import."""
 
 import ast
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,35 +10,65 @@ import forgetless as fl
 
 SOURCE = Path(fl.__file__).parent
 
-# Lower layers first: a module imports only from layers above it in this list.
+# Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
 LAYERS = [
-    {"_accelerate", "_ascent", "_checks", "_arrays", "_files", "_threads"},
-    {"_linalg", "_rows", "filters", "orderings"},
-    {"_adversary", "_auto", "_krylov", "_history", "tasks", "schedules"},
-    {"_copies", "_costs", "_direct", "_scaling", "_spec", "_strength"},
-    {"persistence", "step", "metrics", "results", "moments", "two_tasks"},
-    {"_runs", "_compiled", "_compiled_moments", "_powers", "_subsets", "surrogates", "descent", "constructions"},
-    {"_independent", "hypotheses"},
-    {"_compiled_subsets", "simulate"},
-    {"expect", "bounds"},
-    {"worst_case", "gradients", "_reduced"},
-    {"_validation", "certify", "datasets", "reproduce", "_losses"},
-    {"_blocks", "found", "streams", "_html"},
-    {"_streaming"},
-    {"_continual", "baselines"},
-    {"estimators"},
-    {"plots", "_scan", "_sketch"},
-    {"report", "stream_report", "worst_collection", "advice"},
-    {"_reasons"},
-    {"_compare"},
-    {"advise"},
-    {"optimal"},
-    {"_cli_shared"},
-    {"_cli_search", "_cli_streams", "_cli_tasks"},
+    {"_base", "errors"},
+    {"tasks", "filters", "orderings", "plots"},
+    {"schedules", "metrics"},
+    {"solvers"},
+    {"equation"},
+    {"engines", "theory", "datasets"},
+    {"certificates", "streams"},
+    {"advice", "reproduce"},
     {"cli"},
-    {"_entry"},
     {"__main__"},
 ]
+LEVEL = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
+
+
+def imports():
+    """Yield (importing module, imported module), as tuples of names below ``forgetless``."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        here = path.relative_to(SOURCE).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.split(".")[0] == "forgetless":
+                        yield here, tuple(alias.name.split(".")[1:])
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "forgetless":
+                base = tuple(node.module.split(".")[1:])
+                for alias in node.names:
+                    inside = SOURCE.joinpath(*base, alias.name)
+                    is_module = inside.is_dir() or inside.with_suffix(".py").exists()
+                    yield here, (*base, alias.name) if is_module else base
+            assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: imports name the whole path"
+
+
+def test_every_part_has_a_layer():
+    parts = {module.name for module in pkgutil.iter_modules([str(SOURCE)])}
+    assert parts == set(LEVEL), "give a new part its line in LAYERS"
+
+
+def test_parts_import_downwards_only():
+    for here, there in imports():
+        if here != ("__init__",) and there and here[0] != there[0]:
+            assert LEVEL[there[0]] < LEVEL[here[0]], f"{'.'.join(here)} imports {'.'.join(there)}"
+        if not there:  # ``import forgetless``: every name of the package, so only the top may ask for it
+            assert here[0] == "cli", f"{'.'.join(here)} imports the whole package"
+
+
+def test_underscored_modules_stay_in_their_folder():
+    for here, there in imports():
+        for depth, name in enumerate(there):
+            if name.startswith("_"):
+                assert here[:depth] == there[:depth], f"{'.'.join(here)} imports {'.'.join(there)}"
+
+
+def test_no_exported_name_hides_a_module():
+    for module in pkgutil.walk_packages([str(SOURCE)], "forgetless."):
+        parent, _, name = module.name.rpartition(".")
+        __import__(module.name)
+        assert getattr(sys.modules[parent], name) is sys.modules[module.name], module.name
 
 
 def test_import_is_light():
@@ -45,18 +76,6 @@ def test_import_is_light():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"sklearn", "numba", "matplotlib", "pandas", "scipy", "torch"}
     assert not heavy & {name.split(".")[0] for name in loaded}
-
-
-def test_modules_import_downwards_only():
-    level = {name: depth for depth, names in enumerate(LAYERS) for name in names}
-    modules = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
-    assert modules == set(level), "list a new module in LAYERS"
-    for name in modules:
-        for node in ast.walk(ast.parse((SOURCE / f"{name}.py").read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("forgetless"):
-                names = [node.module.partition(".")[2]] if "." in node.module else [alias.name for alias in node.names]
-                for other in names:
-                    assert level[other] < level[name], f"{name} imports {other}"
 
 
 def test_everything_exported_exists_and_is_documented():

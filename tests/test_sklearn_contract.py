@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import forgetless as fl
-from streams_ import learned, stream
+from support.streams import learned, stream
 
 ESTIMATORS = [
     fl.ContinualRidge(),

@@ -3,41 +3,42 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetless import bounds, constructions, filters, metrics, orderings, schedules
-from forgetless._krylov import ConvergenceError
-from forgetless.advice import Advice
-from forgetless.advise import advise
-from forgetless.certify import Certificate, certify
-from forgetless.descent import check_time_varying, descend, last_iterate_weights, linear_decay
-from forgetless.expect import expect
+from forgetless import filters, metrics, orderings, schedules
+from forgetless.advice.answer import Advice
+from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
+from forgetless.advice.which_lambda import advise
+from forgetless.certificates.certificate import Certificate, certify
+from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
+from forgetless.certificates.search import worst_collection
+from forgetless.engines.adjoint import LossGradient, gradient
+from forgetless.engines.expectation import expect
+from forgetless.engines.results import Expectation, Trace
+from forgetless.engines.simulation import simulate
+from forgetless.engines.worst_teacher import WorstCase, worst_case
+from forgetless.equation import step
+from forgetless.errors import ConvergenceError, NoExactLawError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-from forgetless.found import BoundConstant, WorstCollection, worst_known
-from forgetless.gradients import LossGradient, gradient
-from forgetless.optimal import OptimalSchedule, optimal_schedule
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
-from forgetless.results import Expectation, Trace
-from forgetless.simulate import simulate
-from forgetless.step import step
-from forgetless.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.tasks import Task, TaskCollection
-from forgetless.two_tasks import two_task_loss, two_task_optimum
-from forgetless.worst_case import WorstCase, worst_case
-from forgetless.worst_collection import worst_collection
+from forgetless.theory import bounds, constructions
+from forgetless.theory.last_iterate import check_time_varying, descend, last_iterate_weights, linear_decay
+from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
+from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _ESTIMATORS = {
-    "ContinualGD": "estimators",
-    "ContinualRidge": "estimators",
-    "ContinualRidgeClassifier": "estimators",
-    "JointRidge": "baselines",
-    "RecursiveLeastSquares": "baselines",
+    "ContinualGD": "streams.estimators",
+    "ContinualRidge": "streams.estimators",
+    "ContinualRidgeClassifier": "streams.estimators",
+    "JointRidge": "streams.baselines",
+    "RecursiveLeastSquares": "streams.baselines",
 }
 
 if TYPE_CHECKING:
-    from forgetless.baselines import JointRidge, RecursiveLeastSquares
-    from forgetless.estimators import ContinualGD, ContinualRidge, ContinualRidgeClassifier
+    from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
+    from forgetless.streams.estimators import ContinualGD, ContinualRidge, ContinualRidgeClassifier
 
 
 def __getattr__(name: str) -> Any:
@@ -60,6 +61,7 @@ __all__ = [
     "GradientDescent",
     "JointRidge",
     "LossGradient",
+    "NoExactLawError",
     "OptimalSchedule",
     "Ordering",
     "Projection",

@@ -1,5 +1,16 @@
-"""``python -m forgetless`` is the command ``forgetless``."""
+"""The ``forgetless`` command: says what to install where the command line's own packages are missing."""
 
-from forgetless._entry import run
+import sys
 
-run()
+
+def run() -> None:
+    """Start the command line."""
+    try:
+        from forgetless.cli.app import run as start
+    except ImportError as error:
+        sys.exit(f"Error: the command line needs {error.name}; install it with: pip install 'forgetless[cli]'")
+    start()
+
+
+if __name__ == "__main__":
+    run()

@@ -18,13 +18,18 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 
-from forgetless import _checks
-from forgetless._arrays import Array, device, namespace_of
+from forgetless._base import checks
+from forgetless._base.arrays import Array, namespace_of
 
 _COEFFICIENT_CURE = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
+
+
 _STEP_SIZE_CURE = "use a step size in (0, 1/R²), R being tasks.radius"
+
+
 _N_STEPS_CURE = "round the budget to a whole number of gradient steps"
 
 
@@ -171,7 +176,7 @@ class Ridge(Filter):
     coefficient: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        checked = _checks.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
+        checked = checks.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
         object.__setattr__(self, "coefficient", checked)
 
     def share(self, eigenvalues: Array) -> Array:
@@ -233,8 +238,8 @@ class GradientDescent(Filter):
     step_size: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_steps", _checks.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
-        checked = _checks.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
+        object.__setattr__(self, "n_steps", checks.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
+        checked = checks.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
         object.__setattr__(self, "step_size", checked)
         _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
 
@@ -317,7 +322,7 @@ class Stages(Filter):
         if len(lengths) != len(parts) or not parts:
             raise ValueError(f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts")
         for length, part in zip(lengths, parts, strict=True):
-            _checks.integer("lengths", length, 0, "say how many steps the stage lasts")
+            checks.integer("lengths", length, 0, "say how many steps the stage lasts")
             if not isinstance(part, Filter):
                 raise TypeError(f"parts must be filters, got {part!r}; wrap a coefficient as fl.Ridge(coefficient)")
             if part.horizon not in (None, length):

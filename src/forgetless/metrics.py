@@ -18,14 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._arrays import Array, as_float, to_numpy
+from forgetless._base.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
-Floats = NDArray[np.float64]
-
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
+
+
 METRICS = ("average_loss", *PATH_METRICS)
+
+
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
+
+
 ALL_METRICS = (*METRICS, *TASK_METRICS)
 
 

@@ -8,8 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless import _checks, _linalg
-from forgetless._arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._base import checks, linalg
+from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
     if X.shape[1] == 0:
         raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
     xp = _common_namespace(X, y, name)
-    U, s, V = _linalg.spectrum(X)
+    U, s, V = linalg.spectrum(X)
     fit = U.T @ y
     rest = y - U @ fit
     targets = fit / (s if y.ndim == 1 else s[:, None])
@@ -243,7 +243,7 @@ class TaskCollection:
 
         No learner here ever moves outside w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
-        return _linalg.span(self.directions, self.ranks)
+        return linalg.span(self.directions, self.ranks)
 
     @property
     def span_dimension(self) -> int:
@@ -269,9 +269,7 @@ class TaskCollection:
         missing = self.targets - self.directions @ columns
         A = self.directions if basis is None else self.directions @ basis
         radii = np.repeat([task.radius for task in self._tasks], self.ranks)
-        z = from_numpy(
-            _linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, radii), like=columns
-        )
+        z = from_numpy(linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, radii), like=columns)
         moved = z if basis is None else basis @ z
         return xp.reshape(columns + moved, w0.shape)
 
@@ -293,7 +291,7 @@ class TaskCollection:
 
     def is_realizable(self, tol: float = 1e-9) -> bool:
         """Return whether one w fits every task: ``residual <= tol``."""
-        return self.residual <= _checks.number("tol", tol, "the default is 1e-9")
+        return self.residual <= checks.number("tol", tol, "the default is 1e-9")
 
     def start(self, start: Any = None) -> Array:
         """Return ``start`` as checked float64 weights of shape (d,) + target_shape; zeros for None."""

@@ -1,0 +1,1 @@
+"""What everything else stands on: arrays, checks, decompositions, compiled code, files, tables."""

@@ -1,0 +1,109 @@
+"""The few things forgetless needs from an array library, on top of array-api-compat."""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_array_api_strict_namespace,
+    is_cupy_namespace,
+    is_numpy_namespace,
+    is_torch_namespace,
+    to_device,
+)
+from numpy.typing import NDArray
+
+Array = Any
+"""An array of any array-API library (NumPy, torch, CuPy, …)."""
+
+
+Namespace = Any
+"""The module of functions that goes with an :data:`Array`."""
+
+
+__all__ = [
+    "Array",
+    "Namespace",
+    "as_float",
+    "device",
+    "from_numpy",
+    "is_array_api_obj",
+    "is_numpy_namespace",
+    "namespace_of",
+    "same_library",
+    "to_numpy",
+    "zeros",
+]
+
+
+def namespace_of(*arrays: Array) -> Namespace:
+    """Return the array-API namespace shared by ``arrays``."""
+    return array_namespace(*arrays)
+
+
+def as_float(name: str, value: Any) -> Array:
+    """Return ``value`` as a finite float64 array; anything that is not yet an array becomes NumPy's.
+
+    float64 whatever the input: the laboratory's answers are meant to be exact, and a float32 spectrum is not.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; drop or impute the masked rows first, e.g. with value.filled(...)")
+    array: Any = value if is_array_api_obj(value) else _nested(name, value)
+    xp = array_namespace(array)
+    if not xp.isdtype(array.dtype, ("integral", "real floating", "bool")):
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column")
+    if is_torch_namespace(xp):
+        array = array.detach()  # a graph through a spectrum is never wanted, and would pin every task in memory
+    array = xp.astype(array, xp.float64, copy=False)
+    if not bool(xp.all(xp.isfinite(array))):
+        raise ValueError(f"{name} contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    return array
+
+
+def _nested(name: str, value: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a rectangular array ({error}); give rows of equal length") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column")
+    return array
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """Return ``array`` as a NumPy array on the host."""
+    xp = array_namespace(array)
+    if is_torch_namespace(xp):
+        array = array.detach()
+    if is_torch_namespace(xp) or is_cupy_namespace(xp):
+        array = to_device(array, "cpu")
+    elif is_array_api_strict_namespace(xp):
+        array = to_device(array, xp.Device("CPU_DEVICE"))
+    return np.asarray(array)
+
+
+def from_numpy(array: NDArray[Any], like: Array) -> Array:
+    """Return a NumPy array as an array of the library and device of ``like``."""
+    xp = array_namespace(like)
+    if is_numpy_namespace(xp):
+        return array
+    safe = np.ascontiguousarray(array)
+    # A read-only array (a broadcast, say) is copied: torch would share its memory and warn.
+    return xp.asarray(safe if safe.flags.writeable else safe.copy(), device=device(like))
+
+
+def same_library(array: Array, like: Array) -> Array:
+    """Return ``array`` in the library and device of ``like``, converting through the host if need be."""
+    if array_namespace(array) is array_namespace(like) and device(array) == device(like):
+        return array
+    return from_numpy(to_numpy(array), like)
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Return zeros of the given shape, in the library, dtype and device of ``like``."""
+    return array_namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
+
+
+Floats = NDArray[np.float64]

@@ -1,0 +1,44 @@
+"""The few pieces of HTML that reports are made of: one self-contained page, tables, embedded pictures."""
+
+import base64
+from html import escape
+from typing import Any
+
+from forgetless._base.tables import Table
+
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:0 auto;padding:1rem;color:#222;background:#fff}
+h1{font-size:1.5rem;line-height:1.2}h2{font-size:1.15rem;margin-top:2rem;border-top:1px solid #ccc;padding-top:1rem}
+figure{margin:1rem 0}img{max-width:100%;height:auto}figcaption,.small{font-size:.85rem;color:#444}
+code{background:#f2f2f2;padding:.1rem .3rem;overflow-wrap:anywhere}.scroll{overflow-x:auto}
+table{border-collapse:collapse;font-size:.8rem}th,td{padding:.2rem .5rem;text-align:left;border-bottom:1px solid #ddd}
+th,td{white-space:nowrap}td.n{text-align:right;font-variant-numeric:tabular-nums}
+@media print{body{max-width:none;font-size:10pt}h2{break-after:avoid}figure{break-inside:avoid}}
+"""
+
+
+def page(title: str, body: str) -> str:
+    """Return a whole page that needs no other file."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>forgetless: {escape(title)}</title><style>{STYLE}</style></head><body><main>\n"
+        f"<h1>{escape(title)}</h1>\n{body}</main></body></html>\n"
+    )
+
+
+def image(png: bytes, alt: str) -> str:
+    """Return a picture inside the page, with words for those who do not see it."""
+    encoded = base64.b64encode(png).decode()
+    return f'<figure><img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{encoded}"></figure>'
+
+
+def table(content: Table) -> str:
+    """Return a table; numbers are aligned to the right with three digits."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in content.columns)
+    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in content.rows())
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    return f'<td class="n">{value:.3g}</td>' if isinstance(value, float) else f"<td>{escape(str(value))}</td>"

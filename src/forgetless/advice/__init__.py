@@ -1,0 +1,1 @@
+"""Which schedule to use on given tasks."""

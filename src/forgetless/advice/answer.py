@@ -1,0 +1,220 @@
+"""Advice: ranked schedules with their losses, the reasoning in words, and the code that uses the best."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.tables import frame
+from forgetless.filters import Filter, Ridge
+from forgetless.schedules import EndRamp, Increasing, IncreasingBudget, NoiseAware
+
+OBJECTIVES = {
+    "expected": "expected loss over all tasks",
+    "seen": "expected loss over the tasks seen",
+    "worst_case": "expected loss for the worst unit teacher",
+    "validation": "expected loss on the held-out tasks",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One shape of schedule at its best scale.
+
+    Attributes
+    ----------
+    shape : str
+    schedule : schedule or filter
+        Usable wherever a schedule is.
+    scale : float or None
+        In units of R²: λ of a constant, the factor of an increasing schedule, the slope of a ramp; None for schedules
+        without one.
+    loss : float
+        The objective.
+    expected, seen, worst_case, validation : float or None
+        Losses after k steps; None where not computed, with the reason in the notes.
+    error : float
+        Standard error of ``loss`` where it was sampled on a large collection; 0 where it is exact.
+    flat : pair of float or None
+        Scales between which the objective stays within 10 % of ``loss``.
+    """
+
+    shape: str
+    schedule: Any
+    scale: float | None
+    loss: float
+    expected: float | None = None
+    seen: float | None = None
+    worst_case: float | None = None
+    validation: float | None = None
+    error: float = 0.0
+    flat: tuple[float, float] | None = None
+
+    @property
+    def title(self) -> str:
+        """The schedule in a few words, with strengths in units of R²."""
+        kind = self.schedule
+        if isinstance(kind, Ridge) and self.scale is not None:
+            return f"constant, λ = {self.scale:.3g} R²"
+        if isinstance(kind, EndRamp):
+            part = "all steps" if kind.length == 1 else f"last 1/{1 / kind.length:.3g}"
+            return f"end ramp, {part}, {kind.scale:.3g} R² a step"
+        if isinstance(kind, IncreasingBudget):
+            plural = "step" if kind.n_steps == 1 else "steps"
+            return f"increasing budget, scale {kind.scale:.3g}, {kind.n_steps} {plural}"
+        if isinstance(kind, Increasing):
+            return self.shape if self.scale is None else f"{self.shape}, scale {kind.scale:.3g}"
+        if isinstance(kind, NoiseAware):
+            return f"noise-aware, {kind.scale:.3g} R² k/ln k"
+        return self.shape
+
+    @property
+    def code(self) -> str:
+        """A Python expression for the schedule."""
+        if isinstance(self.schedule, Filter):
+            return f"fl.{self.schedule!r}"
+        if self.schedule == Increasing():
+            return "fl.schedules.increasing()"
+        name, bracket, rest = repr(self.schedule).partition("(")
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()  # EndRamp → end_ramp
+        return f"fl.schedules.{words}{bracket}{rest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values; the schedule as code."""
+        values = {**asdict(self), "schedule": self.code, "title": self.title}
+        values["flat"] = None if self.flat is None else list(self.flat)
+        return values
+
+
+@dataclass(frozen=True)
+class ScaleCurve:
+    """The objective of one shape over its scale, as far as it was computed."""
+
+    title: str
+    scales: tuple[float, ...]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Which schedule to use; prints as a ranked table with the reasoning.
+
+    Attributes
+    ----------
+    best : schedule or filter
+        The first of the ranking, usable wherever a schedule is.
+    options : tuple of Option
+        One for every shape, best first.
+    objective : str
+    k, n_tasks : int
+    n_compared : int
+        Schedules whose loss was computed in the search.
+    radius : float
+        R.
+    least : float
+        The average loss at the joint solution: no schedule goes below it. 0 when one model fits all tasks.
+    noise : float or None
+        Estimated standard deviation of the label noise; None where the data do not tell.
+    horizon : dict
+        What advice for half, or for twice, the k steps that came would have cost: its loss over that of ``best``, the
+        shape being the same. Empty where not computed.
+    guarantee : str
+        What the published bounds say of ``best``.
+    why : str
+        The reasoning in plain words.
+    notes : tuple of str
+        What was sampled, sketched or left out.
+    curves : tuple of ScaleCurve
+        What ``plot`` draws.
+    """
+
+    best: Any
+    options: tuple[Option, ...] = field(repr=False)
+    objective: str
+    k: int
+    n_tasks: int
+    n_compared: int
+    radius: float
+    least: float
+    noise: float | None
+    horizon: dict[str, float]
+    guarantee: str
+    why: str
+    notes: tuple[str, ...] = ()
+    curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """The ranking as plain rows, best first."""
+        return [option.to_dict() for option in self.options]
+
+    def to_frame(self) -> Any:
+        """Return the ranking as a pandas data frame, one row for every shape."""
+        rows = self.table
+        return frame({key: _objects([row[key] for row in rows]) for key in rows[0]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for JSON."""
+        names = ("objective", "k", "n_tasks", "n_compared", "radius", "least", "noise", "horizon", "guarantee", "why")
+        best = self.options[0]
+        facts = {name: getattr(self, name) for name in names}
+        return {"best": best.code, "loss": best.loss, **facts, "notes": list(self.notes), "table": self.table}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""
+        from forgetless.plots import plot_advice
+
+        return plot_advice(self, ax)
+
+    def __repr__(self) -> str:
+        tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
+        head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
+        lines = [f"{head} {OBJECTIVES[self.objective]}", "", *_ranking(self.options, self.objective), ""]
+        lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
+        for note in self.notes:
+            lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
+        return "\n".join(lines)
+
+
+def _ranking(options: Sequence[Option], objective: str) -> list[str]:
+    """Return the table: the objective and its ratio to the best, then the other losses."""
+    others = [name for name in ("expected", "seen", "worst_case", "validation") if name != objective]
+    others = [name for name in others if any(getattr(option, name) is not None for option in options)]
+    header = ["", "schedule", OBJECTIVES_SHORT[objective], "× best", *(OBJECTIVES_SHORT[name] for name in others)]
+    rows = [header]
+    for rank, option in enumerate(options, start=1):
+        ratio = option.loss / options[0].loss if not vanishing(options) else np.nan
+        times = "–" if np.isnan(ratio) else f"{ratio:.4g}" if ratio < 1e4 else f"{ratio:.0e}"
+        cells = [f"{rank}", option.title, _cell(option.loss, option.error), times]
+        rows.append([*cells, *(_cell(getattr(option, name)) for name in others)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    lines = []
+    for row in rows:
+        padded = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        padded[1] = row[1].ljust(widths[1])
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def vanishing(options: Sequence[Option]) -> bool:
+    """Whether the best loss is zero for all that can be told: then how many times smaller it is means nothing."""
+    return options[0].loss <= 1e-20 * max(option.loss for option in options)
+
+
+OBJECTIVES_SHORT = {"expected": "expected", "seen": "seen", "worst_case": "worst case", "validation": "held out"}
+
+
+def _cell(value: float | None, error: float = 0.0) -> str:
+    if value is None:
+        return "–"
+    return (f"{value:.4g}" if value > 1e-99 else "0") + (f" ± {error:.1g}" if error else "")
+
+
+def _objects(values: Sequence[Any]) -> Any:
+    column = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):  # one by one: pairs in a list would become a second axis
+        column[i] = value
+    return column

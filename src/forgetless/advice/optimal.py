@@ -1,0 +1,260 @@
+"""The schedule that minimises the exact loss: all k coefficients at once, by the adjoint gradient."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from forgetless._base import checks
+from forgetless._base.arrays import Floats, to_numpy
+from forgetless.advice._losses import Losses, check_held_out
+from forgetless.advice._shapes import scan, shapes
+from forgetless.engines.adjoint import Adjoint
+from forgetless.engines.problem import Progress, check_tasks
+from forgetless.filters import Filter, Ridge
+from forgetless.orderings import WithReplacement
+from forgetless.schedules import Coefficients, Preset, resolve
+from forgetless.tasks import TaskCollection
+
+_SOFT = (1e-2, 1e-4)
+"""Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks."""
+
+
+_TRIAL, _LONGEST = 40, 600
+"""Iterations from every start, and from the best of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class OptimalSchedule(Preset):
+    """The coefficients found, with what is known of how good they are; a schedule for exactly as many steps.
+
+    Attributes
+    ----------
+    coefficients : tuple of float
+        λ_1..λ_k, for the tasks they were found on.
+    objective : str
+    loss : float
+        The exact objective.
+    best_constant : filter
+        The best fixed coefficient, or ``Projection()``.
+    best_constant_loss : float
+    stationarity : float
+        Largest relative change of the loss per unit change of ln(λ_t + λ₀) that no constraint forbids: 0 at a
+        stationary point. λ₀ is the smallest squared singular value of a task. In the worst case it is that of the
+        largest eigenvalue softened by 1e-4.
+    start : str
+        The shape from which it was reached.
+    monotone : bool
+    """
+
+    coefficients: tuple[float, ...]
+    objective: str
+    loss: float
+    best_constant: Filter
+    best_constant_loss: float
+    stationarity: float
+    start: str
+    monotone: bool = False
+
+    @property
+    def gap(self) -> float:
+        """By which part of it the loss is below that of the best constant, in [0, 1]."""
+        return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
+
+    def build(self, k: int, square: float) -> Ridge:
+        return Coefficients(self.coefficients).build(k, square)
+
+    def __repr__(self) -> str:
+        ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
+        return (
+            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective} loss {self.loss:.6g}, "
+            f"{100 * self.gap:.2g} % below {self.best_constant!r}, stationarity {self.stationarity:.1g})"
+        )
+
+
+def optimal_schedule(
+    tasks: TaskCollection,
+    k: int,
+    *,
+    objective: Literal["expected", "worst_case", "validation"] = "expected",
+    ordering: WithReplacement | None = None,
+    start: Any = None,
+    validation: Any = None,
+    monotone: bool = False,
+    smooth: float = 0.0,
+    progress: Progress | None = None,
+) -> OptimalSchedule:
+    """Return coefficients λ_1..λ_k that minimise the exact loss after k random draws, as far as descent finds them.
+
+    The loss is not convex in the coefficients. Descent (L-BFGS-B on ln(1 + λ_t/λ₀) ≥ 0, with exact gradients) starts
+    from no regularization and from the best constant, increasing schedule and end ramp; the best end is returned with
+    a certificate of stationarity. It is never worse than the best constant.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    k : int
+        Number of steps. A gradient costs two passes over them.
+    objective : "expected", "worst_case" or "validation"
+        As in ``advise``.
+    ordering : WithReplacement, optional
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    validation : TaskCollection, pair (X, y) or list of pairs
+        Held-out rows, for ``objective="validation"``.
+    monotone : bool, default False
+        Whether the coefficients must not decrease.
+    smooth : float, default 0
+        Nonnegative price of unevenness: ``smooth`` times the sum of squared changes of ln(λ_t + λ₀) from step to step
+        is added to the logarithm of the loss.
+    progress : callable, optional
+        Called as ``progress(starts_done, n_starts)``.
+
+    Returns
+    -------
+    OptimalSchedule
+        A schedule for these k steps, with ``.loss``, ``.gap``, ``.stationarity``, ``.coefficients``.
+
+    Examples
+    --------
+    Two tasks at a small angle, worst teacher: near zero for most of the steps, then a ramp.
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> s = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 8), k=16, objective="worst_case")
+    >>> np.round(s.coefficients[-4:], 1).tolist(), round(s.gap, 2)
+    ([0.0, 0.5, 1.3, 2.2], 0.28)
+    """
+    check_tasks(tasks)
+    k = checks.integer("k", k, 1, "ask for at least one step")
+    if objective not in ("expected", "worst_case", "validation"):
+        raise ValueError(f'objective must be "expected", "worst_case" or "validation", got {objective!r}')
+    law = WithReplacement() if ordering is None else ordering
+    if not isinstance(law, WithReplacement):
+        raise TypeError(f"ordering must be WithReplacement for exact gradients, got {ordering!r}; leave it out")
+    law.check(tasks.n_tasks, k)
+    smooth = checks.number("smooth", smooth, "0 allows any change from step to step")
+    held_out = check_held_out(validation, tasks, needed=objective == "validation")
+    problem = Losses(tasks, k, law, start, held_out)
+    starts = _starts(problem, objective)
+    constants = [name for name in ("no regularization", "constant") if name in starts]
+    best_constant = min(constants, key=lambda name: starts[name][1])
+    search = _Search(_adjoint(problem, objective), _Coordinates(tasks, k, monotone), smooth)
+    name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, progress)
+    loss = float(problem([Ridge(found)], [objective])[objective][0])
+    if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
+        name, loss = best_constant, starts[best_constant][1]
+        found = _coefficients(starts[name][0], k, tasks.radius)
+    return OptimalSchedule(
+        tuple(found.tolist()), objective, loss, *starts[best_constant], search.stationarity(found), name, monotone
+    )  # fmt: skip
+
+
+Start = tuple[Any, float]
+
+
+def _starts(problem: Losses, objective: str) -> dict[str, Start]:
+    """Return the best schedule of every shape of ``Ridge``, and its exact loss."""
+    names = ("no regularization", "constant", "increasing", "end ramp")
+    found = [shape for shape in shapes(problem.tasks, problem.k, problem.ordering) if shape.name in names]
+    exact: Callable[[Sequence[Any]], Floats] = lambda schedules: problem(schedules, [objective])[objective]  # noqa: E731
+    best: dict[str, Start] = {}
+    for curve in scan(found, problem.model(objective) or exact, rounds=3):
+        name, loss = curve.shape.name, float(curve.losses[curve.best])
+        if name not in best or loss < best[name][1]:
+            best[name] = curve.shape.make(float(curve.scales[curve.best])), loss
+    losses = exact([schedule for schedule, _ in best.values()])
+    return {name: (best[name][0], float(loss)) for name, loss in zip(best, losses, strict=True)}
+
+
+def _adjoint(problem: Losses, objective: str) -> Adjoint:
+    law = problem.ordering
+    assert isinstance(law, WithReplacement)
+    moments, form, floor = problem.final_form(objective)
+    return Adjoint(moments, law, form, floor, worst=objective == "worst_case")
+
+
+def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
+    filter_ = resolve(schedule, k, radius)
+    return np.array(np.broadcast_to(filter_.coefficient, (k,))) if isinstance(filter_, Ridge) else np.zeros(k)
+
+
+class _Coordinates:
+    """Unconstrained but for x ≥ 0: a_t = ln(1 + λ_t/λ₀), or with ``monotone`` its increments.
+
+    The logarithm covers decades, and 1 + makes it reach λ = 0 with a finite slope. λ₀ is the smallest squared singular
+    value: below it a coefficient hardly changes any share.
+    """
+
+    def __init__(self, tasks: TaskCollection, k: int, monotone: bool) -> None:
+        singular, square = tasks.singular_values, tasks.radius**2 or 1.0
+        self.unit = max(float(singular.min()) ** 2, 1e-12 * square) if singular.size else square
+        self.largest = float(np.log1p(1e4 * k * square / self.unit))
+        self.monotone = monotone
+
+    def logs(self, x: Floats) -> Floats:
+        return np.minimum(np.cumsum(x), self.largest) if self.monotone else x
+
+    def coefficients(self, x: Floats) -> Floats:
+        return np.asarray(self.unit * np.expm1(self.logs(x)))
+
+    def inverse(self, coefficients: Floats) -> Floats:
+        logs = np.minimum(np.log1p(coefficients / self.unit), self.largest)
+        return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
+
+    def pulled_back(self, slopes: Floats) -> Floats:
+        """Return the derivative with respect to x of what has the derivative ``slopes`` with respect to a."""
+        return np.cumsum(slopes[::-1])[::-1] if self.monotone else slopes
+
+
+class _Search:
+    """Descent on ln(loss) from several starts."""
+
+    def __init__(self, adjoint: Adjoint, coordinates: _Coordinates, smooth: float) -> None:
+        self.adjoint, self.coordinates, self.smooth = adjoint, coordinates, smooth
+        moments = adjoint.moments
+        first = float(np.sum(to_numpy(adjoint.form * moments.start))) if not adjoint.worst else 1.0
+        self.rounding = 1e-15 * max(first, np.finfo(float).tiny)  # keeps the logarithm of a loss of 0 finite
+
+    def run(self, starts: dict[str, Floats], progress: Progress | None) -> tuple[str, Floats]:
+        """Return the start that led furthest and the coefficients reached: short trials, then the best to the end."""
+        trials = {}
+        for done, (name, coefficients) in enumerate(starts.items(), start=1):
+            trials[name] = self._descend(self.coordinates.inverse(coefficients), _SOFT[0], _TRIAL)
+            if progress is not None:
+                progress(done, len(starts) + 1)
+        name = min(trials, key=lambda each: trials[each][1])
+        x = trials[name][0]
+        for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
+            x, _ = self._descend(x, softness, _LONGEST)
+        if progress is not None:
+            progress(len(starts) + 1, len(starts) + 1)
+        return name, self.coordinates.coefficients(x)
+
+    def stationarity(self, coefficients: Floats) -> float:
+        """Return the largest entry of the projected gradient."""
+        x = self.coordinates.inverse(coefficients)
+        _, slopes = self._value(x, _SOFT[1])
+        return float(np.max(np.abs(np.clip(x - slopes, 0.0, self.coordinates.largest) - x)))
+
+    def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
+        from scipy.optimize import minimize
+
+        found = minimize(
+            self._value, x, (softness,), jac=True, method="L-BFGS-B",
+            bounds=[(0.0, self.coordinates.largest)] * len(x),
+            options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8},
+        )  # fmt: skip
+        return np.asarray(found.x), float(found.fun)
+
+    def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:
+        """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
+        coefficients, logs = self.coordinates.coefficients(x), self.coordinates.logs(x)
+        loss, slopes, _ = self.adjoint(coefficients, softness)
+        changes = np.diff(logs)
+        value = np.log(loss + self.rounding) + self.smooth * float(changes @ changes)
+        by_logs = slopes * (self.coordinates.unit + coefficients) / (loss + self.rounding)
+        by_logs[1:] += 2 * self.smooth * changes
+        by_logs[:-1] -= 2 * self.smooth * changes
+        return float(value), self.coordinates.pulled_back(by_logs)

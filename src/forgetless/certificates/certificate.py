@@ -1,0 +1,231 @@
+"""Certificates: the exact loss of a schedule on given tasks, beside every bound that applies and why others do not."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import namespace_of
+from forgetless._base.tables import frame
+from forgetless.engines.expectation import expect
+from forgetless.engines.problem import Problem
+from forgetless.engines.worst_teacher import worst_case
+from forgetless.errors import NoExactLawError
+from forgetless.filters import Filter
+from forgetless.orderings import Ordering
+from forgetless.schedules import Schedule
+from forgetless.tasks import TaskCollection
+from forgetless.theory.bounds import Bound, catalogue
+from forgetless.theory.hypotheses import Setting
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One bound on the tasks at hand.
+
+    Attributes
+    ----------
+    name, kind, quantity, citation, status : str
+        Of the bound.
+    applies : bool
+        Whether all hypotheses hold and the constant is known.
+    value : float or None
+        min(bound, trivial bound ½R²D²) for an upper bound that applies, the bound for a lower one, else None.
+    published : float or None
+        The bound itself.
+    ratio : float or None
+        Value over the exact loss (exact over value for lower bounds): at least 1, and 1 where it is tight.
+    reason : str
+        Why it does not apply, or that the trivial bound is smaller; empty otherwise.
+    """
+
+    name: str
+    kind: str
+    quantity: str
+    applies: bool
+    value: float | None
+    published: float | None
+    ratio: float | None
+    reason: str
+    citation: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a schedule on given tasks; prints as a table.
+
+    Attributes
+    ----------
+    k : int
+    radius, distance, residual : float
+        R, D = ‖w₀ − w⋆‖ and how far the tasks are from realizable.
+    average_loss, seen_loss : float or None
+        Exact expectations after k steps; None where they are out of reach, with the reason in ``notes``.
+    worst_case : float or None
+        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the labels here are.
+    bounds : tuple of BoundCheck
+    notes : tuple of str
+    """
+
+    k: int
+    radius: float
+    distance: float
+    residual: float
+    average_loss: float | None
+    seen_loss: float | None
+    worst_case: float | None
+    bounds: tuple[BoundCheck, ...] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with ``bounds`` as a list of dicts."""
+        return {**asdict(self), "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+
+    def to_frame(self) -> Any:
+        """Return the bounds as a pandas data frame, one row each."""
+        rows = [asdict(check) for check in self.bounds]
+        return frame({key: np.array([row[key] for row in rows], dtype=object) for key in rows[0]})
+
+    def __repr__(self) -> str:
+        lines = [*self._facts(), ""]
+        cells = [self._cells(check) for check in self.bounds if check.applies]
+        header = ("bound that applies", "kind", "loss", "value", "ratio", "status")
+        widths = [max(len(row[i]) for row in [header, *cells]) for i in range(len(header))]
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in [header, *cells]
+        ]
+        lines += ["", "does not apply:"]
+        lines += [f"  {check.name}: {check.reason}" for check in self.bounds if not check.applies]
+        capped = [check.name for check in self.bounds if check.applies and check.reason]
+        if capped:
+            lines += ["", f"the trivial bound ½R²D² is smaller, and shown, for: {', '.join(capped)}"]
+        return "\n".join(lines)
+
+    def _facts(self) -> list[str]:
+        facts = [
+            f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
+            f"exact expected average loss    {_number(self.average_loss)}",
+            f"exact expected seen-task loss  {_number(self.seen_loss)}",
+            f"worst teacher, labels noiseless {_number(self.worst_case)}",
+        ]
+        return [*facts, *self.notes]
+
+    @staticmethod
+    def _cells(check: BoundCheck) -> tuple[str, ...]:
+        value = _number(check.value) + ("*" if check.reason else "")
+        ratio = "" if check.ratio is None else f"{check.ratio:.3g}×"
+        return check.name, check.kind, check.quantity, value, ratio, check.status
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in self._cells(check)) + "</tr>"
+            for check in self.bounds
+            if check.applies
+        )
+        others = "".join(
+            f"<li>{escape(check.name)}: {escape(check.reason)}</li>" for check in self.bounds if not check.applies
+        )
+        facts = "<br>".join(escape(fact) for fact in self._facts())
+        head = "".join(f"<th>{name}</th>" for name in ("bound", "kind", "loss", "value", "ratio", "status"))
+        return (
+            f"<p>{facts}</p><table><tr>{head}</tr>{rows}</table>"
+            f"<details><summary>Bounds that do not apply</summary><ul>{others}</ul></details>"
+        )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.6g}"
+
+
+def certify(
+    tasks: TaskCollection,
+    schedule: Schedule | Filter,
+    k: int,
+    ordering: Ordering | None = None,
+    start: Any = None,
+) -> Certificate:
+    """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule or filter
+    k : int
+    ordering : Ordering, default ``WithReplacement()``
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> c = fl.certify(fl.constructions.unseen_task(100), fl.schedules.increasing(), k=100)
+    >>> round(c.average_loss, 6), round(c.distance, 6)
+    (0.00413, 1.0)
+    >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
+    ['any algorithm', 'any filter']
+    """
+    problem = Problem.of(tasks, schedule, k, ordering, "last")
+    if problem.grid:
+        raise TypeError("certify takes one schedule at a time; call it for each")
+    setting = setting_of(problem, start)
+    average, seen, worst, notes = _exact(problem, setting.start, setting.distance)
+    exact = {"average": average, "seen": seen}
+    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in catalogue)
+    return Certificate(
+        problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes)
+    )  # fmt: skip
+
+
+def setting_of(problem: Problem, start: Any) -> Setting:
+    """Return what the hypotheses of theorems ask about, for the only schedule of a problem."""
+    tasks, origin = problem.tasks, problem.tasks.start(start)
+    teacher = tasks.teacher(start)
+    distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
+    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance)
+
+
+Maybe = float | None
+
+
+def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str]]:
+    tasks, filter_, k, law = problem.tasks, problem.filters[0], problem.k, problem.ordering
+    notes: list[str] = []
+
+    def attempt(compute: Callable[[], float]) -> Maybe:
+        try:
+            return float(compute())
+        except (MemoryError, NoExactLawError) as error:
+            notes.append(f"not computed: {error}")
+            return None
+
+    average = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin).average_loss[0])
+    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
+    seen = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0])
+    return average, seen, worst, list(dict.fromkeys(notes))
+
+
+def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
+    """Return whether a bound applies in a setting, its value there, and its ratio to the exact loss."""
+    reasons = bound.failures(setting)
+    facts = (bound.name, bound.kind, bound.quantity)
+    if not reasons and not bound.constant_known:
+        reasons = [f"its hypotheses hold, but of the rate {bound.rate} no constant is known to us"]
+    if reasons:
+        return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
+    published = bound.value(setting)
+    trivial = 0.5 * setting.radius**2 * setting.distance**2
+    capped = bound.kind == "upper" and trivial < published
+    value = trivial if capped else published
+    ratio = None
+    if exact is not None and exact > 0 and value > 0:
+        ratio = value / exact if bound.kind == "upper" else exact / value
+    reason = f"the trivial bound ½R²D² is smaller than {published:.6g}" if capped else ""
+    return BoundCheck(*facts, True, value, published, ratio, reason, bound.citation, bound.status)

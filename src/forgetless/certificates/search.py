@@ -1,0 +1,263 @@
+"""The adversary: a search for the task collection on which a schedule does worst."""
+
+import copy
+import hashlib
+import io
+import json
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forgetless._base import checks
+from forgetless._base.arrays import Floats
+from forgetless._base.checks import check_memory
+from forgetless._base.files import replace_file
+from forgetless.certificates._lbfgs import Descent
+from forgetless.certificates._objective import Adversary
+from forgetless.certificates._rounding import SIZES, as_copies
+from forgetless.certificates.collection import WorstCollection
+from forgetless.engines.problem import check_contraction
+from forgetless.filters import Filter
+from forgetless.schedules import Preset, Schedule, UnregularizedFirst, resolve
+from forgetless.tasks import TaskCollection
+
+Progress = Callable[[int, int, float], None]
+
+
+STARTS = ("mixed", "random", "rare")
+
+
+_SAVE_EVERY = 5.0
+"""Seconds between checkpoints; they do not change what is found."""
+
+
+def worst_collection(
+    schedule: Schedule | Filter,
+    k: int,
+    *,
+    n_features: int = 4,
+    n_tasks: int = 6,
+    n_starts: int = 32,
+    n_rounds: int = 400,
+    starts: str = "mixed",
+    seed: int = 0,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> WorstCollection:
+    """Search for the collection of rank-one tasks on which a schedule has the largest expected loss after k draws.
+
+    The exact worst expected loss over unit teachers is maximised over directions, norms (at most 1, and one of them 1)
+    and probabilities, from many starts at once, by limited-memory BFGS with the exact gradient: one pass backwards, one
+    forwards. The loss is averaged with the same probabilities that tasks are drawn with, as the paper's is for a
+    collection with repeated tasks. So that the result is such a collection, probabilities are then rounded to copies
+    of equally likely tasks and the rest is optimised again: every theorem for uniform draws applies to it.
+
+    Parameters
+    ----------
+    schedule : schedule or filter
+        Resolved at R = 1.
+    k : int
+        Number of draws with replacement.
+    n_features, n_tasks : int
+        d and the number of different tasks, at most.
+    n_starts : int, default 32
+        Independent searches; a larger number only adds to those of a smaller one.
+    n_rounds : int, default 400
+        Most gradient evaluations of each.
+    starts : "mixed", "random" or "rare", default "mixed"
+        Where they begin: random directions and frequencies; one frequent task orthogonal to rare ones, perturbed, as
+        in ``constructions.rare_tasks``; or both in turn. The second needs two features and three tasks; "mixed" is
+        "random" with fewer.
+    seed : int, default 0
+        The same seed gives the same collection.
+    checkpoint : path, optional
+        A file that keeps the state of the search: written every few seconds and on interruption, removed at the end.
+    resume : bool, default False
+        Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
+    progress : callable, optional
+        Called as ``progress(rounds_done, n_rounds, best)`` after every round, ``best`` being the largest k·loss so far.
+
+    Returns
+    -------
+    WorstCollection
+        A lower bound of what the schedule guarantees. A local search: nothing says that it is the worst there is.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> found = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
+    >>> round(found.value, 2), abs(found.evaluate() - found.value) < 1e-12
+    (0.86, True)
+
+    Notes
+    -----
+    Derivatives of shares are in closed form for ``Ridge``, ``GradientDescent``, ``Projection`` and ``Stages`` of these,
+    and central differences for other filters.
+    """
+    search = _Search.of(schedule, k, n_features, n_tasks, n_starts, n_rounds, starts, seed)
+    if checkpoint is None and resume:
+        raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
+    path = None if checkpoint is None else Path(checkpoint)
+    x = search.run(path, resume, progress)
+    rows, counts, value = as_copies(search.adversary, x)
+    found = WorstCollection(rows, counts, schedule, search.adversary.k, value, search.call(schedule))
+    if path is not None:
+        path.unlink(missing_ok=True)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The checked arguments."""
+
+    adversary: Adversary
+    n_starts: int
+    n_rounds: int
+    starts: str
+    seed: int
+
+    @classmethod
+    def of(
+        cls, schedule: Any, k: Any, n_features: Any, n_tasks: Any, n_starts: Any, n_rounds: Any, starts: Any, seed: Any
+    ) -> "_Search":
+        k = checks.integer("k", k, 1, "ask for at least one step")
+        d = checks.integer("n_features", n_features, 1, "2 to 6 are enough for the worst collections known")
+        M = checks.integer("n_tasks", n_tasks, 1, "3 to 8 are enough for the worst collections known")
+        n_starts = checks.integer("n_starts", n_starts, 1, "the default is 32")
+        n_rounds = checks.integer("n_rounds", n_rounds, 1, "the default is 400")
+        seed = checks.integer("seed", seed, 0, "any whole number will do")
+        if starts not in STARTS:
+            raise ValueError(f'starts must be "mixed", "random" or "rare", got {starts!r}')
+        if starts == "rare" and (d < 2 or M < 3):
+            raise ValueError(
+                f'starts="rare" needs n_features ≥ 2 and n_tasks ≥ 3, got {d} and {M}; use starts="random"'
+            )
+        filter_ = resolve(schedule, k, 1.0)
+        check_contraction(filter_, TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
+        n_numbers = float(max(n_starts, SIZES)) * k * (2 * d * d + 8 * M * d)
+        check_memory(n_numbers, f"the gradient of {n_starts} starts over {k} steps", "use fewer starts or a smaller k")
+        return cls(Adversary(filter_, k, M, d), n_starts, n_rounds, starts, seed)
+
+    def call(self, schedule: Any) -> str:
+        """Return the call that makes this search."""
+        a, made = self.adversary, f"{_home(schedule)}{schedule!r}"
+        if isinstance(schedule, Preset) and hasattr(schedule, "coefficients"):
+            made = f"fl.schedules.from_coefficients({list(schedule.coefficients)})"
+        elif not isinstance(schedule, Preset | Filter):
+            made = f"schedule  # {schedule!r}, which is not recorded"
+        return (
+            f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, seed={self.seed})"
+        )
+
+    @property
+    def key(self) -> str:
+        """What a checkpoint must agree in: everything but the number of rounds, the filter by its shares."""
+        a = self.adversary
+        shares = np.ascontiguousarray(a.filter(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        facts = (a.k, a.n_features, a.n_tasks, self.n_starts, self.starts, self.seed)
+        return json.dumps([*facts, hashlib.sha256(shares.tobytes()).hexdigest()])
+
+    def run(self, path: Path | None, resume: bool, progress: Progress | None) -> Floats:
+        """Return the best point, of shape (n,)."""
+        descent = _restored(path, resume, self.key)
+        if descent is None:
+            descent = Descent.begin(self.adversary, self._points())
+        if np.isnan(descent.value).all():
+            raise ValueError(
+                f"the loss vanishes at all {self.n_starts} starts; use at least two tasks and two features, more "
+                "starts, or a smaller k"
+            )
+        whole, saved = descent, time.monotonic()
+        try:
+            while descent.rounds < self.n_rounds and descent.active.any():
+                if path is not None:
+                    whole = copy.deepcopy(descent)  # an interruption may hit the middle of a round
+                descent.advance(self.adversary)
+                if progress is not None:
+                    progress(int(descent.rounds), self.n_rounds, float(np.exp(-np.nanmin(descent.value))))
+                if path is not None and time.monotonic() - saved > _SAVE_EVERY:
+                    _save(descent, path, self.key)
+                    saved = time.monotonic()
+        except BaseException:
+            if path is not None:
+                _save(whole, path, self.key)
+            raise
+        if path is not None:
+            _save(descent, path, self.key)
+        return np.asarray(descent.x[int(np.nanargmin(descent.value))])
+
+    def _points(self) -> Floats:
+        # One generator per start, named by its number, so that more starts leave the others as they are.
+        generators = [
+            np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i,))) for i in range(self.n_starts)
+        ]
+        a = self.adversary
+        rare_fits = a.n_features >= 2 and a.n_tasks >= 3
+        rare = [
+            self.starts == "rare" or (self.starts == "mixed" and i % 2 == 1 and rare_fits) for i in range(self.n_starts)
+        ]
+        return np.stack([(_rare if r else _random)(a, rng) for r, rng in zip(rare, generators, strict=True)])
+
+
+def _home(schedule: Any) -> str:
+    """Return where the class of a schedule is found, so that its repr can be pasted."""
+    if isinstance(schedule, Filter):
+        return "fl."
+    return "fl.schedules." if isinstance(schedule, Preset | UnregularizedFirst) else ""
+
+
+def _random(a: Adversary, rng: np.random.Generator) -> Floats:
+    """Random directions; frequencies spread evenly in the logarithm between once in 2k draws and every draw."""
+    directions = rng.standard_normal((a.n_tasks, a.n_features))
+    weights = rng.uniform(-np.log(2 * a.k), 0.0, a.n_tasks)
+    return np.concatenate([directions.ravel(), rng.uniform(0.2, 0.8, a.n_tasks), weights])
+
+
+def _rare(a: Adversary, rng: np.random.Generator) -> Floats:
+    """Rare tasks around a common direction, each drawn 2 to 8 times in k steps; frequent ones orthogonal to them."""
+    n_rare = int(rng.integers(2, a.n_tasks))
+    directions = 0.05 * rng.standard_normal((a.n_tasks, a.n_features))
+    around = rng.uniform(0.0, 1.5) * rng.standard_normal(a.n_features - 1)
+    spread = around + rng.standard_normal((n_rare, a.n_features - 1))
+    directions[:n_rare, 1:] += spread / np.sqrt((spread**2).sum(axis=1, keepdims=True))
+    directions[n_rare:, 0] += 1.0
+    p = rng.uniform(2.0, 8.0, n_rare) / a.k
+    p *= min(1.0, 0.8 / p.sum())
+    weights = np.full(a.n_tasks, np.log((1 - p.sum()) / (a.n_tasks - n_rare)))
+    weights[:n_rare] = np.log(p)
+    return np.concatenate([directions.ravel(), rng.uniform(0.1, 0.3, a.n_tasks), weights])
+
+
+def _save(descent: Descent, path: Path, key: str) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, key=np.array(key), **descent.to_arrays())  # type: ignore[arg-type]
+    replace_file(path, buffer.getvalue(), keep_previous=False)
+
+
+def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
+    """Return the state in a checkpoint, None where a search begins; refuse one that would be lost or is another's."""
+    if path is not None and not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint; make it first")
+    if path is None or not path.exists():
+        return None
+    if not resume:
+        raise FileExistsError(f"{path} is there already; go on from it with resume=True, or remove it")
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        found = str(arrays.pop("key"))
+        descent = Descent(**arrays)
+        if descent.value.ndim != 1 or len(descent.value) != json.loads(found)[3]:
+            raise ValueError("shape")
+    except (ValueError, TypeError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path.name} is damaged or no checkpoint ({type(error).__name__}); remove it") from error
+    if found != key:
+        raise ValueError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
+    return descent

@@ -1,0 +1,135 @@
+"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forgetless.cli import search, streams, tasks
+from forgetless.cli.shared import progress
+
+PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="forgetless", prog_name="forgetless")
+@click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
+def cli(debug: bool) -> None:
+    """Continual linear regression that forgets less: exact losses, bounds, simulations.
+
+    Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; errors become one sentence unless --debug is given."""
+    words = sys.argv[1:] if arguments is None else arguments
+    debug, words = "--debug" in words, [word for word in words if word != "--debug"]  # wherever it stands
+    try:
+        cli.main(args=words, prog_name="forgetless", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return int(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return 2 if isinstance(error, click.UsageError) else 1
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return 130
+    except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
+        if debug:
+            raise
+        click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        return 1
+    return 0
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def bounds(as_json: bool) -> None:
+    """List every bound in the catalogue."""
+    from forgetless.theory.bounds import catalogue
+
+    keys = ("name", "kind", "quantity", "ordering", "scheme", "regularization", "rate", "min_k", "status", "citation")
+    rows = [{key: getattr(bound, key) for key in keys} for bound in catalogue]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        click.echo(f"{row['name']}: {row['kind']} bound of the {row['quantity']} loss, {row['rate']} ({row['status']})")
+        click.echo(f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}")
+        click.echo(f"    {row['citation']}")
+
+
+@cli.command()
+@click.argument("part", type=click.Choice(PARTS), default="all")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder [default: results, or results-PART for a part]")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
+def reproduce(part: str, out: Path | None, as_json: bool) -> None:
+    """Make the paper's figure and table again, exactly, with a report of what holds and what does not."""
+    from forgetless.reproduce import page
+
+    folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
+    with progress() as tell:
+        found = page.sections(page.PARTS if part == "all" else [part], tell)
+        tell("drawing")
+        written = page.write(found, folder)
+    facts = {section.table.title: list(section.table.facts) for section in found if section.table.facts}
+    if as_json:
+        click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
+        return
+    for section in found:
+        if section.name == "table":
+            _print_summary(section.table)
+    for title, lines in facts.items():
+        click.echo(f"\n{title}")
+        for line in lines:
+            click.echo(f"  {line}")
+    click.echo(f"\nreport: {written}")
+
+
+def _print_summary(table: Any) -> None:
+    """Print the measured slopes and constants of the main schedules, one line per family."""
+    click.echo(f"{'worst-case loss, exact':<22}" + "".join(f"{name:>24}" for name in ("none", "fixed", "increasing")))
+    click.echo(f"{'':<22}" + f"{'slope in k   k·loss':>24}" * 3)
+    for family in dict.fromkeys(table.columns["family"]):
+        cells = ""
+        for name in ("none", "fixed", "increasing"):
+            row = table.where(family=family, schedule=name).columns
+            cells += f"{row['slope'][0]:>14.2f}{row['k·loss at the end'][0]:>10.2g}"
+        click.echo(f"{family:<22}{cells}")
+    ends = table.where(schedule="increasing").columns["k·bound at the end"]
+    click.echo(f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {ends[0]:.3g}")
+
+
+for command in (
+    tasks.advise,
+    tasks.certify,
+    tasks.expect,
+    tasks.simulate,
+    streams.fit,
+    streams.predict,
+    search.worst_collection,
+):
+    cli.add_command(command)
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a completion script; add it to your shell's start-up file."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
+
+
+def run() -> None:
+    """Entry point of the ``forgetless`` command."""
+    import os
+
+    if os.environ.get("_FORGETLESS_COMPLETE"):
+        cli.main(prog_name="forgetless")
+    sys.exit(main())

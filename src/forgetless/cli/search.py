@@ -1,0 +1,69 @@
+"""The command ``worst-collection``."""
+
+import json
+from pathlib import Path
+
+import click
+
+from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
+
+
+@click.command("worst-collection")
+@click.option("--k", type=click.IntRange(1), required=True, help="Number of steps.")
+@click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
+@click.option("--features", type=click.IntRange(1), default=4, show_default=True, help="Features of a task.")
+@click.option("--tasks", type=click.IntRange(1), default=6, show_default=True, help="Different tasks, at most.")
+@click.option("--starts", type=click.IntRange(1), default=32, show_default=True, help="Independent searches.")
+@click.option("--rounds", type=click.IntRange(1), default=400, show_default=True, help="Most steps of each.")
+@click.option("--kind", type=click.Choice(["mixed", "random", "rare"]), default="mixed", show_default=True,
+              help="Where they begin: anywhere, near rare tasks, or both in turn.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, as JSON.")
+@click.option("--resume", is_flag=True, help="Go on from where an interrupted search to the same --out stopped.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def worst_collection(
+    k: int,
+    schedule: str,
+    features: int,
+    tasks: int,
+    starts: int,
+    rounds: int,
+    kind: str,
+    seed: int,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Search for tasks on which a schedule does worst, and print them beside the published constants.
+
+    With --out an interrupted search keeps its state in OUT.checkpoint, and --resume goes on from there.
+    """
+    from dataclasses import replace
+
+    import forgetless as fl
+
+    if resume and out is None:
+        raise click.UsageError("--resume needs --out, whose checkpoint it goes on from")
+    if out is not None and not out.resolve().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.resolve().parent}; make it first")
+    state = None if out is None else out.with_name(f"{out.name}.checkpoint")
+    try:
+        with progress() as tell:
+            found = fl.worst_collection(
+                schedule_of(schedule, tasks), k, n_features=features, n_tasks=tasks, n_starts=starts, n_rounds=rounds,
+                starts=kind, seed=seed, checkpoint=state, resume=resume,
+                progress=lambda done, total, best: tell(f"round {done} of at most {total}, best k·loss {best:.6g}"),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if state is not None and state.exists():
+            click.echo(f"the search is kept in {state}; go on with the same command and --resume", err=True)
+        raise
+    command = (
+        f"forgetless worst-collection --schedule {schedule} --k {k} --features {features} --tasks {tasks} "
+        f"--starts {starts} --rounds {rounds} --kind {kind} --seed {seed}"
+    )
+    found = replace(found, command=command)
+    if out is not None:
+        found.save(out)
+    constants = [vars(constant) for constant in found.constants]
+    click.echo(json.dumps({**found.to_dict(), "constants": constants}, ensure_ascii=False) if as_json else repr(found))

@@ -1,0 +1,165 @@
+"""The commands ``fit`` and ``predict``: a table in, a model or predictions out."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forgetless.cli.shared import progress
+from forgetless.streams.run import ORDERS
+
+SCHEDULES = "auto, none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N] or increasing-budget[:N]"
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", required=True, help="Column with the task.")
+@click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
+@click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
+@click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
+@click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
+@click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
+@click.option("--holdout", type=click.FloatRange(0, 1, True, True), default=0.2, show_default=True,
+              help="Share of the rows of each task that is watched and not trained on.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
+@click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def fit(
+    file: Path, task: str, target: tuple[str, ...], schedule: str, loss: str, intercept: bool, order: str,
+    holdout: float, seed: int, out: Path, report: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Learn the tasks in FILE (CSV or Parquet) one after the other and write the model.
+
+    Every column but task and target is a feature. Tasks come in the order in which they first appear.
+    """
+    from forgetless.datasets.files import load_table
+    from forgetless.streams import page
+    from forgetless.streams.run import run_stream
+
+    _check_outputs({"FILE": file, "--out": out, "--report": report})
+    table = load_table(file, task, target[0] if len(target) == 1 else target)
+    n_tasks = len(set(table.groups.tolist()))
+    model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
+    with progress() as tell:
+        run = run_stream(
+            model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell
+        )  # fmt: skip
+        _name_features(model, table.features)
+        model.save(out)
+        settings = (
+            f"{file.name}: {len(table.X)} rows, {len(table.features)} features, tasks by {task}, "
+            f"schedule {schedule}; {model!r}"
+        )
+        if report is not None:
+            tell("drawing")
+            page.write(run, report, " ".join(settings.split()))
+    if as_json:
+        click.echo(json.dumps({"model": str(out), **page.summary(run)}))
+        return
+    click.echo(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
+    for line in page.sentences(run):
+        click.echo(f"  {line}")
+    click.echo(f"model: {out}" + (f"\nreport: {report}" if report else ""))
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
+def predict(model: Path, file: Path, out: Path | None) -> None:
+    """Predict the rows of FILE (CSV or Parquet) with a MODEL written by fit.
+
+    Columns are found by name, whatever their order; columns the model does not know are ignored.
+    """
+    from forgetless._base.files import replace_file
+    from forgetless.datasets.files import numbers_of, read_table
+
+    _check_outputs({"MODEL": model, "FILE": file, "--out": out})
+    fitted = load_any(model)
+    table = read_table(file)
+    names = getattr(fitted, "feature_names_in_", None)
+    if names is not None:
+        missing = [name for name in names if name not in table.columns]
+        if missing:
+            raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
+        table = table[list(names)]
+    if len(table) == 0:
+        raise ValueError(f"{file.name} has no rows")
+    found = fitted.predict(_frame(numbers_of(table, file.name), names))
+    columns = found.reshape(len(table), -1)
+    heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([heads, *columns.tolist()])
+    if out is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        replace_file(out, text.getvalue().encode(), keep_previous=False)
+        click.echo(f"{len(table)} predictions: {out}")
+
+
+def _check_outputs(paths: dict[str, Path | None]) -> None:
+    """Refuse to write over what is read, or two things to one place, or into a folder that is not there."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        place = path.resolve()
+        if place in seen:
+            raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
+        if name.startswith("--") and not place.parent.is_dir():
+            raise click.UsageError(f"there is no folder {place.parent} for {name}")
+        seen[place] = name
+
+
+def load_any(path: Path) -> Any:
+    """Return the model at ``path``, of whichever class it is."""
+    import forgetless as fl
+    from forgetless.streams.files import stored_class
+
+    return getattr(fl, stored_class(path)).load(path)
+
+
+def _model(schedule: str, n_tasks: int, **options: Any) -> Any:
+    import forgetless as fl
+
+    name, _, value = schedule.partition(":")
+    s = fl.schedules
+    try:
+        if name in ("fixed-budget", "increasing-budget"):
+            preset = s.fixed_budget if name == "fixed-budget" else s.increasing_budget
+            return fl.ContinualGD(schedule=preset(int(value or 1)), n_tasks=n_tasks, **options)
+        if name == "ridge" and value:
+            return fl.ContinualRidge(alpha=float(value), **options)
+        if name == "increasing" and value:
+            return fl.ContinualRidge(schedule=s.increasing(float(value)), n_tasks=n_tasks, **options)
+        if name in ("auto", "none", "fixed", "increasing") and not value:
+            return fl.ContinualRidge(schedule=name, n_tasks=n_tasks, **options)
+    except ValueError as error:
+        raise click.BadParameter(f"{schedule!r}: {error}", param_hint="--schedule") from None
+    raise click.BadParameter(f"{schedule!r}; use {SCHEDULES}", param_hint="--schedule")
+
+
+def _joint(table: Any) -> Any:
+    """Return the yardstick where its d × d matrix is small; None where it is the point not to have one."""
+    import forgetless as fl
+
+    return fl.JointRidge(alpha=1e-6, fit_intercept=True) if len(table.features) <= 2000 else None
+
+
+def _name_features(model: Any, names: tuple[str, ...]) -> None:
+    import numpy as np
+
+    model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _frame(values: Any, names: Any) -> Any:
+    if names is None:
+        return values
+    import pandas
+
+    return pandas.DataFrame(values, columns=list(names))

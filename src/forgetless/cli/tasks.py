@@ -1,0 +1,137 @@
+"""The commands on a file of tasks: ``certify``, ``advise``, ``expect`` and ``simulate``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, schedule_of
+
+OBJECTIVES = ("expected", "seen", "worst-case", "validation")
+
+
+def _load(file: Path, task: str | None, target: str | None, schedule: str, ordering: str) -> tuple[Any, Any, Any]:
+    from forgetless.datasets.files import load_tasks
+
+    tasks = load_tasks(file, task, target)
+    return tasks, schedule_of(schedule, tasks.n_tasks), ordering_of(ordering)
+
+
+def _print_curves(curves: dict[str, list[float]], as_json: bool, note: str) -> None:
+    if as_json:
+        click.echo(json.dumps(curves))
+        return
+    click.echo(note)
+    names = list(curves)
+    click.echo("".join(f"{name:>16}" for name in names))
+    for row in zip(*curves.values(), strict=True):
+        click.echo("".join(f"{value:>16}" if isinstance(value, int) else f"{value:>16.6g}" for value in row))
+
+
+@click.command()
+@about_tasks
+def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering: str, as_json: bool) -> None:
+    """Print the exact expected loss on tasks from FILE beside every bound that applies."""
+    import forgetless as fl
+
+    tasks, chosen, law = _load(file, task, target, schedule, ordering)
+    with progress() as tell:
+        tell("computing exact losses")
+        found = fl.certify(tasks, chosen, k, law)
+    click.echo(json.dumps(found.to_dict()) if as_json else repr(found))
+
+
+@click.command()
+@about_file
+@click.option("--objective", type=click.Choice(OBJECTIVES), help="[default: expected, or validation if given]")
+@click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
+@click.option("--sketch", type=click.IntRange(2), help="Search on this many random tasks of a large collection.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def advise(
+    file: Path,
+    task: str,
+    target: str,
+    k: int,
+    ordering: str,
+    as_json: bool,
+    objective: str | None,
+    validation: Path | None,
+    sketch: int | None,
+    seed: int,
+) -> None:
+    """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why."""
+    import forgetless as fl
+    from forgetless.datasets.files import load_tasks
+
+    tasks = load_tasks(file, task, target)
+    if objective == "validation" and validation is None:
+        raise click.UsageError("--objective validation needs held-out rows; give their file with --validation FILE")
+    held_out = None if validation is None else load_tasks(validation, task, target)
+    chosen: Any = (objective or ("expected" if held_out is None else "validation")).replace("-", "_")
+    with progress() as tell:
+        found = fl.advise(
+            tasks, k, objective=chosen, ordering=ordering_of(ordering), validation=held_out, sketch=sketch, seed=seed,
+            progress=lambda done, total: tell(f"comparing schedules, stage {done} of {total}"),
+        )  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    click.echo(repr(found))
+    columns = f", task={task!r}, target={target!r}" if task else ""
+    click.echo("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
+    click.echo(f"    tasks = load_tasks({str(file)!r}{columns})")
+    click.echo(f"    schedule = {found.options[0].code}")
+    click.echo(f"    trace = fl.simulate(tasks, schedule, k={k})")
+    click.echo(
+        f"    model = fl.ContinualRidge(schedule=schedule, n_tasks={k}, radius={tasks.radius:.6g})  # for a stream"
+    )
+
+
+@click.command()
+@about_tasks
+@click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
+def expect(
+    file: Path, task: str, target: str, k: int, schedule: str, ordering: str, as_json: bool, record: str
+) -> None:
+    """Print exact expected losses, forgetting and drift on tasks from FILE."""
+    import forgetless as fl
+
+    tasks, chosen, law = _load(file, task, target, schedule, ordering)
+    with progress() as tell:
+        found = fl.expect(
+            tasks, chosen, k, ordering=law, metrics=fl.metrics.METRICS, record=record,
+            progress=lambda done, total: tell(f"step {done} of {total}"),
+        )  # fmt: skip
+    curves = {"step": found.steps.tolist(), **{name: value.tolist() for name, value in found.values.items()}}
+    _print_curves(curves, as_json, f"{tasks}, exact over all orders ({ordering})")
+
+
+@click.command()
+@about_tasks
+@click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Independent runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
+def simulate(
+    file: Path,
+    task: str,
+    target: str,
+    k: int,
+    schedule: str,
+    ordering: str,
+    as_json: bool,
+    trials: int,
+    seed: int,
+    record: str,
+) -> None:
+    """Print mean losses, forgetting and drift of random runs on tasks from FILE."""
+    import forgetless as fl
+
+    tasks, chosen, law = _load(file, task, target, schedule, ordering)
+    with progress() as tell:
+        found = fl.simulate(
+            tasks, chosen, k, ordering=law, n_trials=trials, seed=seed, record=record, keep_weights=False,
+            progress=lambda done, total: tell(f"step {done} of {total}"),
+        )  # fmt: skip
+    means = {name: value.mean(0).tolist() for name, value in found.values.items()}
+    _print_curves({"step": found.steps.tolist(), **means}, as_json, f"{tasks}, mean of {trials} runs ({ordering})")

@@ -1,0 +1,1 @@
+"""What a schedule does to tasks: simulated, or computed exactly."""

@@ -1,0 +1,102 @@
+"""One step of the moment recursion for many schedules at once, compiled: the problems are the lanes of SIMD."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Floats
+from forgetless._base.compiled import n_threads, spread
+
+_LANES = 64
+"""Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20."""
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"}, nogil=True)
+def _advance_lanes(
+    first: int,
+    last: int,
+    S: Floats,
+    L: Floats,
+    R: Floats,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    phi: Floats,
+) -> None:
+    """Make all steps of ``phi`` (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last − 1.
+
+    The formula is that of ``moments``; all inner loops run over the lanes, and only lower triangles are updated.
+    """
+    Q, n_tasks = S.shape[0], len(offsets) - 1
+    width = 0
+    for m in range(n_tasks):
+        width = max(width, offsets[m + 1] - offsets[m])
+    T, K = np.empty((width, Q, _LANES)), np.empty((width, _LANES))
+    A, X = np.empty((Q, Q, _LANES)), np.zeros((Q, Q, _LANES))
+    share = np.zeros((width, _LANES))
+    for start in range(first, last, _LANES):
+        n = min(_LANES, last - start)
+        X[:, :, :n] = S[:, :, start : start + n]
+        for t in range(phi.shape[1]):
+            A[:, :, :] = 0.0
+            for m in range(n_tasks):
+                low, r = offsets[m], offsets[m + 1] - offsets[m]
+                for j in range(r):
+                    share[j, :n] = phi[low + j, t, start : start + n]
+                for j in range(r):
+                    for y in range(Q):
+                        row = T[j, y]
+                        row[:] = 0.0
+                        for x in range(Q):
+                            w, source = R[low + j, x], X[x, y] if x >= y else X[y, x]
+                            for i in range(_LANES):
+                                row[i] += w * source[i]
+                for j in range(r):
+                    for o in range(r):
+                        total = K[o]
+                        total[:] = 0.0
+                        for y in range(Q):
+                            w, row = R[low + o, y], T[j, y]
+                            for i in range(_LANES):
+                                total[i] += w * row[i]
+                        for i in range(_LANES):
+                            total[i] *= -0.5 * share[o, i]
+                    # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
+                    p = weights[low + j]
+                    for y in range(Q):
+                        row = T[j, y]
+                        for o in range(r):
+                            w, total = L[low + o, y], K[o]
+                            for i in range(_LANES):
+                                row[i] += w * total[i]
+                        for i in range(_LANES):
+                            row[i] *= p * share[j, i]
+                for x in range(Q):
+                    for j in range(r):
+                        u, other = L[low + j, x], T[j, x]
+                        for y in range(x + 1):
+                            v, row, sums = L[low + j, y], T[j, y], A[x, y]
+                            for i in range(_LANES):
+                                sums[i] += u * row[i] + v * other[i]
+            for x in range(Q):
+                for y in range(x + 1):
+                    source, sums = X[x, y], A[x, y]
+                    for i in range(_LANES):
+                        source[i] -= sums[i]
+        for x in range(Q):
+            for y in range(x + 1):
+                S[x, y, start : start + n] = X[x, y, :n]
+                S[y, x, start : start + n] = X[x, y, :n]
+
+
+_lanes: Any = _advance_lanes
+
+
+def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Floats, phi: Floats) -> None:
+    """Make all steps of ``phi`` (Σr, T, B) in place, the problems spread over threads."""
+    n_problems = S.shape[2]
+    common: tuple[Any, ...] = (S, left, right, offsets, weights, phi)
+    groups = -(-n_problems // _LANES)
+    threads = min(n_threads(), groups) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
+    spread(lambda first, last: _lanes(first, last, *common), n_problems, -(-groups // threads) * _LANES, threads)

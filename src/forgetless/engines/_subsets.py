@@ -1,0 +1,217 @@
+"""Exact expectations over random orders without replacement, by dynamic programming over the subsets already seen.
+
+Given that the first t tasks are the set A, in uniformly random order, S(A) = E[U Uᵀ | A] satisfies
+
+    S(A) = (1/t) Σ_{m ∈ A} M_m S(A∖m) M_mᵀ,
+
+so that level t (all sets of t tasks) follows from level t − 1, and only two levels are in memory. Every task of A has
+been seen once, or e + 1 times after e full epochs, so the metrics of the path need little more per set:
+
+* F(A), the expected sum over visits of L(w_t) − L(w_s), a number that grows by exact differences;
+* W(A), the expected sum of ‖X(w_t − w_s)‖², and for it X(A) = E[Σ_s H_τs (z_t − z_s) U_tᵀ | A].
+
+Sets are numbered in colexicographic order, the order of the masks Σ 2^m: the rank of {a_0 < a_1 < …} is
+Σ_i C(a_i, i + 1), and the sets inside {0..c − 1} are the first C(c, t) of their level.
+"""
+
+import itertools
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from array_api_compat import is_numpy_namespace
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._base.checks import check_memory
+from forgetless._base.compiled import compiled
+from forgetless.engines.moments import Moments
+from forgetless.tasks import TaskCollection
+
+
+@dataclass
+class Level:
+    """The conditional expectations of all sets of t tasks, after some full epochs; None where not asked for.
+
+    S, X : arrays of shape (n_sets, Q, Q);  F, W : arrays of shape (n_sets,)
+    """
+
+    t: int
+    S: Array
+    F: Array | None = None
+    X: Array | None = None
+    W: Array | None = None
+
+
+def members(n_tasks: int, t: int) -> NDArray[np.int64]:
+    """Return all sets of t tasks in colexicographic order, of shape (C(M, t), t), elements increasing."""
+    if 2 * t > n_tasks:  # complements come in the opposite order, and are smaller
+        inside = np.ones((comb(n_tasks, t), n_tasks), dtype=bool)
+        np.put_along_axis(inside, members(n_tasks, n_tasks - t)[::-1], False, axis=1)
+        return np.nonzero(inside)[1].reshape(-1, t)
+    sets = np.zeros((1, 0), np.int64)
+    for size in range(1, t + 1):
+        blocks = []
+        for largest in range(size - 1, n_tasks):
+            smaller = sets[: comb(largest, size - 1)]
+            blocks.append(np.concatenate([smaller, np.full((len(smaller), 1), largest)], axis=1))
+        sets = np.concatenate(blocks)
+    return sets
+
+
+def binomials(n_tasks: int, t: int) -> NDArray[np.int64]:
+    """Return C(a, i) for a ≤ M and i ≤ t; those beyond any rank that can occur are cut at 2⁶²."""
+    return np.array([[min(comb(a, i), 2**62) for i in range(t + 1)] for a in range(n_tasks + 1)], dtype=np.int64)
+
+
+def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
+    """Return the rank of A∖m among sets of t − 1, of shape (C(M, t), M); C(M, t − 1) where m is not in A."""
+    sets = members(n_tasks, t)
+    table = binomials(n_tasks, t)
+    below = table[sets, np.arange(1, t + 1)]  # C(a_i, i + 1): elements before the removed one keep their place
+    above = table[sets, np.arange(t)]  # C(a_i, i): elements after it move down by one
+    prefix = np.cumsum(below, axis=1) - below
+    suffix = np.cumsum(above[:, ::-1], axis=1)[:, ::-1] - above
+    result = np.full((len(sets), n_tasks), comb(n_tasks, t - 1), dtype=np.int64)
+    np.put_along_axis(result, sets, prefix + suffix, axis=1)
+    return result
+
+
+class SubsetProgram:
+    """Raises levels one step at a time, in any array library; ``_compiled_subsets`` does the same faster."""
+
+    def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
+        self.moments, self.tasks = moments, moments.tasks
+        self.path, self.drift = path, drift
+        self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
+        squares = self.tasks.singular_values**2
+        scale = from_numpy(squares[:, None], like=moments.left)
+        self.losses = [self._form(moments.right, scale, low, high) for low, high in self.bounds]
+        self.drifts = [self._form(moments.left, scale, low, high) for low, high in self.bounds]
+
+    @staticmethod
+    def _form(rows: Array, scale: Array, low: int, high: int) -> Array:
+        return rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
+
+    def check_size(self, k: int) -> None:
+        """Refuse levels that do not fit into memory, and say what would."""
+        M = self.tasks.n_tasks
+        steps = range(1, min(k, M) + 1)
+        widest = max(comb(M, t) + comb(M, t - 1) for t in steps)
+        check_memory(
+            widest * self._numbers_per_set(),
+            f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks "
+            f"({sum(comb(M, t) * t for t in steps):,} updates)",
+            "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
+        )
+
+    def _numbers_per_set(self) -> float:
+        # S with the temporaries of one step, the forms of the path, X, and where each set comes from.
+        matrices = 4.0 + 3.0 * self.path + 4.0 * self.drift
+        return matrices * self.moments.size**2 + 2.0 * self.tasks.n_tasks
+
+    def empty_set(self, S: Array, F: float = 0.0, X: Array | None = None, W: float = 0.0) -> Level:
+        """Return level 0 from the values before the first task, or after a full epoch."""
+        level = Level(0, S[None, :, :])
+        if self.path:
+            level.F = zeros((1,), S) + F
+        if self.drift:
+            level.X = (zeros(S.shape, S) if X is None else X)[None, :, :]
+            level.W = zeros((1,), S) + W
+        return level
+
+    def uniform(self, t: int, n_sets: int, S: Array) -> Level:
+        """Return level t with the same S for every set, for recursions of S alone."""
+        xp = namespace_of(S)
+        return Level(t, xp.broadcast_to(S[None, :, :], (n_sets, *S.shape)))
+
+    def next_epoch(self, level: Level) -> Level:
+        """Return level 0 of the next epoch from the last level, that of all tasks."""
+        scalars = [0.0 if values is None else float(values[0]) for values in (level.F, level.W)]
+        return self.empty_set(self.full(level), scalars[0], None if level.X is None else level.X[0, :, :], scalars[1])
+
+    def raised(self, level: Level, shares: Floats, epochs: int = 0) -> Level:
+        """Return level t + 1 from level t with the shares φ (Σr,) of that step, after ``epochs`` full epochs."""
+        xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
+        before = _predecessors(n_tasks, t)
+        forms = self._forms(level.t, epochs) if self.path else None
+        phi = from_numpy(shares, like=level.S)
+        totals: list[Array] | None = None
+        for m in range(n_tasks):
+            parts = self._step(m, level, phi, forms)
+            index = from_numpy(before[:, m], like=level.S)
+            taken = []
+            for part in parts:
+                blank = zeros((1, *part.shape[1:]), part)
+                taken.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
+            totals = taken if totals is None else [total + part for total, part in zip(totals, taken, strict=True)]
+        assert totals is not None
+        means = [total / t for total in totals]
+        return Level(t, means[0], *means[1:])
+
+    def _forms(self, t: int, epochs: int) -> tuple[Array, Array]:
+        """Return Σ over visits of H_τ for every set of level t, for losses and for drifts."""
+        xp = namespace_of(self.moments.left)
+        sets = members(self.tasks.n_tasks, t)
+        counts = np.full((len(sets), self.tasks.n_tasks), float(epochs))
+        np.put_along_axis(counts, sets, epochs + 1.0, axis=1)
+        weights, size = from_numpy(counts, like=self.moments.left), self.moments.size
+        totals = [weights @ xp.reshape(xp.stack(forms), (-1, size * size)) for forms in (self.losses, self.drifts)]
+        return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(totals[1], (len(sets), size, size))
+
+    def _step(self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None) -> list[Array]:
+        """Return what task m as the next one makes of every set of the level."""
+        xp = namespace_of(level.S)
+        low, high = self.bounds[m]
+        L, R, share = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
+        T = level.S @ R.T
+        K = R @ T
+        Y = (T - 0.5 * (L.T * share) @ K) * share
+        half = Y @ L
+        change = half + xp.matrix_transpose(half)
+        parts = [level.S - change]
+        if level.F is not None:
+            assert forms is not None
+            parts.append(level.F - 0.5 * xp.sum(forms[0] * change, axis=(1, 2)))
+        if level.X is not None:
+            assert forms is not None
+            gained = level.X - forms[1] @ (L.T * share) @ xp.matrix_transpose(T)
+            parts.append(gained - (gained @ R.T * share) @ L)
+            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * share, axis=1)
+            inner = L @ forms[1] @ L.T * share * share[:, None]
+            parts.append(level.W - 2.0 * cross + xp.sum(inner * K, axis=(1, 2)))
+        return parts
+
+    def full(self, level: Level) -> Array:
+        """Return the mean of S over the sets of a level."""
+        return namespace_of(level.S).mean(level.S, axis=0)
+
+    def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> float:
+        """Return one metric after ``n_steps`` steps, from the level reached."""
+        if name == "average_loss":
+            return max(0.0, self._mean_output(level, None)) / self.tasks.n_tasks + float(self.tasks.floors.mean())
+        if n_steps == 0:
+            return float("nan")
+        if name == "seen_loss":
+            return max(0.0, self._mean_output(level, epochs)) / n_steps + float(self.tasks.floors.mean())
+        if name == "forgetting":
+            assert level.F is not None
+            return float(to_numpy(level.F).mean()) / n_steps
+        assert level.W is not None
+        return max(0.0, float(to_numpy(level.W).mean())) / n_steps
+
+    def _mean_output(self, level: Level, epochs: int | None) -> float:
+        """Return the mean over sets of ½ Σ_j s_j² R_j S R_jᵀ, each task as often as visited (once for None)."""
+        xp, R = namespace_of(level.S), self.moments.right
+        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=R)
+        if epochs is None:
+            return 0.5 * float(xp.sum(scale * (R @ self.full(level)) * R))
+        forms, _ = self._forms(level.t, epochs)
+        return 0.5 * float(xp.mean(xp.sum(forms * level.S, axis=(1, 2))))
+
+
+def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
+    """Return the compiled subset program where numba is installed and the tasks are NumPy's."""
+    module = compiled("engines._subsets_numba") if is_numpy_namespace(tasks.xp) else None
+    kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
+    return kind(moments, path=path, drift=drift)

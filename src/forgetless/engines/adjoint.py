@@ -1,0 +1,180 @@
+"""How the exact loss changes with every regularization coefficient: one backward and one forward pass."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._base.checks import check_memory
+from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, moments_around_teacher
+from forgetless.engines.problem import Problem
+from forgetless.filters import Filter, Ridge
+from forgetless.orderings import WithReplacement
+from forgetless.schedules import Schedule
+from forgetless.tasks import TaskCollection
+
+
+@dataclass(frozen=True, eq=False)
+class LossGradient:
+    """The exact loss and its derivatives.
+
+    Attributes
+    ----------
+    loss : float
+    coefficient : array of shape (k,)
+        ∂loss/∂λ_t.
+    teacher : array of shape (d,) or None
+        The worst unit teacher, for ``objective="worst_case"``.
+    """
+
+    loss: float
+    coefficient: NDArray[np.float64]
+    teacher: Array | None = field(default=None, repr=False)
+
+
+def gradient(
+    tasks: TaskCollection,
+    schedule: Schedule | Filter,
+    k: int,
+    *,
+    ordering: WithReplacement | None = None,
+    objective: Literal["average_loss", "worst_case"] = "average_loss",
+    start: Any = None,
+) -> LossGradient:
+    """Return the derivative of the exact expected loss after k steps with respect to every coefficient λ_t.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule or filter
+        Must resolve to ``Ridge``.
+    k : int
+    ordering : WithReplacement, optional
+    objective : "average_loss" or "worst_case"
+        The expected average loss from ``start``, or its largest value over unit teachers. Where the largest eigenvalue
+        is repeated the latter has no derivative, and that of one of the worst teachers is returned.
+    start : array of shape (d,) or (d, c), optional
+        w₀; only for ``objective="average_loss"``.
+
+    Returns
+    -------
+    LossGradient
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0]], [1.0])])
+    >>> g = fl.gradient(tasks, fl.Ridge(1.0), k=1)      # loss ½(λ/(1 + λ))²
+    >>> round(g.loss, 6), g.coefficient.round(6).tolist()
+    (0.125, [0.125])
+    """
+    problem = Problem.of(tasks, schedule, k, ordering, "last")
+    if problem.grid or not isinstance(problem.filters[0], Ridge):
+        raise TypeError(f"gradient needs one schedule of fl.Ridge, got {schedule!r}; use expect for other filters")
+    law = problem.ordering
+    if not isinstance(law, WithReplacement):
+        raise TypeError(f"gradient needs draws with replacement, got {law!r}")
+    if objective not in ("average_loss", "worst_case"):
+        raise ValueError(f'objective must be "average_loss" or "worst_case", got {objective!r}')
+    worst = objective == "worst_case"
+    if worst and start is not None:
+        raise ValueError('start does not matter for objective="worst_case"; leave it out')
+    moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
+    floor = 0.0 if worst else float(tasks.floors.mean())
+    adjoint = Adjoint(moments, law, average_form(moments), floor, worst=worst)
+    loss, slopes, direction = adjoint(np.broadcast_to(problem.filters[0].coefficient, (problem.k,)))
+    if direction is None:
+        return LossGradient(loss, slopes)
+    if moments.size == 0:  # no task has a direction: every teacher has loss 0
+        return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
+    teacher = direction if tasks.span is None else tasks.span @ direction
+    return LossGradient(loss, slopes, teacher)
+
+
+class Adjoint:
+    """The exact loss after k random draws and its derivatives, for many sets of coefficients on the same tasks.
+
+    Parameters
+    ----------
+    moments : Moments
+        Around the teacher of a given start, or linear ones for the worst case.
+    ordering : WithReplacement
+    form : array of shape (Q, Q)
+        Twice the loss as a form of the moments after k steps.
+    floor : float
+        What is added to the loss.
+    worst : bool
+        Whether the loss is the largest over unit teachers.
+    """
+
+    def __init__(self, moments: Moments, ordering: WithReplacement, form: Array, floor: float, *, worst: bool) -> None:
+        self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
+        self.operator = Operator(moments, ordering.weights(moments.tasks.n_tasks))
+
+    def __call__(self, coefficients: Floats, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
+        """Return the loss, its derivative of shape (k,), and for the worst case the worst teacher in span coordinates.
+
+        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
+        a factor q^ε above, and smooth where several teachers are equally bad.
+        """
+        tasks = self.moments.tasks
+        shares = np.ascontiguousarray(Ridge(coefficients).learned(tasks.singular_values).T)[:, :, None]
+        forms = _backward(self.operator, self.form, shares)
+        if not self.worst:
+            loss, slopes = _forward(self.operator, self.moments.start, forms, shares)
+            return loss + self.floor, _to_coefficients(slopes, shares, tasks), None
+        if self.moments.size == 0:
+            return 0.0, np.zeros(len(coefficients)), self.form
+        values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
+        value, weights = _softened(to_numpy(values), softness)
+        teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
+        _, slopes = _forward(self.operator, teachers, forms, shares)
+        return max(0.0, 0.5 * value), _to_coefficients(slopes, shares, tasks), vectors[:, -1]
+
+
+def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
+    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with respect to each."""
+    top, weights = float(values[-1]), np.zeros(len(values))
+    if softness <= 0 or top <= 0:
+        weights[-1] = 1.0
+        return top, weights
+    with np.errstate(under="ignore"):
+        relative = np.maximum(values / top, 0.0)
+        norm = float(np.sum(relative ** (1 / softness)) ** softness)
+        return top * norm, np.asarray((relative / norm) ** (1 / softness - 1))
+
+
+def _backward(operator: Operator, form: Array, shares: Floats) -> list[Array]:
+    """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every t."""
+    k, size = shares.shape[1], form.shape[0]
+    check_memory(float(k) * size**2, f"{k} forms of {size} coordinates", "use a smaller k")
+    forms = [form[:, :, None]]
+    for t in range(k - 1, -1, -1):
+        phi = from_numpy(shares[:, t, :], like=form)
+        forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
+    return forms[::-1]
+
+
+def _forward(operator: Operator, start: Array, forms: list[Array], shares: Floats) -> tuple[float, Floats]:
+    """Return ½⟨V_0, S_0⟩ and ∂/∂φ of shape (k, Σr).
+
+    A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1} R_jᵀ).
+    """
+    xp = namespace_of(start)
+    S = start[:, :, None]
+    loss = 0.5 * float(xp.sum(forms[0] * S))
+    slopes = np.empty((shares.shape[1], shares.shape[0]))
+    for t in range(shares.shape[1]):
+        phi = from_numpy(shares[:, t, :], like=start)
+        T, W = operator.products(S, phi)
+        carried = operator.left @ forms[t + 1][:, :, 0]
+        slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, :, 0], axis=1))
+        S = S - operator.collect(T, W, phi)
+    return max(0.0, loss), slopes
+
+
+def _to_coefficients(slopes: Floats, shares: Floats, tasks: TaskCollection) -> Floats:
+    # dφ/dλ = −s²/(s² + λ)² = −(φ/s)²
+    return np.asarray(-np.sum(slopes * (shares[:, :, 0].T / tasks.singular_values) ** 2, axis=1))

@@ -1,0 +1,83 @@
+"""Small coordinates in which the equation is applied to a whole collection."""
+
+from dataclasses import dataclass
+
+from forgetless._base.arrays import Array, namespace_of, zeros
+from forgetless.tasks import TaskCollection
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Small coordinates in which the equation is applied to a whole collection.
+
+    Both kinds track a state with rows of length Q per target and know the error e = V w − V X⁺y of every direction
+    of every task, Σr in number. A step on task m takes a = e on the rows of m and subtracts (φ ∘ a) @ maps[rows].
+
+    * *span*: the state is w − w₀ in an orthonormal basis of the joint span, Q = q; maps are the directions there.
+    * *gram*: the state is e itself, Q = Σr; maps is the Gram matrix V Vᵀ. One product less per step, for Σr ≪ d.
+
+    Attributes
+    ----------
+    maps : array of shape (Σr, Q)
+    missing : array of shape (Σr, c)
+        V X⁺y − V w₀, minus the errors at the start.
+    gram : bool
+    basis : array of shape (d, Q) or None
+        Span coordinates only: None if they are the features themselves.
+    """
+
+    tasks: TaskCollection
+    origin: Array
+    maps: Array
+    missing: Array
+    gram: bool
+    basis: Array | None
+
+    def initial(self, n_trials: int) -> Array:
+        """Return the state at the start, of shape (n_trials, c, Q)."""
+        xp = namespace_of(self.maps)
+        shape = (n_trials, self.missing.shape[1], self.maps.shape[1])
+        if not self.gram:
+            return zeros(shape, self.maps)
+        return xp.asarray(xp.broadcast_to(-self.missing.T, shape), copy=True)
+
+    def errors(self, state: Array) -> Array:
+        """Return e of shape (n_trials, c, Σr) from a state."""
+        return state if self.gram else state @ self.maps.T - self.missing.T
+
+    def weights(self, state: Array, moved: Array | None, base: Array | None = None) -> Array:
+        """Return weights of shape (n_trials, d, c).
+
+        In gram coordinates the state does not hold them: ``moved`` is the sum of φ ∘ a over the steps made since the
+        weights were ``base`` (w₀ if None), each at its task's rows.
+        """
+        xp = namespace_of(self.maps)
+        if self.gram:
+            change = -(moved @ self.tasks.directions)
+        else:
+            change = state if self.basis is None else state @ self.basis.T
+        return (self.origin if base is None else base) + xp.matrix_transpose(change)
+
+    def errors_of(self, weights: Array) -> Array:
+        """Return e of shape (n_trials, c, Σr) from weights of shape (n_trials, d, c)."""
+        xp = namespace_of(self.maps)
+        return xp.matrix_transpose(self.tasks.directions @ weights - self.tasks.targets)
+
+
+def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = True) -> Coordinates:
+    """Return span coordinates; ``reduced=False`` keeps the features, which costs no set-up."""
+    basis = tasks.span if reduced else None
+    maps = tasks.directions if basis is None else tasks.directions @ basis
+    origin, missing = _origin(tasks, start)
+    return Coordinates(tasks, origin, maps, missing, gram=False, basis=basis)
+
+
+def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:
+    """Return gram coordinates."""
+    origin, missing = _origin(tasks, start)
+    return Coordinates(tasks, origin, tasks.gram, missing, gram=True, basis=None)
+
+
+def _origin(tasks: TaskCollection, start: Array) -> tuple[Array, Array]:
+    origin = tasks.xp.reshape(start, (tasks.n_features, tasks.n_targets))
+    return origin, tasks.targets - tasks.directions @ origin

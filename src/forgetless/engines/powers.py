@@ -1,0 +1,215 @@
+"""High powers of the moment operator for a fixed filter, without applying it k times.
+
+* *dense*: the operator as a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable tasks it is
+  symmetric and one eigendecomposition serves every k; otherwise it is squared repeatedly.
+* *lanczos*: for realizable tasks, Q^k[V] from a Krylov space of some √k vectors, fully reorthogonalised.
+
+Both work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k are those near 1.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._base.checks import check_memory
+from forgetless.engines.moments import Operator
+
+DENSE_LIMIT = 2000
+"""Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition."""
+
+
+def _powers(rates: Floats, steps: Any) -> Floats:
+    """Return (1 − rate)^k for rates in [0, 2], accurately for rates near 0 and 2 and any k."""
+    steps = np.asarray(steps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(rates < 1, np.log1p(-np.minimum(rates, 1.0)), np.log(np.maximum(rates, 1.0) - 1.0)) * steps
+    magnitude = np.exp(np.where(steps == 0, 0.0, logs))
+    return np.asarray(np.where((rates > 1) & (steps % 2 == 1), -magnitude, magnitude))
+
+
+class SymmetricBasis:
+    """Coordinates of symmetric Q × Q matrices in which the Frobenius product is the dot product."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows, self.columns = np.tril_indices(size)
+        self.scale = np.where(self.rows == self.columns, 1.0, np.sqrt(2.0))
+        self.n = len(self.rows)
+
+    def matrices(self) -> Floats:
+        """Return the basis as matrices, of shape (Q, Q, n)."""
+        basis = np.zeros((self.size, self.size, self.n))
+        number = np.arange(self.n)
+        basis[self.rows, self.columns, number] = 1 / self.scale
+        basis[self.columns, self.rows, number] = 1 / self.scale
+        return basis
+
+    def pack(self, S: Array) -> Array:
+        """Return coordinates (n, B) of symmetric matrices (Q, Q, B)."""
+        xp = namespace_of(S)
+        flat = xp.reshape(S, (self.size * self.size, S.shape[2]))
+        index = from_numpy(self.rows * self.size + self.columns, like=S)
+        return xp.take(flat, index, axis=0) * from_numpy(self.scale[:, None], like=S)
+
+    def unpack(self, x: Array) -> Array:
+        """Return symmetric matrices (Q, Q, B) from coordinates (n, B)."""
+        xp = namespace_of(x)
+        position = np.zeros((self.size, self.size), np.int64)
+        position[self.rows, self.columns] = position[self.columns, self.rows] = np.arange(self.n)
+        scaled = xp.take(x / from_numpy(self.scale[:, None], like=x), from_numpy(position.ravel(), like=x), axis=0)
+        return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
+
+
+def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, adjoint: bool = False) -> Array:
+    """Return I − Q as matrices of shape (B, n, n), one for each column of ``shares`` (Σr, B)."""
+    xp, n, b = namespace_of(shares), basis.n, shares.shape[1]
+    decrease = operator.decrease_adjoint if adjoint else operator.decrease
+    tests = from_numpy(basis.matrices(), like=shares)
+    result = []
+    for problem in range(b):  # one at a time: n matrices of Q × Q each are many already
+        phi = xp.broadcast_to(shares[:, problem : problem + 1], (shares.shape[0], n))
+        result.append(basis.pack(decrease(tests, phi)))
+    return xp.stack(result)
+
+
+_STEPS = "ask for fewer schedules at once, or use method='steps'"
+
+
+def _matrices(shares: Array, n: int) -> str:
+    return f"the dense operator of {shares.shape[1]} schedules in {n} coordinates"
+
+
+class Spectral:
+    """Every power of a self-adjoint operator at once, from its eigendecomposition."""
+
+    def __init__(self, operator: Operator, size: int, shares: Array) -> None:
+        xp = namespace_of(shares)
+        self.basis = SymmetricBasis(size)
+        check_memory(3.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
+        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, shares))
+        # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the rest is rounding.
+        self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
+
+    def decays(self, steps: NDArray[np.int64]) -> Floats:
+        """Return μ^k of shape (B, n, n_steps), μ being the eigenvalues of Q."""
+        return _powers(self.rates[:, :, None], steps)
+
+    def coordinates(self, S: Array) -> Array:
+        """Return the eigen-coordinates (B, n) of one symmetric matrix (Q, Q)."""
+        packed = self.basis.pack(S[:, :, None])
+        return (namespace_of(S).matrix_transpose(self.vectors) @ packed)[:, :, 0]
+
+    def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
+        """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps)."""
+        weights = to_numpy(self.coordinates(A) * self.coordinates(H))
+        return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
+
+    def powers(self, A: Array, step: int) -> Array:
+        """Return Q^k[A] of shape (Q, Q, B)."""
+        xp = namespace_of(A)
+        decayed = from_numpy(self.decays(np.array([step]))[:, :, 0], like=A) * self.coordinates(A)
+        return self.basis.unpack(xp.matrix_transpose((self.vectors @ decayed[:, :, None])[:, :, 0]))
+
+
+class Squaring:
+    """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring."""
+
+    def __init__(self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False) -> None:
+        xp = namespace_of(shares)
+        self.basis = SymmetricBasis(size)
+        check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
+        decrease = dense_decrease(operator, self.basis, shares, adjoint=adjoint)
+        eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
+        self.squares = [eye - decrease]
+
+    def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
+        """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps), for increasing steps."""
+        xp = namespace_of(A)
+        target = self.basis.pack(H[:, :, None])
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
+        values, done = [], 0
+        for step in steps.tolist():
+            x, done = self._advanced(x, step - done), step
+            values.append(to_numpy(xp.sum(x * target, axis=(1, 2))))
+        return np.stack(values, axis=1)
+
+    def powers(self, A: Array, step: int) -> Array:
+        """Return Q^k[A] of shape (Q, Q, B)."""
+        xp = namespace_of(A)
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
+        return self.basis.unpack(xp.matrix_transpose(self._advanced(x, step)[:, :, 0]))
+
+    def _advanced(self, x: Array, n_steps: int) -> Array:
+        bit = 0
+        while n_steps >> bit:
+            if len(self.squares) <= bit:
+                self.squares.append(self.squares[-1] @ self.squares[-1])
+            if n_steps >> bit & 1:
+                x = self.squares[bit] @ x
+            bit += 1
+        return x
+
+
+def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance: float) -> tuple[Array, float]:
+    """Return Q^k[V] for one problem and an estimate of its relative error.
+
+    Parameters
+    ----------
+    operator : Operator
+        Of realizable tasks, so that Q is self-adjoint.
+    V : array of shape (Q, Q, 1)
+    shares : array of shape (Σr, 1)
+    k : int
+    tolerance : float
+        Stop when the result has changed by less than this, relative to its norm, over a tenth more vectors.
+
+    Returns
+    -------
+    array of shape (Q, Q, 1), float
+    """
+    xp, basis = namespace_of(V), SymmetricBasis(V.shape[0])
+    start = basis.pack(V)[:, 0]
+    norm = float(xp.linalg.vector_norm(start))
+    if norm == 0.0:
+        return V, 0.0
+    limit = min(basis.n, k + 1, 20 + int(12 * np.sqrt(k)))  # Q^k is a polynomial of degree k
+    check_memory(2.0 * limit * basis.n, f"a Krylov space of {limit} vectors", 'use method="steps"')
+    vectors = [start / norm]
+    diagonal: list[float] = []
+    offdiagonal: list[float] = []
+    weights, slowest, error, checked = np.ones(1), 1.0, 1.0, 0
+    for j in range(limit):
+        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), shares))[:, 0]
+        diagonal.append(float(xp.sum(w * vectors[-1])))
+        known = xp.stack(vectors)
+        for _ in range(2):  # against all earlier vectors, twice: three-term recursions lose orthogonality
+            w = w - known.T @ (known @ w)
+        size = float(xp.linalg.vector_norm(w))
+        exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
+        if exhausted or j + 1 >= 1.1 * checked + 4:
+            fresh, rate = _decayed(diagonal, offdiagonal, k)
+            error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
+            error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
+            # Before the slowest rate is found, everything may seem to have decayed to nothing.
+            moved = abs(rate - slowest)
+            error += k * moved if k * rate < 800 or moved > 1e-10 * rate else 0.0
+            weights, slowest, checked = fresh, rate, j + 1
+            if exhausted or error < tolerance:
+                break
+        offdiagonal.append(size)
+        vectors.append(w / size)
+    combined = from_numpy(norm * weights, like=V)
+    known = xp.stack(vectors[: len(weights)])
+    # With all vectors only rounding is left: that of the rates, raised to k.
+    error = (0.0 if len(weights) == basis.n else error) + 1e-14 + 1e-15 * k
+    return basis.unpack((known.T @ combined)[:, None]), error
+
+
+def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:
+    """Return (I − T)^k e_1 for the tridiagonal T of I − Q, and its slowest rate of decay."""
+    T = np.diag(diagonal) + np.diag(offdiagonal, 1) + np.diag(offdiagonal, -1)
+    rates, vectors = np.linalg.eigh(T)
+    rates = np.clip(rates, 0.0, 2.0)
+    return np.asarray(vectors @ (_powers(rates, k) * vectors[0])), float(np.min(np.minimum(rates, 2.0 - rates)))

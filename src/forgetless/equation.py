@@ -1,0 +1,89 @@
+"""THE equation: one task and one filter make an affine map of the weights.
+
+    w  ←  w − φ(XᵀX) (w − X⁺y)
+
+In the spectrum X = U·diag(s)·V of the task this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The engines apply this map many
+times to the same tasks, in the coordinates of ``engines.coordinates``. A task that is met once needs no spectrum: with
+g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), which ``solvers.one_task`` computes by whatever is cheapest.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
+from forgetless.filters import Filter
+from forgetless.solvers.one_task import learn
+from forgetless.solvers.rows import Rows, is_sparse, plain
+from forgetless.tasks import Task
+
+
+def check_single(task: Any, filter: Any) -> None:
+    """Refuse anything but one task and the filter of one step."""
+    if not isinstance(task, Task) or not isinstance(filter, Filter):
+        raise TypeError(
+            f"this needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got {type(task).__name__} and "
+            f"{type(filter).__name__}"
+        )
+    if filter.horizon is not None:
+        raise ValueError(f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t - 1)")
+
+
+def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
+    """Return the weights after learning one task.
+
+    Parameters
+    ----------
+    w : array of shape (d,) or (d, c)
+        Weights before the step.
+    task : Task or (X, y)
+        An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse, and y, for a task
+        that is met once: then nothing is decomposed that need not be.
+    filter : Filter
+        How much of each direction is learned; constant, or ``schedule(k, radius).at(t - 1)`` for step t.
+
+    Returns
+    -------
+    array of the shape of ``w``
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> task = fl.TaskCollection([([[1.0, 0.0]], [2.0])])[0]
+    >>> fl.step([0.0, 5.0], task, fl.Ridge(1.0)).tolist()
+    [1.0, 5.0]
+    >>> fl.step([0.0, 5.0], ([[1.0, 0.0]], [2.0]), fl.Ridge(1.0)).tolist()
+    [1.0, 5.0]
+    """
+    if isinstance(task, tuple) and len(task) == 2:
+        return _step_once(w, *task, filter)
+    check_single(task, filter)
+    w = same_library(as_float("w", w), like=task.X)
+    expected = (task.X.shape[1], *task.y.shape[1:])
+    if tuple(w.shape) != expected:
+        raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
+    share = from_numpy(np.asarray(filter.learned(to_numpy(task.singular_values))), like=task.X)
+    error = task.directions @ w - task.targets
+    return w - task.directions.T @ (error * (share if w.ndim == 1 else share[:, None]))
+
+
+def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
+    if not isinstance(filter, Filter) or filter.horizon is not None:
+        raise TypeError(f"filter must be that of a single step, such as fl.Ridge(1.0), got {filter!r}")
+    if is_sparse(X):
+        X = plain(X, None, False, np.float64)
+        if not np.all(np.isfinite(X.data)):
+            raise ValueError("X contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    else:
+        X = as_float("X", X)
+    y = as_float("y", y)
+    w = as_float("w", w) if is_sparse(X) else same_library(as_float("w", w), like=X)
+    if X.ndim != 2 or tuple(y.shape) != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes {tuple(X.shape)}, "
+            f"{tuple(y.shape)} and {tuple(w.shape)}"
+        )
+    residual = y - X @ w
+    xp = namespace_of(residual)
+    made = learn(Rows.of(X), xp.reshape(residual, (X.shape[0], -1)), filter)
+    return w + xp.reshape(made.change, w.shape)

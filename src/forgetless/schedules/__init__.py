@@ -1,0 +1,59 @@
+"""Schedules: which filter is used at each of k steps.
+
+A schedule is any callable ``(k, radius) → filter`` whose filter is constant or has one value per step.
+Wherever a schedule is expected, a bare filter stands for itself at every step.
+"""
+
+from forgetless.schedules.presets import (
+    Coefficients,
+    Constant,
+    Cyclic,
+    EndRamp,
+    Fixed,
+    FixedBudget,
+    Increasing,
+    IncreasingBudget,
+    NoiseAware,
+    Preset,
+    Schedule,
+    UnregularizedFirst,
+    constant,
+    cyclic,
+    end_ramp,
+    fixed,
+    fixed_budget,
+    from_coefficients,
+    increasing,
+    increasing_budget,
+    noise_aware,
+    planned_for,
+    resolve,
+    unregularized_first,
+)
+
+__all__ = [
+    "Coefficients",
+    "Constant",
+    "Cyclic",
+    "EndRamp",
+    "Fixed",
+    "FixedBudget",
+    "Increasing",
+    "IncreasingBudget",
+    "NoiseAware",
+    "Preset",
+    "Schedule",
+    "UnregularizedFirst",
+    "constant",
+    "cyclic",
+    "end_ramp",
+    "fixed",
+    "fixed_budget",
+    "from_coefficients",
+    "increasing",
+    "increasing_budget",
+    "noise_aware",
+    "planned_for",
+    "resolve",
+    "unregularized_first",
+]

@@ -1,0 +1,1 @@
+"""One task that is met once, solved by whatever is cheapest."""

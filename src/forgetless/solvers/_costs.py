@@ -1,0 +1,151 @@
+"""What each solver of one task would cost: the model behind the choice in ``step``.
+
+Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu. The constants are
+ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; they need to be right within a factor of two.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.solvers import _krylov
+from forgetless.solvers.rows import Rows
+
+SMALL_SIDE = 200
+"""Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
+
+
+GEMM = {"tall": 1 / 40, "wide": 1 / 20}
+"""A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
+
+
+FACTOR = 1 / 42
+"""m³ of a Cholesky factorisation."""
+
+
+EIGH = 0.5
+"""m³ of all eigenvectors."""
+
+
+SPARSE_ENTRY = 10.0
+"""A stored entry of a sparse matrix in a pass."""
+
+
+VECTOR_ENTRY = 10.0
+"""An entry of the vectors of the bidiagonalisation, per pass."""
+
+
+def passes_needed(filter: Ridge | GradientDescent, norm: float, tol: float) -> float:
+    """Return how many passes the bidiagonalisation needs, from ‖X‖₂.
+
+    Explicit regularization: three quarters of the worst case of conjugate gradients at the condition 1 + ‖X‖²/λ, as
+    measured. Budget: the degree of a polynomial that is near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N.
+    """
+    digits = math.log(2 / tol)
+    if isinstance(filter, Ridge):
+        root = math.sqrt(1 + norm * norm / float(filter.coefficient))
+        return 1 + 0.75 * digits / math.log((root + 1) / (root - 1)) if root > 1 else 1.0
+    steps = float(filter.n_steps)
+    return min(steps, 4 + math.sqrt(steps * float(filter.step_size) * norm * norm * digits))
+
+
+def one_pass(rows: Rows, columns: int) -> float:
+    """Return the cost of one pass for a number of targets."""
+    n, d = rows.shape
+    entries = SPARSE_ENTRY * columns if rows.sparse else 1 + GEMM["tall"] * columns
+    return rows.stored * entries + VECTOR_ENTRY * (n + d) * columns
+
+
+def by_gram(rows: Rows, filter: Filter) -> float:
+    """Return the cost of the smaller Gram matrix and its factorisation."""
+    m = rows.small_side
+    return (0.0 if rows.has_gram else gram_product(rows)) + m**3 * (FACTOR if isinstance(filter, Ridge) else EIGH)
+
+
+def gram_product(rows: Rows) -> float:
+    """Return the cost of the product X·Xᵀ or XᵀX alone."""
+    if rows.sparse:
+        # XXᵀ multiplies the entries of each column with each other, XᵀX those of each row.
+        X = rows.single
+        counts = np.bincount(X.indices, minlength=1) if rows.dual else np.diff(X.indptr)
+        return float(np.sum(counts.astype(np.float64) ** 2)) * SPARSE_ENTRY
+    return rows.stored * rows.small_side * GEMM["wide" if rows.dual else "tall"]
+
+
+def gram_bytes(rows: Rows) -> int:
+    """Return the memory that the Gram matrix and its factorisation take."""
+    return 3 * 8 * rows.small_side**2
+
+
+NORM_PASSES = 25
+"""About what it takes to find ‖X‖₂ by products with X."""
+
+
+def spectrum_bytes(rows: Rows) -> int:
+    """Return the memory that a singular value decomposition takes."""
+    return 3 * 8 * rows.shape[0] * rows.shape[1]
+
+
+def norm_by_gram(rows: Rows, memory: int) -> bool:
+    """Return whether ‖X‖₂ is cheaper to find from the Gram matrix, which is kept for the step."""
+    if rows.has_gram or rows.small_side <= SMALL_SIDE:
+        return True
+    if gram_bytes(rows) > memory:
+        return False
+    return rows.single is None or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
+
+
+def rough_norm(rows: Rows) -> float:
+    """Return ‖X‖₂ from an eighth of the lines of the longer side, scaled up; for the choice of a solver only.
+
+    Right for lines that resemble each other; up to a few times too large for X without structure.
+    """
+    sample, share = rows.sample(1 / 8)
+    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
+
+
+TRIAL = 16
+"""An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
+
+
+def regularizes(filter: Filter) -> bool:
+    """Return whether a filter is anything but a projection."""
+    return not (isinstance(filter, Ridge) and float(filter.coefficient) == 0)
+
+
+def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[bool, int]:
+    """Return whether an iteration can be replaced by a factorisation, and after how many passes it should be."""
+    if regularizes(filter):
+        if gram_bytes(rows) > memory or not rows.readable:
+            return False, _krylov.MAX_PASSES
+        return True, 3 + int(by_gram(rows, filter) / one_pass(rows, columns))
+    if rows.single is None or spectrum_bytes(rows) > memory:
+        return False, _krylov.MAX_PASSES
+    # A spectrum costs some twenty times the product of a Gram matrix.
+    return True, 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / one_pass(rows, columns))
+
+
+def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
+    """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
+    if not regularizes(filter):
+        if not rows.readable:
+            return "gram"
+        if rows.sparse and rows.small_side > SMALL_SIDE // 4:
+            return "krylov"
+        return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
+    if not isinstance(filter, Ridge | GradientDescent):
+        return "svd"
+    if gram_bytes(rows) > memory:
+        return "krylov"
+    # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
+    if rows.small_side <= SMALL_SIDE or rows.single is None:
+        return "gram"
+    direct, unit = by_gram(rows, filter), one_pass(rows, columns)
+    if isinstance(filter, Ridge) and direct > TRIAL * unit:
+        # How fast it converges shows in three passes: the whole spectrum decides, not only its ends.
+        return "krylov"
+    if 4 * unit > direct:
+        return "gram"
+    return "krylov" if passes_needed(filter, norm(), tol) * unit < direct else "gram"

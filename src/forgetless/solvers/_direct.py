@@ -1,0 +1,241 @@
+"""Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the spectrum of X.
+
+A Gram matrix squares the condition of a task. Cholesky's estimate of it decides: up to ``SAFE`` nothing is lost that
+matters; beyond, the solution is refined with residuals taken from X itself, and from exact sums where even these
+are not enough.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_numpy_namespace
+from numpy.typing import NDArray
+
+from forgetless._base import linalg
+from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless.errors import ConvergenceError
+from forgetless.filters import Filter
+from forgetless.solvers.rows import Rows
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+SAFE = 1e5
+"""Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits."""
+
+
+HOPELESS = 1e13
+"""Condition beyond which a Cholesky factor does not even refine."""
+
+
+EXACT_ENTRIES = 10**7
+"""Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry."""
+
+
+ACCURACY = 1e-8
+"""Relative error of a step that is promised; a step that misses it is refused."""
+
+
+class Solved(NamedTuple):
+    """The change of the weights, its relative error (estimated), and ‖r − Xδ‖² per column."""
+
+    change: Array
+    error: float
+    after: NDArray[np.float64]
+
+
+def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memory: int) -> Solved | None:
+    """Return (XᵀX + λ)⁻¹Xᵀr from a Cholesky factor; None if the Gram matrix is too close to singular for one."""
+    from scipy.linalg import lapack
+
+    system = np.array(rows.gram)
+    norm1 = float(np.abs(system).sum(axis=0).max()) + coefficient
+    if not math.isfinite(norm1):
+        return None
+    system.flat[:: system.shape[0] + 1] += coefficient
+    factor, info = lapack.dpotrf(system.T, lower=1, overwrite_a=1, clean=0)
+    if info != 0:
+        return None
+    rcond, _ = lapack.dpocon(factor, norm1, uplo="L")
+    if rcond * HOPELESS < 1:
+        return None
+
+    def gram_solve(b: Array) -> Array:
+        # A single row or feature is one division; the square of a square root would be off by a rounding.
+        return b / (rows.gram[0, 0] + coefficient) if len(factor) == 1 else lapack.dpotrs(factor, b, lower=1)[0]
+
+    if not rows.dual:
+        right = _in_float64(rows, residual, right)
+        change = gram_solve(right)
+        solve = gram_solve
+    else:
+        weights = gram_solve(residual.astype(np.float64, copy=False))
+        change = rows.adjoint(weights)
+
+        def solve(b: Array) -> Array:  # Woodbury
+            return (b - rows.adjoint(gram_solve(rows.forward(b)))) / coefficient
+
+    if rcond * SAFE >= 1 or not rows.readable:
+        if rcond * ACCURACY < 10 * EPS:
+            raise ConvergenceError(
+                f"the rows were read once and their XᵀX + {coefficient:.3g} is too ill-conditioned to solve to "
+                f"{ACCURACY:g}; give blocks that can be read again (a list, or a function that returns an iterator)"
+            )
+        if rows.dual:
+            after = squares(coefficient * weights)
+        else:
+            after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
+        return Solved(change, 10 * EPS / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
+    return _refine(rows, residual, coefficient, change, solve, norm1, rcond, memory)
+
+
+def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
+    """Return Xᵀr as accurately as a Gram matrix in float64 deserves: not from float32 products, where avoidable."""
+    if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
+        return rows.adjoint_in_float64(residual)
+    return _float64(right)
+
+
+def _data_error(residual: Array, condition: float) -> float:
+    """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
+    eps = float(namespace_of(residual).finfo(residual.dtype).eps)
+    return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
+
+
+def _refine(
+    rows: Rows,
+    residual: Array,
+    coefficient: float,
+    change: Array,
+    solve: Callable[[Array], Array],
+    norm1: float,
+    rcond: float,
+    memory: int,
+) -> Solved:
+    exact = False
+    for _ in range(12):
+        left = residual - rows.forward(change)
+        size = math.sqrt(float(np.sum(squares(change))))
+        # What rounding of the residual Xᵀ(r − Xδ) − λδ itself can do to δ, in first order.
+        grain = math.sqrt(norm1) * math.sqrt(float(np.sum(squares(left)))) + coefficient * size
+        floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
+        if not exact and floor > 0.1 * ACCURACY:
+            entries = rows.shape[0] * rows.shape[1]
+            exact = rows.single is not None and entries <= EXACT_ENTRIES and 32 * entries <= memory
+        if exact:
+            correction = solve(_exact_residual(rows.single, residual, change, coefficient))
+        else:
+            correction = solve(rows.adjoint(left) - coefficient * change)
+        change = change + correction
+        moved = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
+        if moved <= 1e-11:
+            break
+    error = moved + (EPS if exact else floor)
+    if error > ACCURACY:
+        raise ConvergenceError(
+            f"this task is too ill-conditioned: with the coefficient {coefficient:.3g}, {coefficient / norm1:.1g} of "
+            f"the task's squared norm, the step is known to a relative {error:.1g} only; use a larger coefficient, or "
+            "drop features that repeat others"
+        )
+    return Solved(change, error, squares(residual - rows.forward(change)))
+
+
+def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) -> Array:
+    """Return Xᵀ(r − Xδ) − λδ from products and sums without rounding error, rounded once at the end."""
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    columns = []
+    for r, x in zip(residual.T, change.T, strict=True):
+        high, low = _exact_product(-X, x, r)
+        right, error = _exact_product(X.T, high, np.zeros(len(x)))
+        extra = _two_product(np.full_like(x, coefficient), -x)
+        columns.append(right + (error + X.T @ low + extra[0] + extra[1]))
+    return np.stack(columns, axis=1)
+
+
+def _exact_product(A: Array, x: Array, b: Array) -> tuple[Array, Array]:
+    """Return b + A x as the sum of two vectors, correct to twice the working precision."""
+    high, low = np.empty(len(b)), np.empty(len(b))
+    for i, row in enumerate(A):
+        products, errors = _two_product(row, x)
+        terms = [float(b[i]), *products.tolist(), *errors.tolist()]
+        high[i] = math.fsum(terms)
+        terms.append(-high[i])
+        low[i] = math.fsum(terms)
+    return high, low
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a∘b and its rounding error (Dekker 1971)."""
+    product = a * b
+    a1, a2 = _split(a)
+    b1, b2 = _split(b)
+    return product, a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    c = 134217729.0 * a  # 2²⁷ + 1
+    high = c - (c - a)
+    return high, a - high
+
+
+def eigen(rows: Rows, residual: Array, right: Array, filter: Filter) -> Solved:
+    """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
+    xp = namespace_of(rows.gram)
+    theta, W = xp.linalg.eigh(rows.gram)
+    given, residual = residual, xp.astype(residual, xp.float64, copy=False)
+    theta_ = np.maximum(to_numpy(theta), 0.0)
+    share = np.asarray(filter.learned(np.sqrt(theta_)), dtype=np.float64)
+    gain = np.full_like(share, float(filter.slope()))
+    np.divide(share, theta_, out=gain, where=theta_ > 0)
+    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
+    change = W @ (right * from_numpy(gain, like=right)[:, None])
+    if rows.dual:
+        change = rows.adjoint(change)
+        after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
+    else:
+        after = squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
+    condition = 1.0 + float(filter.slope()) * float(theta_[-1])
+    error = 10 * EPS * condition + _data_error(given, condition)
+    return Solved(change, error, np.maximum(after, 0.0))
+
+
+def spectral(rows: Rows, residual: Array, filter: Filter) -> Solved:
+    """Return the step of any filter from the singular value decomposition of X."""
+    X = rows.single
+    X = X.toarray() if rows.sparse else X
+    xp = namespace_of(X)
+    U, s, V = linalg.spectrum(xp.astype(X, xp.float64, copy=False))
+    residual = xp.astype(residual, xp.float64, copy=False)
+    coordinates = U.T @ residual
+    s_ = to_numpy(s)
+    share = np.asarray(filter.learned(s_), dtype=np.float64)
+    change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
+    outside = np.maximum(squares(residual) - squares(coordinates), 0.0)
+    after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
+    return Solved(change, _spectral_error(s_, share, change, after), after)
+
+
+def _spectral_error(
+    s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
+) -> float:
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²)."""
+    size = math.sqrt(float(np.sum(squares(change))))
+    if not len(s) or size == 0:
+        return 0.0
+    along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
+    return 4 * EPS * (along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
+
+
+def _float64(array: Array) -> Array:
+    xp = namespace_of(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def squares(columns: Array) -> NDArray[np.float64]:
+    """Return the sum of squares of every column, in float64."""
+    xp = namespace_of(columns)
+    if is_numpy_namespace(xp):
+        return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
+    return np.asarray(to_numpy(xp.sum(_float64(columns) ** 2, axis=0)))

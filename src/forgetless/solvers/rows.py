@@ -1,0 +1,227 @@
+"""The rows of one task as solvers see them: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
+
+A task is one matrix (dense of any array library, or sparse), or a stack of row blocks that are read again at every
+pass and never held together.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+
+BLOCK_BYTES = 2**25
+"""Rows are converted or weighted about this many bytes at a time, so that no copy of a large task is made."""
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether X is a SciPy sparse matrix or array, without importing SciPy for those who have none."""
+    return type(X).__module__.startswith("scipy.sparse")
+
+
+def rows_of(array: Any, at: Any) -> Any:
+    """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
+    if isinstance(array, np.ndarray) or is_sparse(array):
+        return array[at]
+    return namespace_of(array).take(array, from_numpy(at, like=array), axis=0)
+
+
+def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
+    """Return rows as the solvers take them: scaled by √weight, with a column of ones for the intercept, as floats."""
+    if is_sparse(X):
+        return _plain_sparse(X, weight, intercept, dtype)
+    xp = namespace_of(X)
+    root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
+    if isinstance(X, np.ndarray) and (intercept or root is not None):
+        made = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
+        made[:, : X.shape[1]] = X
+        made[:, X.shape[1] :] = 1.0
+        return made if root is None else np.multiply(made, root, out=made)
+    X = xp.astype(X, dtype, copy=False)
+    if intercept:
+        X = xp.concat([X, zeros((X.shape[0], 1), X) + 1.0], axis=1)
+    return X if root is None else X * root
+
+
+def _plain_sparse(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
+    from scipy import sparse
+
+    X = sparse.csr_array(X).astype(dtype, copy=False)
+    if intercept:
+        X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1), dtype=dtype)], format="csr"))
+    return X if weight is None else sparse.csr_array(X.multiply(np.sqrt(weight).astype(dtype)[:, None]))
+
+
+class Rows:
+    """The matrix X (n × d) of one task.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns an iterator over the row blocks of X, the same at every call.
+    shape : (int, int)
+    stored : int
+        Number of entries that a pass reads: n·d, or the nonzeros of sparse rows.
+    single : matrix or None
+        X itself where it is one block.
+    """
+
+    def __init__(
+        self, blocks: Callable[[], Iterator[Any]] | None, shape: tuple[int, int], stored: int, single: Any = None
+    ) -> None:
+        self._stored_blocks, self.shape, self.stored, self.single = blocks, shape, stored, single
+
+    @classmethod
+    def of(cls, X: Any) -> "Rows":
+        """Return the rows of one plain matrix."""
+        stored = int(X.nnz) if is_sparse(X) else int(X.shape[0]) * int(X.shape[1])
+        return cls(lambda: iter((X,)), (int(X.shape[0]), int(X.shape[1])), stored, X)
+
+    @classmethod
+    def of_gram(cls, gram: Array, n: int) -> "Rows":
+        """Return rows that were read once and of which only XᵀX is left."""
+        d = gram.shape[0]
+        rows = cls(None, (n, d), n * d)
+        rows.gram = gram
+        return rows
+
+    @property
+    def readable(self) -> bool:
+        """Whether X can be read again."""
+        return self._stored_blocks is not None
+
+    def blocks(self) -> Iterator[Any]:
+        """Yield the row blocks; ValueError where they are not those of the first time."""
+        assert self._stored_blocks is not None, "a solver read rows of which only the Gram matrix is left"
+        count = 0
+        for block in self._stored_blocks():
+            count += block.shape[0]
+            if count <= self.shape[0]:
+                yield block
+        if count != self.shape[0]:
+            raise ValueError(
+                f"blocks gave {count} rows when read again and {self.shape[0]} the first time; give a list, or a "
+                "function that returns a fresh iterator over the same blocks at every call"
+            )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether X is one sparse matrix."""
+        return self.single is not None and is_sparse(self.single)
+
+    @property
+    def small_side(self) -> int:
+        """The side of the Gram matrix that ``gram`` returns."""
+        return self.shape[0] if self.dual else self.shape[1]
+
+    @property
+    def dual(self) -> bool:
+        """Whether ``gram`` is XXᵀ; blocks, which are not held together, can only add up XᵀX."""
+        return self.single is not None and self.shape[0] < self.shape[1]
+
+    def forward(self, V: Array) -> Array:
+        """Return X V of shape (n, c)."""
+        if self.single is not None:
+            return _product(self.single, V)
+        return np.concatenate([block @ V for block in self.blocks()])
+
+    def adjoint(self, U: Array) -> Array:
+        """Return Xᵀ U of shape (d, c)."""
+        if self.single is not None:
+            return _product(self.single.T, U)
+        total = np.zeros((self.shape[1], U.shape[1]), dtype=U.dtype)
+        first = 0
+        for block in self.blocks():
+            total += block.T @ U[first : first + block.shape[0]]
+            first += block.shape[0]
+        return total
+
+    def adjoint_in_float64(self, U: Array) -> Array:
+        """Return Xᵀ U in float64 whatever X is, for NumPy and SciPy, without a copy of all of X."""
+        if self.single is None:
+            return self.adjoint(U.astype(np.float64, copy=False))
+        step = max(1, BLOCK_BYTES // (8 * max(1, self.stored // self.shape[0])))
+        total = np.zeros((self.shape[1], U.shape[1]))
+        for i in range(0, self.shape[0], step):
+            total += self.single[i : i + step].astype(np.float64).T @ U[i : i + step].astype(np.float64)
+        return total
+
+    @cached_property
+    def gram(self) -> Array:
+        """XXᵀ if ``dual``, else XᵀX, dense; float64 whatever X is, since squares of float32 lose half its digits."""
+        if self.single is None:
+            return sum_of_grams(self.blocks(), self.shape[1])
+        X = self.single
+        if is_sparse(X):
+            X = X.astype(np.float64, copy=False)
+            return (X @ X.T if self.dual else X.T @ X).toarray()
+        xp = namespace_of(X)
+        if X.dtype == xp.float64:
+            return X @ X.T if self.dual else X.T @ X
+        if self.dual:
+            X = xp.astype(X, xp.float64)
+            return X @ X.T
+        n, step = self.shape[0], max(1, BLOCK_BYTES // (8 * self.shape[1]))
+        return sum_of_grams((X[i : min(i + step, n), :] for i in range(0, n, step)), self.shape[1])
+
+    @property
+    def has_gram(self) -> bool:
+        """Whether ``gram`` has been computed."""
+        return "gram" in self.__dict__
+
+    @cached_property
+    def used_columns(self) -> tuple["Rows", Any] | None:
+        """The rows without their empty columns, and the numbers of the others; None where that would not pay.
+
+        With fewer entries than features most of a vector of length d is of no concern to a task.
+        """
+        if not self.sparse or self.stored >= self.shape[1]:
+            return None
+        from scipy import sparse
+
+        X = self.single
+        columns, places = np.unique(X.indices, return_inverse=True)
+        return Rows.of(sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))), columns
+
+    def sample(self, share: float) -> tuple[Any, float]:
+        """Return every so many lines of the longer side, as a matrix, and the share of all lines that they are."""
+        n, d = self.shape
+        step = max(1, min(round(1 / share), max(n, d) // 16))
+        part = self.single[:, ::step] if d > n and not self.sparse else self.single[::step, :]
+        # Lines far apart are slow to read, and they are read several times.
+        part = part.copy() if isinstance(part, np.ndarray) else part
+        return part, part.shape[0] * part.shape[1] / (n * d)
+
+
+def _product(A: Any, V: Array) -> Array:
+    # A product with a vector is read at the speed of memory, one with a matrix of one column is not.
+    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
+
+
+def sum_of_grams(blocks: Iterable[Any], d: int) -> Array:
+    """Return the sum of BᵀB over row blocks B, dense and in float64."""
+    total: Any = None
+    for block in blocks:
+        if is_sparse(block):
+            block = block.astype(np.float64)
+            part = (block.T @ block).toarray()
+        else:
+            xp = namespace_of(block)
+            block = xp.astype(block, xp.float64, copy=False)
+            part = block.T @ block
+        total = part if total is None else total + part
+    return np.zeros((d, d)) if total is None else total
+
+
+def columns_of(y: Array) -> Array:
+    """Return y of shape (n, c)."""
+    return y[:, None] if y.ndim == 1 else y
+
+
+def weighted(residual: Array, weight: Any) -> Array:
+    """Return residuals scaled by the square roots of the row weights."""
+    xp = namespace_of(residual)
+    root = from_numpy(np.sqrt(to_numpy(weight)), like=residual)
+    return residual * xp.astype(root, residual.dtype, copy=False)[:, None]

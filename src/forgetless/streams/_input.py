@@ -1,0 +1,213 @@
+"""What a user hands to a streaming estimator: arrays, groups and row blocks, checked."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+from sklearn import get_config
+from sklearn.utils.validation import check_array, validate_data
+
+from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
+from forgetless.solvers.rows import Rows, columns_of, is_sparse, plain, rows_of, sum_of_grams, weighted
+
+
+def dispatched(X: Any) -> bool:
+    """Return whether scikit-learn was told to keep arrays of other libraries, and X is one."""
+    if not get_config()["array_api_dispatch"] or is_sparse(X) or isinstance(X, np.ndarray | np.generic):
+        return False
+    return hasattr(X, "dtype") and not hasattr(X, "iloc")
+
+
+def check_dispatch(model: Any) -> None:
+    """Refuse to use a model of tensors where scikit-learn was not told to keep them."""
+    known = model.__dict__.get("coef_")
+    if known is not None and not isinstance(known, np.ndarray) and not get_config()["array_api_dispatch"]:
+        raise ValueError(
+            f"the model holds {type(known).__module__.split('.')[0]} arrays; use it inside "
+            "sklearn.config_context(array_api_dispatch=True), as when it was fitted"
+        )
+
+
+def check_namespace(model: Any, X: Any, method: str) -> None:
+    """Refuse an X of another array library than that of the fitted model."""
+    if not (dispatched(X) or dispatched(model.coef_)):
+        return
+    ours, theirs = namespace_of(model.coef_), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
+    if ours is not theirs and ours.__name__ != theirs.__name__:
+        raise ValueError(
+            f"Inputs passed to {type(model).__name__}.{method}() must use the same namespace and the same device as "
+            f"those passed to fit(); the model holds {ours.__name__} arrays and X is of {theirs.__name__}. Convert X."
+        )
+
+
+def is_plain(model: Any, X: Any, y: Any) -> bool:
+    """Return whether X and y are finite float arrays that need no conversion: the light but complete check."""
+    coef = model.coef_
+    with np.errstate(all="ignore"):  # a sum of two infinities is NaN, which is all that is asked here
+        return bool(
+            type(X) is np.ndarray
+            and type(y) is np.ndarray
+            and type(coef) is np.ndarray
+            and X.dtype == coef.dtype
+            and y.dtype == coef.dtype
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == model.n_features_in_
+            and y.shape == (X.shape[0], *coef.shape[:-1])
+            and math.isfinite(X.sum())
+            and math.isfinite(y.sum())
+            and not hasattr(model, "feature_names_in_")
+        )
+
+
+def validated(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, array_api: bool) -> tuple[Any, Any, Any]:
+    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the model."""
+    known = model.__dict__.get("coef_")
+    if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
+        raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
+    check_dispatch(model)
+    # A graph through a fit is never wanted, and would pin every task in memory.
+    X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
+    if dispatched(X) and not array_api:
+        X = to_numpy(X)
+    if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
+        y = to_numpy(y)
+    xp: Any = np
+    if dispatched(X):
+        xp = namespace_of(X)
+        y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
+    if known is not None and not reset and (dispatched(known) or dispatched(X)):
+        check_namespace(model, X, "partial_fit")
+    floats = [xp.float64, xp.float32] if known is None or reset else [known.dtype]
+    with np.errstate(invalid="ignore"):  # the check for infinities adds them up
+        X, y = validate_data(
+            model, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
+        )
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    y = namespace_of(y).astype(y, X.dtype, copy=False)
+    if known is not None and not reset and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
+        expected = (X.shape[0], *known.shape[:-1])
+        raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
+    return X, y, _weight(sample_weight, X)
+
+
+def _weight(sample_weight: Any, X: Any) -> Any:
+    if sample_weight is None:
+        return None
+    n = X.shape[0]
+    foreign = is_array_api_obj(sample_weight)
+    weight = np.asarray(to_numpy(sample_weight) if foreign else sample_weight)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
+    weight = check_array(weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have one value per row, shape ({n},), got {weight.shape}")
+    if weight.min() < 0:
+        raise ValueError(f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0")
+    return weight if is_sparse(X) else from_numpy(weight, like=X)
+
+
+def is_zero(X: Any) -> bool:
+    """Return whether X holds nothing but zeros."""
+    if is_sparse(X):
+        return not bool(np.any(X.data))
+    xp = namespace_of(X)
+    # The first row nearly always answers; all of a large X is only compared when it does not.
+    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
+
+
+def group_codes(groups: Any, n: int) -> tuple[Any, int]:
+    """Return a number per row, counting groups in the order in which they first appear."""
+    if groups is None:
+        return np.zeros(n, dtype=np.int64), 1
+    labels = np.asarray(to_numpy(groups) if is_array_api_obj(groups) else groups)
+    if labels.shape != (n,):
+        raise ValueError(f"groups must have one label per row, shape ({n},), got {labels.shape}")
+    missing = [label is None or label != label for label in labels.tolist()]
+    if any(missing):
+        raise ValueError(f"groups must have a label for every row, but {sum(missing)} rows have none; name them")
+    try:
+        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+    except TypeError:
+        raise TypeError("groups must hold labels of one kind, such as strings or integers; convert them") from None
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[codes], len(first)
+
+
+def take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
+    """Return the rows numbered ``at`` of all three."""
+    return rows_of(X, at), rows_of(y, at), None if weight is None else rows_of(weight, at)
+
+
+class Gathered(NamedTuple):
+    """What a step needs of a task: X, r = y − Xw, the sum of row weights, rows that count, w, and Xᵀr if known."""
+
+    rows: Rows
+    residual: Array
+    total: float
+    n: int
+    weights: Array
+    right: Array | None
+
+
+def gathered(model: Any, read: Callable[[], Iterator[Any]], *, once: bool) -> Gathered:
+    """Return a task read from blocks (X, y) or (X, y, sample_weight), checked by ``model``, seen from its weights."""
+    weights: Any = None
+    gram: Any = None
+    right: Any = None
+    squares: Any = 0.0
+    residuals: list[Any] = []
+    n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
+    for X, y, weight in _checked(model, read()):
+        weights = model._weights(X, y) if weights is None else weights
+        part = plain(X, weight, bool(model.fit_intercept), weights.dtype)
+        r = columns_of(y) - model._raw_predict(X, weights)
+        r = r if weight is None else weighted(r, weight)
+        rows_read += part.shape[0]
+        stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
+        n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
+        total += float(part.shape[0]) if weight is None else float(weight.sum())
+        empty = empty and is_zero(X if weight is None else X[np.flatnonzero(weight)])
+        if not once:
+            residuals.append(r)
+            continue
+        _check_gram(part.shape[1], model.memory)
+        more = sum_of_grams([part], part.shape[1])
+        gram = more if gram is None else gram + more
+        right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
+        squares = squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
+    if empty:
+        raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
+    if once:
+        # Of the residual only its size is left, which is all that is asked of it beside Xᵀr.
+        return Gathered(Rows.of_gram(gram, rows_read), np.sqrt(squares)[None, :], total, n, weights, right)
+
+    def again() -> Iterator[Any]:
+        for X, _, weight in _checked(model, read()):
+            yield plain(X, weight, bool(model.fit_intercept), weights.dtype)
+
+    rows = Rows(again, (rows_read, len(weights)), stored)
+    return Gathered(rows, np.concatenate(residuals), total, n, weights, None)
+
+
+def _checked(model: Any, blocks: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
+    for block in blocks:
+        if not isinstance(block, tuple | list) or len(block) not in (2, 3):
+            raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
+        if dispatched(block[0]):
+            raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
+        X, y, weight = (*block, None)[:3]
+        yield model._validated(X, y, weight, reset="n_features_in_" not in model.__dict__)
+
+
+def _check_gram(d: int, memory: int) -> None:
+    if 24 * d * d > memory:
+        raise MemoryError(
+            f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
+            "function that returns an iterator, or allow more with memory="
+        )

@@ -1,0 +1,201 @@
+"""Baselines with a memory of O(d²), in the interface of the streaming estimators.
+
+Both remember all past tasks and forget nothing that their memory holds. They are what the O(d) schemes give up.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from forgetless._base import checks
+from forgetless._base.arrays import Array
+from forgetless.errors import ConvergenceError
+from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
+from forgetless.streams._model import Change, StreamingModel, store
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
+    alpha: float
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = False,
+        memory: int = 2**31,
+        history_size: int = 1000,
+        holdout: float = 0.0,
+        holdout_size: int = 10_000,
+        random_state: int | None = None,
+    ) -> None:
+        store(self, locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checks.number("alpha", self.alpha, "the prior must be proper; use e.g. 1e-6", positive=True)
+
+    def _check_memory(self, d: int) -> None:
+        if 16 * d * d > self.memory:
+            raise MemoryError(
+                f"{type(self).__name__} keeps a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, "
+                f"more than memory={self.memory:,}; use ContinualRidge, whose memory is O(d), or allow more"
+            )
+
+    def predict(self, X: Any) -> Array:
+        """Return X·coef_ + intercept_, of shape (n,) or (n, c)."""
+        return self._linear(X, "predict")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class JointRidge(_Baseline):
+    """Ridge regression on all tasks together, from the sums XᵀX and Xᵀy of the tasks seen.
+
+    The solution minimises Σ_t ½‖X_t w − y_t‖² + (alpha/2)‖w‖² over the tasks so far: O(d²) memory and O(d³) a task.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Positive pull to zero.
+    fit_intercept, memory, history_size, holdout, holdout_size, random_state
+        As in :class:`forgetless.ContinualRidge`.
+
+    Examples
+    --------
+    >>> from forgetless import JointRidge
+    >>> model = JointRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [5.0])
+    >>> round(float(model.coef_[0]), 4)  # (2 + 5) / (1 + 1 + 1)
+    2.3333
+    """
+
+    def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
+        d = rows.shape[1]
+        self._check_memory(d)
+        gram = _primal_gram(rows)
+        right = _moment(rows, residual, d) if right is None else _float64(right)
+        start = _float64(start)
+        before = self.__dict__.get("gram_")
+        total = gram if before is None else before + gram
+        moment = right + gram @ start
+        moment = moment if before is None else self.moment_ + moment
+        weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
+        change = weights - start
+        after = np.maximum(_squares(residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+        keep = {"gram_": total, "moment_": moment}
+        return Change(change, after, float(self.alpha), error=10 * EPS / rcond, keep=keep)
+
+
+class RecursiveLeastSquares(_Baseline):
+    """Recursive least squares, the non-isotropic alternative: the pull to the past is measured by what was seen.
+
+    Keeps P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic. Where one model fits all
+    tasks the loss on seen tasks vanishes with alpha. O(d²) memory, O(n d²) a task of n ≤ d rows.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Positive pull to zero before the first task.
+    fit_intercept, memory, history_size, holdout, holdout_size, random_state
+        As in :class:`forgetless.ContinualRidge`.
+
+    Examples
+    --------
+    >>> from forgetless import RecursiveLeastSquares
+    >>> model = RecursiveLeastSquares(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [5.0])
+    >>> round(float(model.coef_[0]), 4)
+    2.3333
+
+    References
+    ----------
+    Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
+    """
+
+    def _fixed_names(self) -> tuple[str, ...]:
+        return (*super()._fixed_names(), "alpha")  # it went into the first inverse
+
+    def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
+        d = rows.shape[1]
+        self._check_memory(d)
+        if not rows.readable:
+            raise ConvergenceError(
+                "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
+                "give a list of blocks, or use JointRidge"
+            )
+        P = self.__dict__.get("inverse_")
+        P = np.eye(d) / self.alpha if P is None else P
+        energy = float(self.__dict__.get("energy_", 0.0))
+        total = np.zeros(start.shape)
+        for X, r in _few_rows(rows, residual, d):
+            P, change = _updated(P, X, r - X @ total)
+            total += change
+            energy += float(np.sum(X * X))
+        left = residual - rows.forward(total.astype(residual.dtype, copy=False))
+        # ‖P‖·‖P⁻¹‖ is at most this, which bounds what rounding does.
+        condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
+        keep = {"inverse_": P, "energy_": energy}
+        return Change(total, _squares(left), float(self.alpha), error=10 * EPS * condition, keep=keep)
+
+
+def _updated(P: Array, X: Array, r: Array) -> tuple[Array, Array]:
+    """Return P and the change of the weights after some rows; half as many at a time where they are ill-conditioned."""
+    PX = P @ X.T
+    system = X @ PX
+    system.flat[:: len(system) + 1] += 1.0
+    gain, rcond = _solve_positive(system, PX.T)
+    if rcond < 1e-6 and len(X) > 1:
+        half = len(X) // 2
+        P, first = _updated(P, X[:half], r[:half])
+        P, second = _updated(P, X[half:], r[half:] - X[half:] @ first)
+        return P, first + second
+    P = P - gain.T @ PX.T
+    return 0.5 * (P + P.T), gain.T @ r
+
+
+def _solve_positive(A: Array, b: Array) -> tuple[Array, float]:
+    """Return A⁻¹b for a positive definite A, and an estimate of its reciprocal condition."""
+    from scipy.linalg import lapack
+
+    norm1 = float(np.abs(A).sum(axis=0).max())
+    factor, info = lapack.dpotrf(A.T, lower=1, clean=0)
+    rcond = lapack.dpocon(factor, norm1, uplo="L")[0] if info == 0 and np.isfinite(norm1) else 0.0
+    if rcond == 0:
+        raise ConvergenceError(
+            "the tasks are too ill-conditioned together for this alpha, or too large to be squared; use a larger "
+            "alpha, or rescale X towards 1"
+        )
+    return lapack.dpotrs(factor, b, lower=1)[0], float(rcond)
+
+
+def _primal_gram(rows: Rows) -> Array:
+    return sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram
+
+
+def _few_rows(rows: Rows, residual: Array, d: int) -> Any:
+    """Yield dense float64 blocks of at most d rows with their residuals: an update costs n³ beyond that."""
+    step = max(1, min(d, BLOCK_BYTES // (8 * d)))
+    first = 0
+    for block in rows.blocks():
+        for low in range(0, block.shape[0], step):
+            part = block[low : low + step]
+            part = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
+            yield part, residual[first : first + len(part)].astype(np.float64)
+            first += len(part)
+
+
+def _moment(rows: Rows, residual: Array, d: int) -> Array:
+    """Return Xᵀr, summed in float64 whatever the rows are."""
+    return sum((X.T @ r for X, r in _few_rows(rows, residual, d)), np.zeros((d, residual.shape[1])))
+
+
+def _float64(array: Array) -> Array:
+    return np.asarray(array, dtype=np.float64)
+
+
+def _squares(columns: Array) -> Array:
+    return np.einsum("ij,ij->j", columns, columns, dtype=np.float64)

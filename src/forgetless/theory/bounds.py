@@ -1,0 +1,275 @@
+"""Bounds: published theorems as objects that check their hypotheses and evaluate on given numbers.
+
+All values are for squared loss ½‖Xw − y‖², radius R and distance D = ‖w₀ − w⋆‖, and scale with R²D².
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from forgetless._base import checks
+from forgetless.theory.constructions import seen_task_loss, seen_task_probability
+from forgetless.theory.hypotheses import (
+    AT_LEAST,
+    CAI,
+    CONCAVE,
+    CYCLIC,
+    EXPLICIT,
+    FIRST_FREE,
+    FIXED,
+    IN_RANGE,
+    INCREASING,
+    REALIZABLE,
+    SEEN,
+    SHARE,
+    UNIFORM,
+    UNREGULARIZED,
+    UNSEEN,
+    WITHOUT,
+    Hypothesis,
+    Setting,
+)
+from forgetless.theory.last_iterate import last_iterate_weights
+
+THIS = "Levinstein et al. (2025)"
+
+
+TABLE = f"as given in Table 1 of {THIS}"
+
+
+def near_optimal_constant(k: int) -> float:
+    """Return C(k) = e^{2 − 1/(4 ln k)} / (2(2 − 1/ln k)), the constant the proof of the corollary ends with.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> [round(fl.bounds.near_optimal_constant(k), 3) for k in (3, 10, 100)]
+    [2.7, 2.117, 1.963]
+    """
+    log = math.log(checks.integer("k", k, 3, "the corollary holds from k = 3 on"))
+    return math.exp(2 - 1 / (4 * log)) / (2 * (2 - 1 / log))
+
+
+def general_constant(k: int, share: float) -> float:
+    """Return e / (2φ(2−φ) k^{1−φ(1−φ/4)}) for φ = φ(R²) in (0, 2): loss over R²D² at fixed strength."""
+    if not 0 < share < 2:
+        raise ValueError(f"share must lie in (0, 2), got {share}; it is φ(R²), the share learned at the radius")
+    return float(math.e / (2 * share * (2 - share) * k ** (1 - share * (1 - share / 4))))
+
+
+def _one_half(k: int) -> float:  # noqa: ARG001 - holds for every k
+    return 0.5
+
+
+def _finite_k(k: int) -> float:
+    return float(last_iterate_weights(k, 3 / 13, 1.0).bound)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One published result.
+
+    Attributes
+    ----------
+    name : str
+    kind : "upper" or "lower"
+    quantity : "average" or "seen"
+    ordering, scheme, regularization : str
+        The setting in words.
+    rate : str
+        In words, without R²D².
+    min_k : int
+        The least k it holds for.
+    hypotheses : tuple of Hypothesis
+        Each can be checked on a ``Setting``.
+    citation : str
+    status : "paper", "same proof, tight constant", "derived, unpublished", "literature" or "elementary"
+    per_unit : callable or None
+        (k, **extras) → value over R²D²; None where the published constant is not known to us.
+    extras : tuple of str
+        Further numbers ``evaluate`` needs.
+    """
+
+    name: str
+    kind: str
+    quantity: str
+    ordering: str
+    scheme: str
+    regularization: str
+    rate: str
+    min_k: int
+    hypotheses: tuple[Hypothesis, ...]
+    citation: str
+    status: str
+    per_unit: Callable[..., float] | None = field(default=None, repr=False)
+    extras: tuple[str, ...] = ()
+
+    @property
+    def constant_known(self) -> bool:
+        """Whether the bound has a value, not only a rate."""
+        return self.per_unit is not None
+
+    def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
+        """Return the value of the bound.
+
+        Parameters
+        ----------
+        k : int
+            Number of steps, at least ``min_k``.
+        radius, distance : float
+            R and D = ‖w₀ − w⋆‖, both nonnegative.
+        **extras : float
+            Those named in ``extras``: ``share`` is φ(R²), ``scale`` the factor c of an increasing schedule.
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> round(fl.bounds.catalogue["increasing"].evaluate(k=99, radius=1.0, distance=1.0), 6)
+        0.2
+        """
+        k = checks.integer("k", k, self.min_k, f"{self.name} holds for k ≥ {self.min_k}")
+        radius = checks.number("radius", radius, "R is the largest spectral norm of a task")
+        distance = checks.number("distance", distance, "D is the distance from the start to the joint solution")
+        if self.per_unit is None:
+            raise ValueError(f"{self.name}: the rate {self.rate} is published, its constant is not known to us")
+        if set(extras) != set(self.extras):
+            raise TypeError(f"{self.name} needs the numbers {self.extras}, got {tuple(extras)}")
+        return self.per_unit(k, **extras) * radius**2 * distance**2
+
+    def failures(self, setting: Setting) -> list[str]:
+        """Return every hypothesis that fails in a setting, in words; empty where the bound applies."""
+        reasons = [hypothesis.failure(setting) for hypothesis in self.hypotheses]
+        if setting.k < self.min_k:
+            reasons.append(f"k is {setting.k}, below {self.min_k}")
+        return [reason for reason in reasons if reason]
+
+    def value(self, setting: Setting) -> float:
+        """Return the value in a setting in which the bound applies."""
+        numbers = {"share": setting.share, "scale": setting.scale}
+        extras = {name: float(numbers[name] or 0.0) for name in self.extras}
+        return self.evaluate(setting.k, setting.radius, setting.distance, **extras)
+
+
+def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
+    return Bound(name=name, hypotheses=hypotheses, **{"min_k": 1, "kind": "upper", "quantity": "average", **rest})
+
+
+_RANDOM = {"ordering": "uniform with replacement"}
+
+
+_COROLLARY = f'{THIS}, Corollary "Near-optimal rates via fixed regularization strength", Section 4.1'
+
+
+_LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
+
+
+_THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
+
+
+_SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
+
+
+_ENTRIES = [
+    _entry("trivial", REALIZABLE, ordering="any", scheme="any non-expansive step", regularization="any", rate="1/2",
+           citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²", status="elementary",
+           per_unit=_one_half),
+    _entry("trivial, seen tasks", REALIZABLE, quantity="seen", ordering="any", scheme="any non-expansive step",
+           regularization="any", rate="1/2", status="elementary", per_unit=_one_half,
+           citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²"),
+    _entry("fixed, general", REALIZABLE, UNIFORM, FIXED, CONCAVE, IN_RANGE, **_RANDOM, scheme="any concave filter",
+           regularization="fixed", rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", citation=_LEMMA, status="paper",
+           per_unit=general_constant, extras=("share",)),
+    _entry("fixed, general, without replacement", REALIZABLE, WITHOUT, FIXED, CONCAVE, ordering="without replacement",
+           scheme="any concave filter", regularization="fixed", rate="k^{−1+φ(1−φ/4)}", status="paper",
+           citation=f"{THIS}, Remark \"Extension to without replacement orderings\", Section 4.1"),
+    _entry("fixed, near-optimal", REALIZABLE, UNIFORM, FIXED, CONCAVE, SHARE, **_RANDOM, scheme="explicit or budget",
+           regularization="fixed, φ(R²) = 1/ln k", rate="5 ln k / k", min_k=3, status="paper",
+           citation=f"{_COROLLARY} (there for k ≥ 2, where it is false)", per_unit=lambda k: 5 * math.log(k) / k),
+    _entry("fixed, near-optimal, tight", REALIZABLE, UNIFORM, FIXED, CONCAVE, SHARE, **_RANDOM,
+           scheme="explicit or budget", regularization="fixed, φ(R²) = 1/ln k", rate="C(k) ln k / k → (e²/4) ln k / k",
+           min_k=3, citation=_COROLLARY, status="same proof, tight constant",
+           per_unit=lambda k: near_optimal_constant(k) * math.log(k) / k),
+    _entry("increasing", REALIZABLE, UNIFORM, INCREASING, **_RANDOM, scheme="explicit or budget",
+           regularization="increasing", rate="20/(k+1)", min_k=2, citation=_THEOREM, status="paper",
+           per_unit=lambda k: 20 / (k + 1)),
+    _entry("increasing, finite k", REALIZABLE, UNIFORM, INCREASING, **_RANDOM, scheme="explicit or budget",
+           regularization="increasing", rate="v₀²/(2c_{k+1}) → 19.5/(k+1)", min_k=2, citation=_THEOREM,
+           status="same proof, tight constant", per_unit=_finite_k),
+    _entry("increasing, larger scale", REALIZABLE, UNIFORM, AT_LEAST, **_RANDOM, scheme="explicit or budget",
+           regularization="increasing, scale c ≥ 13/3", rate="4.5c/(k+1)", min_k=2, status="paper",
+           citation=f"{THIS}, Lemma \"SGD bound for time-varying distributions\", Section 4.2, with η = 1/(cR²)",
+           per_unit=lambda k, scale: 4.5 * scale / (k + 1), extras=("scale",)),
+    _entry("increasing, first task free", REALIZABLE, UNIFORM, FIRST_FREE, **_RANDOM, scheme="explicit or budget",
+           regularization="increasing, λ₁ = 0", rate="19.5(k+1)/k²", min_k=3, status="derived, unpublished",
+           citation=f"{THIS}, Remark \"Unregularized first task\", Section 2; the constant is derived",
+           per_unit=lambda k: 19.5 * (k + 1) / k**2),
+    _entry("increasing, seen tasks", REALIZABLE, UNIFORM, INCREASING, quantity="seen", **_RANDOM,
+           scheme="explicit or budget", regularization="increasing", rate="87/(k+1)", min_k=2, citation=_SEEN,
+           status="paper", per_unit=lambda k: 87 / (k + 1)),
+    _entry("increasing, seen tasks, tight", REALIZABLE, UNIFORM, INCREASING, quantity="seen", **_RANDOM,
+           scheme="explicit or budget", regularization="increasing", rate="(39 + 24/13)/(k+1)", min_k=2, citation=_SEEN,
+           status="derived, unpublished", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
+    _entry("unregularized, dimension-free", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="(e/2) k^{−1/4}", status="literature",
+           citation=f"Evron et al. (2025), Theorem 5.1 at step size 1/β, {TABLE}",
+           per_unit=lambda k: math.e / 2 * k**-0.25),
+    _entry("unregularized, by rank", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="√(d − r̄)/k", citation=f"Evron et al. (2025), {TABLE}", status="literature"),
+    _entry("unregularized, by total rank", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="√(M r̄)/k", citation=f"Evron et al. (2025), {TABLE}", status="literature"),
+    _entry("unregularized, by dimension", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="(d − r̄)/k", citation=f"Evron et al. (2022), {TABLE}", status="literature"),
+    _entry("unregularized, half", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="k^{−1/2}", status="literature",
+           citation="Attia et al. (NeurIPS 2025), arXiv 2507.11274, main theorem"),
+    _entry("unregularized, three quarters", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
+           regularization="none", rate="k^{−3/4−0.001}", status="literature",
+           citation="Dereziński & Dong (COLT 2026), main theorem"),
+    _entry("cyclic, unregularized, 2022", REALIZABLE, CYCLIC, UNREGULARIZED, ordering="cyclic", scheme="projection",
+           regularization="none", rate="M²/√k ∧ M²(d − r_max)/k", citation=f"Evron et al. (2022), {TABLE}",
+           status="literature"),
+    _entry("cyclic, unregularized, 2023", REALIZABLE, CYCLIC, UNREGULARIZED, ordering="cyclic", scheme="projection",
+           regularization="none", rate="M³/k", citation=f"Swartworth et al. (2023), {TABLE}", status="literature"),
+    _entry("cyclic, fixed", REALIZABLE, CYCLIC, EXPLICIT, CAI, ordering="cyclic", scheme="explicit",
+           regularization="fixed, λ = 2MR²√ln(k/M)", rate="M√ln(k/M)/k", status="literature",
+           citation=f"Cai & Diakonikolas (2025), {TABLE}"),
+    _entry("any algorithm", REALIZABLE, UNIFORM, UNSEEN, kind="lower", **_RANDOM, scheme="any", regularization="any",
+           rate="1/(16k)", min_k=2, citation=f"{THIS}, Theorem in Appendix B (any algorithm)", status="paper",
+           per_unit=lambda k: 1 / (16 * k)),
+    _entry("any filter", REALIZABLE, UNIFORM, UNSEEN, kind="lower", **_RANDOM, scheme="any filter",
+           regularization="any", rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)", min_k=2, status="derived, unpublished",
+           citation=f"{THIS}, Theorem in Appendix B (any algorithm), on its construction",
+           per_unit=lambda k: (1 - 1 / k) ** k / (2 * k)),
+    _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen", **_RANDOM,
+           scheme="explicit", regularization="any", rate="(1/4)·1/(144k)", min_k=9, status="paper",
+           citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3: 1/(144k) with probability ≥ ¼",
+           per_unit=lambda k: 1 / (576 * k)),
+    _entry("seen tasks, explicit, tight", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen", **_RANDOM,
+           scheme="explicit", regularization="any", rate="(1 − 1/k)^{k−1}·(1/16k)·2(k−1)/(2k−1)", min_k=2,
+           citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3, minimised over its case split",
+           status="derived, unpublished", per_unit=lambda k: seen_task_probability(k) * seen_task_loss(k)),
+    _entry("unregularized, lower", REALIZABLE, UNIFORM, UNREGULARIZED, kind="lower", **_RANDOM, scheme="projection",
+           regularization="none", rate="1/k", status="literature",
+           citation=f"Evron et al. (2022), proof of Theorem 10, two tasks repeated, {TABLE}"),
+    _entry("cyclic, unregularized, lower", REALIZABLE, CYCLIC, UNREGULARIZED, kind="lower", ordering="cyclic",
+           scheme="projection", regularization="none", rate="M²/k", status="literature",
+           citation=f"Evron et al. (2022), {TABLE}"),
+]  # fmt: skip
+
+
+class Catalogue(tuple[Bound, ...]):
+    """All bounds in order; ``catalogue["increasing"]`` finds one by name."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        for bound in self:
+            if bound.name == key:
+                return bound
+        raise KeyError(f"no bound is called {key!r}; there are {', '.join(repr(bound.name) for bound in self)}")
+
+
+catalogue = Catalogue(_ENTRIES)

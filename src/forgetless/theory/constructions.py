@@ -1,0 +1,249 @@
+"""Constructions: the collections behind the lower bounds and the worst cases known, each with the value it claims."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from forgetless._base import checks
+from forgetless._base.arrays import Floats
+from forgetless.filters import Filter
+from forgetless.schedules import Schedule, resolve
+from forgetless.tasks import TaskCollection
+
+
+class Construction(TaskCollection):
+    """A task collection that knows what it is for.
+
+    Attributes
+    ----------
+    name : str
+    origin : array of shape (d,)
+        The start w₀ the claim is for.
+    quantity : str
+        What is claimed: ``"average"``, ``"worst case"`` (the average loss over unit teachers) or ``"seen"``.
+    statement : str
+        The claim in words.
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[Any],
+        *,
+        name: str,
+        origin: Floats,
+        quantity: str,
+        statement: str,
+        claim: Callable[[Filter, int], float],
+    ) -> None:
+        super().__init__(pairs)
+        self.name, self.origin, self.quantity, self.statement = name, origin, quantity, statement
+        self._claim = claim
+
+    def claim(self, schedule: Schedule | Filter, k: int) -> float:
+        """Return the claimed expected loss after k uniform draws with replacement under a schedule."""
+        k = checks.integer("k", k, 1, "ask for at least one step")
+        return float(self._claim(resolve(schedule, k, self.radius), k))
+
+
+def _kept(filter_: Filter, k: int) -> Floats:
+    """Return 1 − φ_t(1) for t = 1..k: what a step leaves of the error of a unit row."""
+    return np.broadcast_to(np.asarray(filter_.kept(np.array(1.0)), dtype=np.float64), (k,))
+
+
+def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
+    """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks, the others orthogonal fillers.
+
+    Permuting the rows changes nothing, so the form V = a·P₁ + b·P₂ + f·P_filler stays of that kind: P₁ projects onto
+    the mean row, P₂ onto the rest of their span. Σ v vᵀ is α = 1 + (n−1)ρ on the first and β = 1 − ρ on the second.
+    """
+    alpha, beta, p = 1 + (n - 1) * cosine, 1 - cosine, 1 / n_tasks
+    fillers = (n_tasks - n) * p
+    a, b, f = alpha * p, beta * p, fillers
+    for kept in _kept(filter_, k)[::-1]:
+        phi = 1 - kept
+        c = (a * alpha + (n - 1) * b * beta) / n
+        a, b = a - p * alpha * phi * (2 * a - phi * c), b - p * beta * phi * (2 * b - phi * c)
+        f = f * (1 - fillers * (1 - kept**2))
+    return 0.5 * max(a, b if n > 1 else 0.0, f)
+
+
+def two_tasks(theta: float, teacher: Any = None) -> Construction:
+    """Return two tasks of one unit row each, (1, 0) and (cos θ, sin θ): the problem of the paper's appendix.
+
+    Parameters
+    ----------
+    theta : float
+        Angle in (0, π).
+    teacher : array of shape (2,), optional
+        w⋆ with y = x·w⋆; (1, 0) if omitted. The claim, over all unit teachers, does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> tasks = fl.constructions.two_tasks(np.pi / 4)
+    >>> round(tasks.claim(fl.Ridge(1.299), k=2), 6)
+    0.069153
+    """
+    theta = checks.number("theta", theta, "give the angle in radians, in (0, π)", positive=True)
+    if theta >= np.pi:
+        raise ValueError(f"theta must lie in (0, π), got {theta}; angles repeat after π")
+    w = np.array([1.0, 0.0]) if teacher is None else np.asarray(teacher, dtype=np.float64)
+    if w.shape != (2,):
+        raise ValueError(f"teacher must have shape (2,), got {w.shape}")
+    rows = np.array([[1.0, 0.0], [np.cos(theta), np.sin(theta)]])
+    return Construction(
+        [(row[None, :], row[None, :] @ w) for row in rows],
+        name="two_tasks",
+        origin=np.zeros(2),
+        quantity="worst case",
+        statement="the worst expected average loss over unit teachers, from a 2 × 2 recursion",
+        # The sign of a row does not matter, so cosines may be taken nonnegative.
+        claim=lambda filter_, k: _equiangular_loss(2, abs(float(np.cos(theta))), 2, filter_, k),
+    )
+
+
+def unseen_task(k: int, sign: int = 1) -> Construction:
+    """Return k tasks of which one is often never seen in k draws: no algorithm can beat 1/(16k) on both signs.
+
+    k − 1 tasks ask for w₁ = 0 and one for w₂ = ±1. With probability (1 − 1/k)^k ≥ ¼ the last is not drawn, and then
+    nothing tells its sign. R = D = 1 from w₀ = 0, where a filter's expected loss is exactly
+    (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k) ≥ 1/(8k).
+
+    Parameters
+    ----------
+    k : int
+        At least 2.
+    sign : 1 or −1
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.constructions.unseen_task(2).claim(fl.Projection(), k=2)
+    0.0625
+
+    References
+    ----------
+    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is derived.
+    """
+    k = checks.integer("k", k, 2, "the bound needs at least two tasks")
+    if sign not in (1, -1):
+        raise ValueError(f"sign must be 1 or -1, got {sign!r}")
+    frequent, rare = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+
+    def claim(filter_: Filter, steps: int) -> float:
+        return float(np.prod(1 - 1 / k + _kept(filter_, steps) ** 2 / k)) / (2 * k)
+
+    return Construction(
+        [(frequent, np.zeros(1))] * (k - 1) + [(rare, np.array([float(sign)]))],
+        name="unseen_task",
+        origin=np.zeros(2),
+        quantity="average",
+        statement="the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)",
+        claim=claim,
+    )
+
+
+def seen_task(k: int, start: Any = None) -> Construction:
+    """Return k tasks on which explicit L2 cannot keep the seen-task loss below order 1/k, whatever the coefficients.
+
+    k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = w₀ − e₁, so R = D = 1. With probability
+    (1 − 1/k)^{k−1} ≥ 1/e the odd task is seen exactly once, and then the seen-task loss is at least
+    (1/16k)·2(k−1)/(2k−1). The claim is the product of the two, a lower bound of the expectation.
+
+    Parameters
+    ----------
+    k : int
+        At least 2.
+    start : array of shape (d,), d ≥ 2, optional
+        w₀; the origin in two dimensions if omitted.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> round(fl.constructions.seen_task(9).claim(fl.Ridge(1.0), k=9), 6)
+    0.002547
+
+    References
+    ----------
+    Levinstein et al. (2025), Lemma "Lower bound for seen-task loss", Section 4.3 and Appendix B, lower, with constant
+    1/144 for k ≥ 9; this constant is derived by minimising over the coordinate their proof splits on.
+    """
+    k = checks.integer("k", k, 2, "the bound needs at least two tasks")
+    w0 = np.zeros(2) if start is None else np.asarray(start, dtype=np.float64)
+    if w0.ndim != 1 or len(w0) < 2 or not np.isfinite(w0).all():
+        raise ValueError(f"start must be a finite vector of at least two features, got shape {w0.shape}")
+    e = np.eye(len(w0))
+    teacher, rows = w0 - e[0], (e[1:2], (e[0:1] + e[1:2]) / np.sqrt(2))
+    return Construction(
+        [(rows[0], rows[0] @ teacher)] * (k - 1) + [(rows[1], rows[1] @ teacher)],
+        name="seen_task",
+        origin=w0,
+        quantity="seen",
+        statement="a lower bound of the expected seen-task loss under explicit L2 from the given start",
+        claim=lambda *_: seen_task_probability(k) * seen_task_loss(k),
+    )
+
+
+def seen_task_probability(k: int) -> float:
+    """Return (1 − 1/k)^{k−1}: the probability that the odd task is drawn exactly once in k draws."""
+    return float((1 - 1 / k) ** (k - 1))
+
+
+def seen_task_loss(k: int) -> float:
+    """Return (1/16k)·2(k−1)/(2k−1): the least seen-task loss once the odd task was drawn exactly once."""
+    return (k - 1) / (8 * k * (2 * k - 1))
+
+
+def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3) -> Construction:
+    """Return one frequent task orthogonal to a few rare ones at equal angles: the worst collections known to us.
+
+    Parameters
+    ----------
+    k : int
+        The horizon the frequencies are made for.
+    n_rare : int, default 2
+        Number of rare tasks.
+    weight : float, default 7
+        Each rare task is drawn about ``weight`` times in k steps: there are round(k/weight) tasks, the frequent one
+        repeated as often as needed, so that draws are uniform.
+    cosine : float, default 0.3
+        Between any two rare rows, in [0, 1).
+
+    Notes
+    -----
+    The defaults are near the worst of this kind for the increasing schedule (k·loss = 0.950 at k = 64, 0.977 at 256).
+    For the fixed schedule weights of 4 to 6 and cosine 0.5 are worse (0.443 and 0.571), without regularization weight
+    1.75 and cosine 0.6 (0.204 and 0.205).
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.constructions.rare_tasks(64)
+    >>> tasks.n_tasks, tasks.n_features
+    (9, 3)
+    >>> round(64 * tasks.claim(fl.schedules.increasing(), k=64), 3)
+    0.95
+    """
+    k = checks.integer("k", k, 2, "the frequencies need a horizon")
+    n_rare = checks.integer("n_rare", n_rare, 1, "give at least one rare task")
+    weight = checks.number("weight", weight, "draws of each rare task in k steps", positive=True)
+    cosine = checks.number("cosine", cosine, "rows at 90 degrees have cosine 0")
+    if cosine >= 1:
+        raise ValueError(f"cosine must be below 1, got {cosine}; parallel rows are one task")
+    n_tasks = max(n_rare + 1, round(k / weight))
+    gram = (1 - cosine) * np.eye(n_rare) + cosine
+    rows = np.zeros((n_rare + 1, n_rare + 1))
+    rows[:n_rare, :n_rare] = np.linalg.cholesky(gram)
+    rows[n_rare, n_rare] = 1.0
+    chosen = [*range(n_rare), *[n_rare] * (n_tasks - n_rare)]
+    teacher = np.ones(n_rare + 1) / np.sqrt(n_rare + 1)
+    return Construction(
+        [(rows[i : i + 1], rows[i : i + 1] @ teacher) for i in chosen],
+        name="rare_tasks",
+        origin=np.zeros(n_rare + 1),
+        quantity="worst case",
+        statement="the worst expected average loss over unit teachers, from a recursion of three numbers",
+        claim=lambda filter_, steps: _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps),
+    )

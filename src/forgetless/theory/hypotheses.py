@@ -1,0 +1,271 @@
+"""Hypotheses of theorems as predicates: each says in words why it fails in a given setting."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import to_numpy
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.tasks import TaskCollection
+from forgetless.theory.surrogates import check_concave
+
+_CLOSE = 1e-9
+"""Relative tolerance within which a schedule counts as the one of a theorem."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything a hypothesis may ask about.
+
+    Attributes
+    ----------
+    tasks : TaskCollection
+    filter : Filter
+        The schedule resolved for k steps.
+    k : int
+    ordering : Ordering
+    start, teacher : array
+        w₀ and the joint solution nearest to it.
+    distance : float
+        D = ‖w₀ − w⋆‖.
+    """
+
+    tasks: TaskCollection
+    filter: Filter
+    k: int
+    ordering: Ordering
+    start: Any
+    teacher: Any
+    distance: float
+
+    @property
+    def radius(self) -> float:
+        """R."""
+        return self.tasks.radius
+
+    @property
+    def share(self) -> float | None:
+        """φ(R²) if it is the same at every step, else None."""
+        values = np.atleast_1d(self.filter.value_at_radius(self.radius))
+        return float(values[0]) if np.ptp(values) <= _CLOSE * values[0] else None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the filter is the same at every step."""
+        if self.filter.horizon is None:
+            return True
+        shares = np.asarray(self.filter.learned(self.tasks.singular_values))
+        return bool(np.all(np.ptp(shares, axis=0) <= _CLOSE * np.max(np.abs(shares), axis=0))) if shares.size else True
+
+    @property
+    def strengths(self) -> Any:
+        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None for other filters."""
+        return _strengths(self.filter, self.k, self.radius)
+
+    @property
+    def scale(self) -> float | None:
+        """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
+        return None if self.strengths is None else self.scale_of(self.strengths, 0)
+
+    def scale_of(self, strengths: Any, first: int) -> float | None:
+        """Return c if the strengths from step first + 1 on are c·R²(k+1)/(k−t+2), else None."""
+        if self.radius == 0 or len(strengths) <= first:
+            return None
+        decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
+        scales = (strengths * decay / self.radius**2)[first:]
+        return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
+
+
+def _strengths(filter_: Filter, length: int, radius: float) -> Any:
+    if isinstance(filter_, Projection):
+        return np.zeros(length)
+    if isinstance(filter_, Ridge):
+        return np.broadcast_to(filter_.coefficient, (length,))
+    if isinstance(filter_, GradientDescent):
+        if np.max(filter_.step_size) * radius**2 >= 1:
+            return None
+        return 1 / np.broadcast_to(np.asarray(filter_.n_steps) * filter_.step_size, (length,))
+    if isinstance(filter_, Stages):
+        parts = [_strengths(part, n, radius) for n, part in zip(filter_.lengths, filter_.parts, strict=True) if n]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+    return None
+
+
+def _explicit(filter_: Filter) -> bool:
+    if isinstance(filter_, Stages):
+        return all(_explicit(part) for part in filter_.parts)
+    return isinstance(filter_, Ridge | Projection)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One condition of a theorem: a description, and a function that returns None or why it fails."""
+
+    text: str
+    failure: Callable[[Setting], str | None] = field(repr=False)
+
+
+def _needs(text: str, holds: Callable[[Setting], bool], otherwise: str) -> Hypothesis:
+    return Hypothesis(text, lambda s: None if holds(s) else otherwise)
+
+
+def _uniform(s: Setting) -> bool:
+    return isinstance(s.ordering, WithReplacement) and bool(
+        np.ptp(s.ordering.weights(s.tasks.n_tasks)) <= _CLOSE / s.tasks.n_tasks
+    )
+
+
+def _unregularized(s: Setting) -> bool:
+    shares = np.asarray(s.filter.learned(s.tasks.singular_values))
+    return isinstance(s.filter, Projection) or bool(np.all(np.abs(shares - 1) <= 1e-14))
+
+
+def _not_concave(s: Setting) -> str | None:
+    try:
+        check_concave(s.filter.at(0) if s.filter.horizon else s.filter, s.radius)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+REALIZABLE = _needs(
+    "one model fits all tasks", lambda s: s.tasks.is_realizable(), "no model fits all tasks (see tasks.residual)"
+)
+
+
+UNIFORM = _needs(
+    "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
+)
+
+
+WITHOUT = _needs(
+    "tasks are drawn uniformly without replacement",
+    lambda s: (
+        isinstance(s.ordering, WithoutReplacement)
+        or (isinstance(s.ordering, Reshuffled) and s.k <= s.tasks.n_tasks)  # the same law within one epoch
+    ),
+    "tasks are not drawn without replacement",
+)
+
+
+CYCLIC = _needs("tasks come in a cycle", lambda s: isinstance(s.ordering, Cyclic), "tasks do not come in a cycle")
+
+
+FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
+
+
+CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
+
+
+UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
+
+
+EXPLICIT = _needs("explicit L2", lambda s: _explicit(s.filter), "the scheme is not explicit L2")
+
+
+IN_RANGE = _needs(
+    "φ(R²) lies in (0, 2)", lambda s: s.share is not None and 0 < s.share < 2, "φ(R²) is not fixed in (0, 2)"
+)
+
+
+SHARE = Hypothesis(
+    "φ(R²) = 1/ln k, as both fixed presets make it",
+    lambda s: (
+        None
+        if s.share is not None and s.k >= 3 and abs(s.share * math.log(s.k) - 1) <= _CLOSE
+        else f"φ(R²) is {'not fixed' if s.share is None else f'{s.share:.6g}'}, not 1/ln k = "
+        f"{1 / math.log(s.k) if s.k > 1 else math.inf:.6g}"
+    ),
+)
+
+
+INCREASING = Hypothesis(
+    "the strengths are those of the theorem, 1/η_t = (13/3)R²(k+1)/(k−t+2)",
+    lambda s: None if s.scale is not None and abs(s.scale * 3 / 13 - 1) <= _CLOSE else _scale_failure(s),
+)
+
+
+AT_LEAST = Hypothesis(
+    "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
+    lambda s: None if s.scale is not None and s.scale >= 13 / 3 * (1 - _CLOSE) else _scale_failure(s),
+)
+
+
+def _scale_failure(s: Setting) -> str:
+    if s.scale is None:
+        return "the strengths do not increase as (k+1)/(k−t+2)"
+    return f"the scale of the schedule is {s.scale:.6g}, not 13/3"
+
+
+def _first_free(s: Setting) -> str | None:
+    strengths = s.strengths
+    if strengths is None or strengths[0] != 0:
+        return "the first step is regularized"
+    scale = s.scale_of(strengths, 1)
+    if scale is None or abs(scale * 3 / 13 - 1) > _CLOSE:
+        return "the later steps are not those of the theorem"
+    return None
+
+
+def _not_cai(s: Setting) -> str | None:
+    M = s.tasks.n_tasks
+    if s.k <= M:
+        return f"k is {s.k}, not above the number of tasks, {M}"
+    expected = 2 * M * s.radius**2 * math.sqrt(math.log(s.k / M))
+    if s.strengths is None or not np.allclose(s.strengths, expected, rtol=_CLOSE, atol=0):
+        return f"the coefficient is not 2MR²√ln(k/M) = {expected:.6g}"
+    return None
+
+
+CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
+
+
+FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
+
+
+def _odd_one(s: Setting, cosine: float) -> tuple[int, Any] | None:
+    """Return the task of k rank-one tasks that makes the angle with all others, which agree, and what each sees.
+
+    The second is ‖v_m (w₀ − w⋆)‖/D for every task's direction v_m. None if the tasks are not of that kind.
+    """
+    singular = s.tasks.singular_values
+    if s.tasks.n_tasks != s.k or set(s.tasks.ranks) != {1} or s.k < 2 or s.distance == 0:
+        return None
+    if np.ptp(singular) > _CLOSE * singular[0]:
+        return None
+    rows = to_numpy(s.tasks.directions)
+    shape = (s.tasks.n_features, -1)
+    seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
+    gram = np.abs(rows @ rows.T)
+    # Of two tasks either may be the odd one: it is the one that sees the error.
+    odd = int(np.argmin(gram.sum(axis=0))) if s.k > 2 else int(np.argmax(seen))
+    others = np.delete(np.arange(s.k), odd)
+    same = np.all(gram[np.ix_(others, others)] >= 1 - _CLOSE)
+    tilted = np.all(np.abs(gram[odd, others] - cosine) <= _CLOSE)
+    return (odd, seen / s.distance) if same and tilted else None
+
+
+def _is_unseen(s: Setting) -> str | None:
+    found = _odd_one(s, 0.0)
+    if found is None or found[1][found[0]] < 1 - _CLOSE:
+        return "the tasks are not those of constructions.unseen_task(k) from its start"
+    return None
+
+
+def _is_seen(s: Setting) -> str | None:
+    found = _odd_one(s, math.sqrt(0.5))
+    if found is not None:
+        odd, seen = found
+        if abs(seen[odd] - math.sqrt(0.5)) <= _CLOSE and np.all(np.delete(seen, odd) <= _CLOSE):
+            return None
+    return "the tasks are not those of constructions.seen_task(k) from its start"
+
+
+UNSEEN = Hypothesis("the tasks are constructions.unseen_task(k), from its start", _is_unseen)
+
+
+SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)

@@ -1,0 +1,214 @@
+"""Incremental gradient descent on time-varying functions, with the last-iterate guarantee that all rates rest on.
+
+Reference: Levinstein et al. (2025), Algorithm 3 and Lemma "SGD bound for time-varying distributions", Section 4.2 and
+Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1), and c_t has the factor (1 + η_tβ).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._base import checks
+
+Function = Callable[[Any, int, int], Any]
+"""A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1."""
+
+
+def linear_decay(k: int, step_size: Any) -> list[Any]:
+    """Return η_t = η(k−t+2)/(k+1) for t = 1..k, in the arithmetic of ``step_size`` (floats or Fractions).
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import forgetless as fl
+    >>> [str(x) for x in fl.linear_decay(3, Fraction(1))]
+    ['1', '3/4', '1/2']
+    """
+    k = checks.integer("k", k, 1, "ask for at least one step")
+    exact = isinstance(step_size, Fraction)
+    return [step_size * (Fraction(k - t + 2, k + 1) if exact else (k - t + 2) / (k + 1)) for t in range(1, k + 1)]
+
+
+def descend(gradient: Function, order: Sequence[int], step_sizes: Sequence[float], start: Any) -> NDArray[np.float64]:
+    """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t).
+
+    Parameters
+    ----------
+    gradient : callable (w, m, t) → array like w
+        ∇f⁽ᵗ⁾(w; m).
+    order : sequence of k ints
+        τ_1..τ_k, e.g. ``fl.WithReplacement().sample(M, k, seed)``.
+    step_sizes : sequence of k floats
+        η_1..η_k, e.g. ``fl.linear_decay(k, 3 / (13 * beta))``.
+    start : array
+        w_0.
+
+    Returns
+    -------
+    array of shape (k,) + the shape of start
+        w_1..w_k.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.descend(lambda w, m, t: w - m, [1, 1], [0.5, 0.5], [0.0]).tolist()
+    [[0.5], [0.75]]
+    """
+    w = np.array(start, dtype=np.float64)
+    if len(order) != len(step_sizes):
+        raise ValueError(f"step_sizes must have one entry per step, got {len(step_sizes)} for {len(order)} steps")
+    path = np.empty((len(order), *w.shape))
+    for t, (m, eta) in enumerate(zip(order, step_sizes, strict=True), start=1):
+        w = w - eta * np.asarray(gradient(w, int(m), t), dtype=np.float64)
+        path[t - 1] = w
+    return path
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The two sequences of the last-iterate proof for k steps.
+
+    Attributes
+    ----------
+    v : list of k + 2 numbers
+        v_0..v_{k+1}.
+    c : list of k + 1 numbers
+        c_1..c_{k+1}; the proof needs all of them nonnegative.
+    bound : number
+        v_0²/(2c_{k+1}): E F(w_k) − F(w⋆) is at most this times ‖w_0 − w⋆‖².
+    """
+
+    v: list[Any]
+    c: list[Any]
+    bound: Any
+
+
+def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
+    """Return v_t, c_t and the finite-k bound for η_t = η(k−t+2)/(k+1) and β-smooth functions.
+
+    With K = k + 1: v_t = 2/(K−t+1) + 1/K for t < K, v_K = v_{K−1}, and
+    c_t = η_t v_t² − βη_t²v_t² − (1 + βη_t)(v_t − v_{t−1}) Σ_{s≥t} η_s v_s with η_t = η(K−t+1)/K.
+
+    Parameters
+    ----------
+    k : int
+        At least 1 (the lemma asks for 2).
+    step_size, smoothness : float or Fraction
+        η and β; Fractions give exact sequences. The lemma needs ηβ ≤ 3/13.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import forgetless as fl
+    >>> w = fl.last_iterate_weights(2, Fraction(3, 13), Fraction(1))
+    >>> float(3 * w.bound), min(w.c) >= 0
+    (8.251953125, True)
+    """
+    K = checks.integer("k", k, 1, "ask for at least one step") + 1
+    one = Fraction(1) if isinstance(step_size, Fraction) and isinstance(smoothness, Fraction) else 1.0
+    v = [2 * one / (K - t + 1) + one / K for t in range(K)]
+    v.append(v[-1])
+    eta = [step_size * one * (K - t + 1) / K for t in range(1, K + 1)]
+    tails = [eta[-1] * v[K]]
+    for t in range(K - 1, 0, -1):
+        tails.append(tails[-1] + eta[t - 1] * v[t])
+    tails.reverse()
+    c = [
+        eta[t - 1] * v[t] ** 2 * (1 - smoothness * eta[t - 1])
+        - (1 + smoothness * eta[t - 1]) * (v[t] - v[t - 1]) * tails[t - 1]
+        for t in range(1, K + 1)
+    ]
+    return Weights(v, c, v[0] ** 2 / (2 * c[-1]))
+
+
+@dataclass(frozen=True)
+class HypothesisCheck:
+    """The hypotheses of the time-varying lemma on samples, each as the worst number found (≤ 0 where it holds).
+
+    Attributes
+    ----------
+    convexity : float
+        Largest f(w) + ⟨∇f(w), u − w⟩ − f(u) for the surrogates, relative to their size.
+    smoothness : float
+        Largest ‖∇f(u) − ∇f(w)‖ / ‖u − w‖ − β, relative to β.
+    lower, upper : float
+        Largest relative violation of f⁽ᵗ⁾ − f⁽ᵗ⁾⋆ ≤ f − f⋆ and of f − f⋆ ≤ (1 + η_tβ)(f⁽ᵗ⁾ − f⁽ᵗ⁾⋆).
+    minimum : float
+        Largest ‖∇f⁽ᵗ⁾(w⋆; m)‖.
+    step_size : float
+        ηβ − 3/13 for the η of the first step (positive: too large).
+    decay : float
+        Largest relative deviation of the step sizes from η(k−t+2)/(k+1).
+    """
+
+    convexity: float
+    smoothness: float
+    lower: float
+    upper: float
+    minimum: float
+    step_size: float
+    decay: float
+
+    def holds(self, tol: float = 1e-9) -> bool:
+        """Return whether no sample violates any hypothesis by more than ``tol``."""
+        return bool(max(asdict(self).values()) <= tol)
+
+
+def check_time_varying(
+    function: Function,
+    surrogate: Function,
+    surrogate_gradient: Function,
+    n_functions: int,
+    step_sizes: Sequence[float],
+    smoothness: float,
+    minimizer: Any,
+    samples: Any,
+) -> HypothesisCheck:
+    """Return how well sampled points satisfy the hypotheses of the time-varying last-iterate lemma.
+
+    Parameters
+    ----------
+    function, surrogate, surrogate_gradient : callable (w, m, t)
+        f(w; m) (t is ignored), f⁽ᵗ⁾(w; m) and its gradient.
+    n_functions : int
+        M.
+    step_sizes : sequence of k floats
+        η_1..η_k.
+    smoothness : float
+        β.
+    minimizer : array of shape (d,)
+        w⋆, common to all.
+    samples : array of shape (n, d)
+        Points to test; pairs of consecutive ones are used for convexity and smoothness.
+    """
+    points, best = np.asarray(samples, dtype=np.float64), np.asarray(minimizer, dtype=np.float64)
+    if points.ndim != 2 or len(points) < 2 or len(step_sizes) == 0:
+        raise ValueError(f"samples must hold at least two points of shape (d,), got shape {points.shape}")
+    k = len(step_sizes)
+    ideal = np.array(linear_decay(k, float(step_sizes[0])))  # the first step has the factor 1
+    decay = float(np.max(np.abs(np.asarray(step_sizes, dtype=np.float64) / ideal - 1)))
+    worst = dict.fromkeys(("convexity", "smoothness", "lower", "upper", "minimum"), -np.inf)
+
+    def note(name: str, value: float) -> None:
+        worst[name] = max(worst[name], float(value))
+
+    for t, eta in enumerate(step_sizes, start=1):
+        for m in range(n_functions):
+            note("minimum", float(np.linalg.norm(surrogate_gradient(best, m, t))))
+            f_best, s_best = float(function(best, m, t)), float(surrogate(best, m, t))
+            for u, w in zip(points, np.roll(points, 1, axis=0), strict=True):
+                here, there = float(surrogate(w, m, t)), float(surrogate(u, m, t))
+                slope = np.asarray(surrogate_gradient(w, m, t))
+                size = abs(here) + abs(there) + 1e-300
+                note("convexity", (here + float(slope @ (u - w)) - there) / size)
+                change = float(np.linalg.norm(np.asarray(surrogate_gradient(u, m, t)) - slope))
+                note("smoothness", change / float(np.linalg.norm(u - w)) / smoothness - 1)
+                excess, gap = float(function(w, m, t)) - f_best, here - s_best
+                note("lower", (gap - excess) / (abs(gap) + abs(excess) + 1e-300))
+                bound = (1 + eta * smoothness) * gap
+                note("upper", (excess - bound) / (abs(excess) + abs(bound) + 1e-300))
+    return HypothesisCheck(**worst, step_size=step_sizes[0] * smoothness - 3 / 13, decay=decay)

@@ -1,0 +1,222 @@
+"""The reduction: learning a whole task by a filter is one gradient step on a surrogate of its loss.
+
+For a task (X, y), a filter φ and any step size η > 0, the surrogate is
+
+    f(w) = ½‖√A (w − X⁺y)‖²,   A = φ(XᵀX)/η = g(XᵀX),
+
+and w − η∇f(w) is exactly the step of the filter. Where g is concave and non-decreasing on [0, R²] with g(0) = 0,
+
+    (1/g'(0)) f(w)  ≤  L(w) − min L  ≤  (R²/g(R²)) f(w),   and f is convex and g(R²)-smooth.
+
+Reference: Levinstein et al. (2025), Reductions 1 and 2 of Section 3, and Lemma "General reduction properties",
+Appendix C. Their proof prints g(R²) as 1/β; it equals β.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forgetless._base import checks
+from forgetless._base.arrays import Array, Floats, as_float, from_numpy, namespace_of, same_library, to_numpy
+from forgetless.equation import check_single
+from forgetless.filters import Filter
+from forgetless.tasks import Task, TaskCollection
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """The quadratic surrogate of one task.
+
+    Attributes
+    ----------
+    task : Task
+    filter : Filter
+    step_size : float
+        η.
+    radius : float
+        R, the radius the constants refer to: that of the collection the task belongs to.
+    """
+
+    task: Task
+    filter: Filter
+    step_size: float
+    radius: float
+
+    @property
+    def curvature(self) -> Array:
+        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the directions of the task."""
+        share = np.asarray(self.filter.learned(to_numpy(self.task.singular_values)), dtype=np.float64)
+        return from_numpy(share / self.step_size, like=self.task.X)
+
+    @property
+    def matrix(self) -> Array:
+        """A, of shape (d, d)."""
+        V = self.task.directions
+        return (V.T * self.curvature) @ V
+
+    @property
+    def smoothness(self) -> float:
+        """β = φ(R²)/η: the gradient of f is β-Lipschitz."""
+        return float(self.filter.value_at_radius(self.radius)) / self.step_size
+
+    @property
+    def lower(self) -> float:
+        """1/g'(0) = η/φ'(0): the excess loss is at least this times f (0 for a projection)."""
+        return self.step_size / float(self.filter.slope())
+
+    @property
+    def upper(self) -> float:
+        """R²/g(R²) = R²/β: the excess loss is at most this times f."""
+        return self.radius**2 / self.smoothness if self.smoothness > 0 else 0.0
+
+    def value(self, w: Any) -> float:
+        """Return f(w), summed over targets."""
+        xp, error = namespace_of(self.task.X), self._error(w)
+        weights = self.curvature if error.ndim == 1 else self.curvature[:, None]
+        return 0.5 * float(xp.sum(weights * error * error))
+
+    def gradient(self, w: Any) -> Array:
+        """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
+        error = self._error(w)
+        return self.task.directions.T @ (error * (self.curvature if error.ndim == 1 else self.curvature[:, None]))
+
+    def step(self, w: Any) -> Array:
+        """Return w − η∇f(w), which is ``forgetless.step(w, task, filter)``."""
+        return same_library(as_float("w", w), like=self.task.X) - self.step_size * self.gradient(w)
+
+    def _error(self, w: Any) -> Array:
+        return self.task.directions @ same_library(as_float("w", w), like=self.task.X) - self.task.targets
+
+
+def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None = None) -> Surrogate:
+    """Return the surrogate on which one gradient step of size ``step_size`` is the filter's step on ``task``.
+
+    Parameters
+    ----------
+    task : Task
+        An element of a ``TaskCollection``.
+    filter : Filter
+        Of a single step; concave on [0, R²], as the paper's general lemma asks.
+    step_size : float
+        η > 0; it only scales the surrogate.
+    radius : float, optional
+        R, e.g. ``tasks.radius``; the task's own radius if omitted.
+
+    Returns
+    -------
+    Surrogate
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> task = fl.TaskCollection([([[2.0, 0.0]], [2.0])])[0]
+    >>> f = fl.surrogate(task, fl.Ridge(4.0), step_size=0.25)
+    >>> f.smoothness, f.lower, f.upper, f.value([0.0, 0.0])
+    (2.0, 1.0, 2.0, 1.0)
+    >>> f.step([0.0, 3.0]).tolist() == fl.step([0.0, 3.0], task, fl.Ridge(4.0)).tolist()
+    True
+    """
+    check_single(task, filter)
+    eta = checks.number("step_size", step_size, "any positive step size gives the same step", positive=True)
+    R = task.radius if radius is None else checks.number("radius", radius, "use tasks.radius")
+    if task.radius > R * (1 + 1e-12):
+        raise ValueError(f"radius must be at least that of the task, {task.radius:.6g}, got {R:.6g}; use tasks.radius")
+    check_concave(filter, R)
+    return Surrogate(task, filter, eta, R)
+
+
+_CONCAVITY_POINTS = 400
+
+
+def check_concave(filter: Filter, radius: float) -> None:
+    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], naming the place.
+
+    Checked on a grid that is dense near 0 and near R², to rounding.
+    """
+    if radius == 0.0:
+        return
+    grid = np.concatenate([np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]])
+    xi = np.concatenate([[0.0], grid]) * radius**2
+    phi = np.asarray(filter(xi), dtype=np.float64)
+    slopes = np.diff(phi) / np.diff(xi)
+    slack = 1e-9 * np.max(np.abs(phi)) / np.diff(xi)
+    if (slopes < -slack).any():
+        at = int(np.argmax(slopes < -slack))
+        raise ValueError(
+            f"filter {filter!r} decreases near ξ = {xi[at + 1]:.6g} within [0, R²] = [0, {radius**2:.6g}]; the "
+            "reduction needs a non-decreasing filter, e.g. step_size below 1/R²"
+        )
+    bends = np.diff(slopes) > slack[1:] + slack[:-1] + 1e-9 * np.abs(slopes[:-1])
+    if bends.any():
+        at = int(np.argmax(bends))
+        raise ValueError(
+            f"filter {filter!r} is not concave near ξ = {xi[at + 1]:.6g} within [0, R²] = [0, {radius**2:.6g}]; the "
+            "reduction needs a concave filter"
+        )
+
+
+@dataclass(frozen=True)
+class ReductionCheck:
+    """The three properties of the surrogates of a collection, in numbers.
+
+    Attributes
+    ----------
+    smoothness : float
+        β = φ(R²)/η, the claim.
+    largest_curvature, smallest_curvature : float
+        Over all tasks: at most β, and at least 0 (convexity).
+    lower, upper : float
+        The claimed sandwich constants: lower·f ≤ excess loss ≤ upper·f.
+    smallest_ratio, largest_ratio : float
+        The extremes of excess loss / f over all tasks and all w, between the two; NaN if no task has a direction.
+    largest_value_at_teacher : float
+        Of all surrogates at the joint solution: 0 for realizable tasks.
+    """
+
+    smoothness: float
+    largest_curvature: float
+    smallest_curvature: float
+    lower: float
+    upper: float
+    smallest_ratio: float
+    largest_ratio: float
+    largest_value_at_teacher: float
+
+
+def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> ReductionCheck:
+    """Return how the surrogates of all tasks compare with the paper's claims.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    filter : Filter
+        Of a single step, concave on [0, R²].
+    step_size : float
+        η > 0.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [2.0])])
+    >>> c = fl.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
+    >>> c.lower, c.smallest_ratio, c.largest_ratio, c.upper
+    (1.0, 1.25, 2.0, 2.0)
+    """
+    surrogates = [surrogate(task, filter, step_size, tasks.radius) for task in tasks]
+    curvatures = np.concatenate([to_numpy(each.curvature) for each in surrogates])
+    squares = tasks.singular_values**2
+    # Both are diagonal along the task's directions, so the ratio of the forms runs between those of single directions.
+    ratios: Floats = np.divide(squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0)
+    teacher = tasks.teacher()
+    first = surrogates[0]
+    return ReductionCheck(
+        smoothness=first.smoothness,
+        largest_curvature=float(curvatures.max(initial=0.0)),
+        smallest_curvature=float(curvatures.min(initial=np.inf)),
+        lower=first.lower,
+        upper=first.upper,
+        smallest_ratio=float(ratios.min()) if len(ratios) else float("nan"),
+        largest_ratio=float(ratios.max()) if len(ratios) else float("nan"),
+        largest_value_at_teacher=max(each.value(teacher) for each in surrogates),
+    )

@@ -1,0 +1,177 @@
+"""Two unit tasks at an angle: the worst-case expected loss in closed form, and the best fixed coefficient.
+
+In the basis of the bisector and its normal the moment operator of random draws keeps diagonal matrices diagonal, so it
+is a 2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]] with c = cos²(θ/2), s = sin²(θ/2) and φ = 1/(1+λ).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from forgetless._base.arrays import Floats
+
+
+def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any:
+    """Return the worst expected loss over unit teachers of k steps with fixed λ on two unit tasks at angle θ.
+
+    Parameters
+    ----------
+    theta : float or array
+        Angle between the two data rows, in (0, π).
+    coefficient : float or array
+        λ ≥ 0; 0 is no regularization.
+    k : int or array
+        Number of steps, drawn with replacement. All three broadcast.
+
+    Returns
+    -------
+    float or array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> round(fl.two_task_loss(np.pi / 4, 1.299, 2), 6)
+    0.069153
+    """
+    theta, coefficient, k = (np.asarray(x, dtype=np.float64) for x in (theta, coefficient, k))
+    if not ((theta > 0) & (theta < np.pi)).all():
+        raise ValueError(f"theta must lie in (0, π), got {theta.min()}..{theta.max()}; parallel tasks are one task")
+    if not ((coefficient >= 0) & np.isfinite(coefficient)).all():
+        raise ValueError("coefficient must be nonnegative and finite; use 0 for no regularization")
+    if not ((k >= 0) & (k == np.rint(k))).all():
+        raise ValueError("k must hold nonnegative integers, the numbers of steps")
+    loss = _loss(*_shape(theta), coefficient, k)
+    return float(loss) if np.ndim(loss) == 0 else loss
+
+
+def _shape(theta: Floats) -> tuple[Floats, Floats]:
+    return np.cos(theta / 2) ** 2, np.sin(theta / 2) ** 2
+
+
+def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
+    phi = 1.0 / (1.0 + coefficient)
+    # 1 − φc = (λ + s)/(1 + λ), without cancellation for small angles and λ.
+    p, q, o = ((coefficient + s) * phi) ** 2, ((coefficient + c) * phi) ** 2, phi * phi * (c * s)
+    delta = 0.5 * (p - q)
+    radius = np.sqrt(delta * delta + o * o)
+    # radius ± delta without cancellation: their product is o².
+    larger = radius + np.abs(delta)
+    smaller = o * o / np.where(larger > 0, larger, 1.0)
+    plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
+    low = np.maximum(0.5 * (p + q) - radius, 0.0)
+    # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = np.exp(k * np.log1p(-np.minimum(o * (4 - 2 * phi) / (1.0 - low), 1.0)))
+        low = np.where(k == 0, 1.0, np.exp(k * np.log(low)))  # much faster than a power
+    high = np.where(k == 0, 1.0, high)
+    scale = 4 * np.where(radius > 0, radius, 1.0)
+    along = high * (plus * c + o * s) + low * (minus * c - o * s)
+    across = high * (o * c + minus * s) + low * (plus * s - o * c)
+    # Equal eigenvalues (θ = π/2): B is a multiple of the identity.
+    equal = radius == 0
+    along, across = np.where(equal, 2 * high * c, along), np.where(equal, 2 * high * s, across)
+    return np.asarray(np.maximum(along, across) / scale)
+
+
+# Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips close together,
+# and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
+_COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
+
+
+_FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
+
+
+_DROP = (0.25, 5.0)
+
+
+_SECTIONS = 44
+
+
+_AT_ONCE = 64
+
+
+def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
+    """Return the fixed coefficient λ⋆ with the smallest worst-case expected loss, and that loss.
+
+    The search is global: there can be two local minima, and from kθ² ≈ 2 on the best is exactly 0, no regularization.
+    While kθ² ≲ 1, λ⋆ ≈ k / ln cot(θ/2).
+
+    Parameters
+    ----------
+    theta : float or array
+        Angle in (0, π).
+    k : int or array
+        Number of steps, at least 1; broadcasts against ``theta``.
+
+    Returns
+    -------
+    coefficient, loss : float or array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> coefficient, loss = fl.two_task_optimum(np.pi / 16, np.array([2, 8, 32, 64]))
+    >>> coefficient.round(3).tolist()
+    [0.51, 3.006, 1.65, 0.0]
+
+    References
+    ----------
+    The quantity in the figure of Levinstein et al. (2025), Appendix A.
+    """
+    theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
+    two_task_loss(theta, 0.0, k)
+    if not (k >= 1).all():
+        raise ValueError("k must be at least 1; without a step there is nothing to choose")
+    shape, theta, k = theta.shape, theta.ravel(), k.ravel()
+    c, s = _shape(theta)
+    turn = k * np.minimum(theta, np.pi - theta) ** 2
+    near = (turn > _DROP[0]) & (turn < _DROP[1])
+    parts = []
+    for grid, group in ((_FINE, np.flatnonzero(near)), (_COARSE, np.flatnonzero(~near))):
+        # A few hundred problems at a time: their grids then stay in the cache.
+        parts += [_brackets(c, s, k, grid, group[i : i + _AT_ONCE]) for i in range(0, len(group), _AT_ONCE)]
+    low, high, columns = (np.concatenate(values) for values in zip(*parts, strict=True))
+    best, best_loss = np.zeros_like(k), _loss(c, s, np.zeros_like(k), k)
+    found, found_loss = _golden(low, high, c[columns], s[columns], k[columns])
+    order = np.argsort(-found_loss, kind="stable")  # so that the best of two dips of one problem is written last
+    order = order[found_loss[order] < best_loss[columns[order]]]
+    best[columns[order]], best_loss[columns[order]] = found[order], found_loss[order]
+    if not shape:
+        return float(best[0]), float(best_loss[0])
+    return best.reshape(shape), best_loss.reshape(shape)
+
+
+def _brackets(
+    c: Floats, s: Floats, k: Floats, relative: Floats, part: NDArray[np.int64]
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return the ends of an interval around every dip of the loss over a grid, and the problem each belongs to."""
+    c, s, k = c[part], s[part], k[part]
+    # Beyond a few times its size in the linear regime λ⋆ is never found; near π/2 that size is infinite, λ⋆ is 0.
+    size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
+    grid = relative[:, None] * size
+    losses = _loss(c, s, np.concatenate([np.zeros((1, len(k))), grid]), k)
+    padded = np.concatenate([losses, np.full((1, len(k)), np.inf)])
+    rows, columns = np.nonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] < padded[2:]))
+    edges = np.concatenate([np.zeros((1, len(k))), grid, 2 * grid[-1:]])
+    return edges[rows, columns], edges[rows + 2, columns], part[columns]
+
+
+def _golden(low: Floats, high: Floats, c: Floats, s: Floats, k: Floats) -> tuple[Floats, Floats]:
+    """Return minimisers inside brackets by golden sections; a kink, where the worst teacher changes, does no harm."""
+    ratio = (np.sqrt(5.0) - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = _loss(c, s, a, k), _loss(c, s, b, k)
+    for _ in range(_SECTIONS):
+        left = at_a < at_b
+        low, high = np.where(left, low, a), np.where(left, b, high)
+        fresh = np.where(left, high - ratio * (high - low), low + ratio * (high - low))
+        value = _loss(c, s, fresh, k)
+        a, b = np.where(left, fresh, b), np.where(left, a, fresh)
+        at_a, at_b = np.where(left, value, at_b), np.where(left, at_a, value)
+    x = np.stack([low, a, b, high])
+    values = np.stack([_loss(c, s, low, k), at_a, at_b, _loss(c, s, high, k)])
+    best = np.argmin(values, axis=0)[None]
+    return np.take_along_axis(x, best, 0)[0], np.take_along_axis(values, best, 0)[0]

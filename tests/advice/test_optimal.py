@@ -1,0 +1,172 @@
+"""Optimal schedules: gradients against differences, optima against grids, constraints, and the certificate."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.advice._losses import Losses
+from forgetless.advice.optimal import _adjoint, _Coordinates, _Search
+from support.collections import FAMILIES, random_pairs
+
+
+def collection(rng, family="plain", **changes):
+    return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
+
+
+def value_and_differences(search, x, softness, step=1e-5):
+    value, slopes = search._value(x, softness)
+    differences = np.empty_like(x)
+    for t in range(len(x)):
+        shift = step * np.eye(len(x))[t]
+        differences[t] = (search._value(x + shift, softness)[0] - search._value(x - shift, softness)[0]) / (2 * step)
+    return value, slopes, differences
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("objective", ["expected", "worst_case", "validation"])
+@pytest.mark.parametrize("family", ["plain", "two targets, non-realizable"])
+def test_slopes_equal_differences(family, objective, monotone, rng):
+    tasks, k = collection(rng, family), 6
+    held_out = fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], "M": 2}))
+    problem = Losses(tasks, k, fl.WithReplacement(rng.dirichlet(np.ones(4))), None, held_out)
+    search = _Search(_adjoint(problem, objective), _Coordinates(tasks, k, monotone), smooth=0.3)
+    _, slopes, differences = value_and_differences(search, rng.uniform(0.1, 0.8, k), 0.05)
+    np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-8)
+
+
+def test_a_soft_maximum_is_above_the_largest_by_little(rng):
+    tasks = collection(rng)
+    adjoint = _adjoint(Losses(tasks, 5, fl.WithReplacement(), None, None), "worst_case")
+    hard, _, _ = adjoint(np.full(5, 0.5))
+    soft, _, _ = adjoint(np.full(5, 0.5), softness=0.01)
+    assert hard == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 5).loss)
+    assert hard <= soft <= hard * tasks.span_dimension**0.01
+
+
+@pytest.mark.parametrize("objective", ["expected", "worst_case"])
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_never_worse_than_the_best_constant(family, objective, rng):
+    tasks, k = collection(rng, family), 8
+    found = fl.optimal_schedule(tasks, k, objective=objective)
+    grid = np.concatenate([[0.0], np.geomspace(1e-7, 1e3, 400)]) * tasks.radius**2
+    schedules = [fl.Ridge(c) for c in grid]
+    if objective == "expected":
+        constants, own = fl.expect(tasks, schedules, k).average_loss, fl.expect(tasks, found, k).average_loss[0]
+    else:
+        constants, own = fl.worst_case(tasks, schedules, k).loss, fl.worst_case(tasks, found, k).loss
+    assert found.loss == pytest.approx(own, rel=1e-9, abs=1e-15)
+    assert found.loss <= constants.min() * (1 + 1e-6) + 1e-15
+    assert found.loss <= found.best_constant_loss
+    assert found.gap == pytest.approx(1 - found.loss / found.best_constant_loss)
+
+
+def test_against_a_grid_over_all_coefficients(rng):
+    """Three steps on two tasks: no point of a grid of 25³ is better."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 2), realizable=False))
+    found = fl.optimal_schedule(tasks, 3)
+    axis = np.concatenate([[0.0], np.geomspace(1e-2, 1e2, 24)]) * tasks.radius**2
+    grid = np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3)
+    losses = fl.expect(tasks, [fl.Ridge(row) for row in grid], 3).average_loss[:, 0]
+    assert found.loss <= losses.min() * (1 + 1e-9)
+    assert found.loss >= 0.8 * losses.min()
+
+
+@pytest.mark.parametrize("objective", ["expected", "worst_case"])
+def test_the_certificate_by_differences(objective, rng):
+    """Where a coefficient is positive the loss does not change to first order; where it is 0 it does not fall."""
+    tasks, k = collection(rng, M=5), 10
+    found = fl.optimal_schedule(tasks, k, objective=objective)
+    assert found.stationarity < 1e-4
+    coefficients = np.array(found.coefficients)
+    unit = tasks.singular_values.min() ** 2
+
+    def loss(values):
+        if objective == "expected":
+            return float(fl.expect(tasks, fl.Ridge(values), k).average_loss[0])
+        return fl.worst_case(tasks, fl.Ridge(values), k).loss
+
+    for t in range(k):
+        change = 1e-4 * (coefficients[t] + unit) * np.eye(k)[t]
+        up = loss(coefficients + change) / found.loss - 1
+        assert up > -1e-7
+        if coefficients[t] > change[t]:
+            assert loss(coefficients - change) / found.loss - 1 > -1e-7
+
+
+def test_monotone_schedules_do_not_decrease(rng):
+    tasks = collection(rng, M=10, d=10, rows=(2, 2))
+    free, rising = (fl.optimal_schedule(tasks, 30, monotone=monotone) for monotone in (False, True))
+    assert (np.diff(free.coefficients) < 0).any()
+    assert (np.diff(rising.coefficients) >= 0).all()
+    assert free.loss < rising.loss < rising.best_constant_loss
+    assert rising.stationarity < 1e-4
+
+
+def test_smoothness_has_its_price(rng):
+    tasks, k = collection(rng, M=8), 20
+    unit = tasks.singular_values.min() ** 2
+
+    def unevenness(schedule):
+        return np.sum(np.diff(np.log(np.array(schedule.coefficients) + unit)) ** 2)
+
+    found = [fl.optimal_schedule(tasks, k, smooth=smooth) for smooth in (0.0, 0.1, 10.0)]
+    assert unevenness(found[0]) > unevenness(found[1]) > unevenness(found[2])
+    assert found[0].loss <= found[1].loss <= found[2].loss <= found[2].best_constant_loss
+
+
+def test_a_ramp_at_the_end_of_two_tasks():
+    """k·loss of the best constant is 0.105 there."""
+    k = 128
+    found = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 16), k, objective="worst_case")
+    assert k * found.loss <= 0.0660
+    assert max(found.coefficients[:110]) < 1e-6
+    assert (np.diff(found.coefficients[-7:]) > 0).all()
+    assert k * found.best_constant_loss == pytest.approx(0.105, abs=5e-4)
+
+
+def test_it_is_a_schedule_like_any_other(rng):
+    tasks = collection(rng)
+    found = fl.optimal_schedule(tasks, 12, objective="validation", validation=random_pairs(rng, M=1, d=6))
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert fl.simulate(tasks, found, 12, seed=0).average_loss.shape[0] == 1
+    assert fl.certify(tasks, found, 12).k == 12
+    assert found(12, tasks.radius) == fl.Ridge(np.array(found.coefficients))
+    assert "k=12" in repr(found)
+    with pytest.raises(ValueError, match="k must be 12"):
+        fl.expect(tasks, found, 13)
+
+
+def test_trivial_collections():
+    alone = fl.optimal_schedule(fl.TaskCollection([(np.eye(2), [1.0, 2.0])]), 4)
+    assert alone.loss == 0
+    assert alone.gap == 0
+    nothing = fl.optimal_schedule(fl.TaskCollection([(np.zeros((1, 2)), [0.0])]), 3, objective="worst_case")
+    assert nothing.loss == 0
+
+
+def test_progress_is_told(rng):
+    told = []
+    fl.optimal_schedule(collection(rng), 4, progress=lambda done, total: told.append((done, total)))
+    assert told == [(n, 5) for n in range(1, 6)]
+
+
+TASKS = fl.TaskCollection([(np.eye(2), np.ones(2))])
+
+BAD = [
+    (lambda: fl.optimal_schedule([1], 5), TypeError, "wrap pairs as fl.TaskCollection"),
+    (lambda: fl.optimal_schedule(TASKS, 0), ValueError, "k must be at least 1, got 0"),
+    (lambda: fl.optimal_schedule(TASKS, 5, objective="seen"), ValueError, "objective must be.*got 'seen'"),
+    (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.Cyclic()), TypeError, "must be WithReplacement.*got Cyclic"),
+    (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.WithReplacement([0.5, 0.5])), ValueError, "one per task"),
+    (lambda: fl.optimal_schedule(TASKS, 5, smooth=-1.0), ValueError, "smooth must be nonnegative and finite, got -1.0"),
+    (lambda: fl.optimal_schedule(TASKS, 5, objective="validation"), ValueError, "give validation="),
+    (lambda: fl.optimal_schedule(TASKS, 5, start=[1.0]), ValueError, "start must have shape"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2] for case in BAD])
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

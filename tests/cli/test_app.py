@@ -1,0 +1,339 @@
+"""The command line and the report, as a user meets them."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless import cli, plots
+from forgetless.cli import shared
+from forgetless.reproduce import page
+from forgetless.reproduce import tables as reproduce
+from support import literal
+
+
+@pytest.fixture
+def archive(tmp_path, rng):
+    X, w = rng.standard_normal((12, 4)), rng.standard_normal(4)
+    path = tmp_path / "tasks.npz"
+    np.savez(path, X=X, y=X @ w, groups=np.repeat(["a", "b", "c"], 4))
+    return path
+
+
+@pytest.fixture
+def tables(archive, tmp_path):
+    import pandas
+
+    with np.load(archive) as data:
+        frame = pandas.DataFrame(data["X"], columns=list("pqrs")).assign(y=data["y"], station=data["groups"])
+    frame.to_csv(tmp_path / "tasks.csv", index=False)
+    frame.to_parquet(tmp_path / "tasks.parquet")
+    return tmp_path / "tasks.csv", tmp_path / "tasks.parquet"
+
+
+def run(capsys, *words):
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_every_format_gives_the_same_tasks(archive, tables, capsys):
+    _, expected, _ = run(capsys, "expect", archive, "--k", 10, "--json")
+    for path in tables:
+        code, out, err = run(capsys, "expect", path, "--k", 10, "--json", "--task", "station", "--target", "y")
+        assert (code, err) == (0, "")
+        for name, values in json.loads(out).items():
+            np.testing.assert_allclose(values, json.loads(expected)[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["none", "fixed", "increasing", "increasing:0.5", "ridge:0.3", "fixed-budget:3", "increasing-budget"]
+)
+@pytest.mark.parametrize("ordering", ["with-replacement", "cyclic", "reshuffled"])
+def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
+    words = [archive, "--k", 6, "--schedule", schedule, "--ordering", ordering, "--json"]
+    code, out, _ = run(capsys, "expect", *words, "--record", "last")
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    law = shared.ordering_of(ordering)
+    expected = fl.expect(tasks, shared.schedule_of(schedule, 3), 6, ordering=law, metrics=fl.metrics.METRICS)
+    assert code == 0
+    assert json.loads(out)["drift"] == pytest.approx(expected.drift.tolist())
+    code, out, _ = run(capsys, "simulate", *words, "--trials", 300)
+    assert json.loads(out)["step"][-1] == 6
+    code, out, _ = run(capsys, "certify", *words)
+    assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0])
+
+
+def test_tables_for_people(archive, capsys):
+    for command in ("expect", "simulate"):
+        code, out, _ = run(capsys, command, archive, "--k", 50)
+        assert code == 0
+        assert "average_loss" in out
+        assert out.splitlines()[-1].split()[0] == "50"
+    assert "bound that applies" in run(capsys, "certify", archive, "--k", 50)[1]
+    code, out, _ = run(capsys, "bounds")
+    assert out.count("bound of the") == len(fl.bounds.catalogue)
+    assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.bounds.catalogue)
+
+
+@pytest.mark.parametrize("objective", ["expected", "seen", "worst-case"])
+def test_advise_agrees_with_the_library(archive, objective, capsys):
+    code, out, err = run(capsys, "advise", archive, "--k", 12, "--objective", objective, "--json")
+    assert (code, err) == (0, "")
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    expected = fl.advise(tasks, 12, objective=objective.replace("-", "_"))
+    assert json.loads(out) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_advise_prints_a_ranking_its_reasons_and_code_that_runs(tables, capsys):
+    words = ["advise", tables[1], "--k", 20, "--task", "station", "--target", "y", "--ordering", "cyclic"]
+    code, out, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    assert max(len(line) for line in out.split("To use it:")[0].splitlines()) <= 100
+    assert "It has the smallest expected loss" in " ".join(out.split())
+    namespace = {}
+    exec("\n".join(line.strip() for line in out.split("To use it:")[1].splitlines()), namespace)
+    assert namespace["trace"].steps[-1] == 20
+
+
+def test_advise_with_held_out_rows(tables, archive, capsys):
+    words = ["advise", tables[0], "--k", 9, "--task", "station", "--target", "y", "--json"]
+    code, out, _ = run(capsys, *words, "--validation", tables[1])
+    assert code == 0
+    found = json.loads(out)
+    assert found["objective"] == "validation"
+    assert found["loss"] == pytest.approx(found["table"][0]["expected"])  # the same rows
+    code, out, _ = run(capsys, *words, "--validation", tables[1], "--objective", "expected", "--sketch", 2)
+    assert code == 0
+    assert "2 of 3 tasks" in json.loads(out)["notes"][0]
+
+
+BAD = [
+    (["advise", "ARCHIVE"], 2, "Missing option '--k'"),
+    (["advise", "ARCHIVE", "--k", "5", "--objective", "best"], 2, "'best' is not one of"),
+    (["advise", "ARCHIVE", "--k", "5", "--objective", "validation"], 2, "needs held-out rows"),
+    (["advise", "ARCHIVE", "--k", "5", "--validation", "missing.npz"], 1, "there is no file"),
+    (["advise", "ARCHIVE", "--k", "5", "--ordering", "cyclic", "--sketch", "2"], 1, "sketch needs draws"),
+    (["advise", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
+    (["expect", "missing.npz", "--k", "3"], 1, "there is no file"),
+    (["expect", "ARCHIVE", "--k", "0"], 2, "0 is not in the range"),
+    (["expect", "ARCHIVE"], 2, "Missing option '--k'"),
+    (["expect", "ARCHIVE", "--k", "3", "--schedule", "rising"], 2, "increasing[:SCALE]"),
+    (["expect", "ARCHIVE", "--k", "3", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
+    (["expect", "ARCHIVE", "--k", "2", "--schedule", "fixed"], 1, "k must be at least 3"),
+    (["expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
+    (["certify", "CSV", "--k", "3"], 1, "say which is the task"),
+    (["certify", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
+    (
+        ["certify", "CSV", "--k", "3", "--task", "p", "--target", "y"],
+        1,
+        "features and target must be numbers, but station",
+    ),
+    (["certify", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
+    (["certify", "CSV", "--k", "3", "--task", "p", "--target", "station"], 1, "must be numbers, but station"),
+    (["expect", "FOLDER", "--k", "3"], 1, "is a folder"),
+    (["simulate", "ARCHIVE", "--k", "3", "--seed", "-1"], 2, "not in the range"),
+    (["reproduce", "--out", "ARCHIVE"], 1, "is a file"),
+    (["nothing"], 2, "No such command"),
+    (["reproduce", "nothing"], 2, "not one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
+def test_errors_are_one_sentence(words, code, message, archive, tables, capsys):
+    words = [
+        {"ARCHIVE": str(archive), "CSV": str(tables[0]), "FOLDER": str(archive.parent)}.get(word, word)
+        for word in words
+    ]
+    found, out, err = run(capsys, *words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "forgetless", "--version"], capture_output=True, text=True)
+    assert (done.returncode, "forgetless" in done.stdout) == (0, True)
+
+
+def test_debug_shows_where_it_happened(capsys):
+    for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
+        with pytest.raises(FileNotFoundError):
+            cli.main(words)
+
+
+def test_other_files_are_refused(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("hello")
+    assert "read from .npz" in run(capsys, "expect", tmp_path / "x.txt", "--k", 3)[2]
+    np.savez(tmp_path / "y.npz", X=np.eye(2))
+    assert "groups, y is missing" in run(capsys, "expect", tmp_path / "y.npz", "--k", 3)[2]
+    (tmp_path / "z.npz").write_bytes(b"PK nonsense")
+    code, _, err = run(capsys, "expect", tmp_path / "z.npz", "--k", 3)
+    assert code == 1
+    assert "damaged" in err
+    assert "pickle" not in err
+    for content, message in [
+        (b"", "cannot be read as csv"),
+        (b"\xff\xfe\x00", "cannot be read as csv"),
+        (b"t,a,y\n", "has no rows"),
+        (b"t,a,y\n1,2,3\n,2,3\n", "1 rows have no value of 't'"),
+        (b"t,a,y\n1,2,x\n", "must be numbers, but y"),
+        (b"t,a,y\n1,,3\n", "1 values are missing or infinite, e.g. in a"),
+        (b"t,y\n1,3\n", "no feature column"),
+    ]:
+        (tmp_path / "bad.csv").write_bytes(content)
+        code, _, err = run(capsys, "expect", tmp_path / "bad.csv", "--k", 3, "--task", "t", "--target", "y")
+        assert code == 1
+        assert message in err
+
+
+def test_the_installed_command_answers():
+    command = Path(sys.executable).parent / "forgetless"
+    shown = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    assert fl.__version__ in shown
+    assert "reproduce" in subprocess.run([command, "--help"], capture_output=True, text=True, check=True).stdout
+    for shell in ("bash", "zsh", "fish"):
+        script = subprocess.run([command, "completion", shell], capture_output=True, text=True, check=True).stdout
+        assert "_FORGETLESS_COMPLETE" in script
+
+
+# The report -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report") / "results"
+    assert cli.main(["reproduce", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_the_report_is_complete_and_valid(made):
+    for part in page.PARTS:
+        assert (made / f"{part}.csv").stat().st_size > 100
+        assert json.loads((made / f"{part}.json").read_text())["columns"]
+        if part != "table":
+            assert (made / f"{part}.png").read_bytes()[:4] == b"\x89PNG"
+            assert (made / f"{part}.pdf").read_bytes()[:4] == b"%PDF"
+            assert b"Type3" not in (made / f"{part}.pdf").read_bytes()  # fonts are embedded as fonts
+    text = (made / "report.html").read_text()
+    parser = html5lib.HTMLParser(strict=True)
+    parser.parse(text)
+    assert text.count("<img alt=") == text.count("<img") == 4
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "viewport" in text
+    for part in page.PARTS:
+        assert f"forgetless reproduce {part}" in text
+
+
+def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):
+    before = {path.name: path.read_bytes() for path in made.glob("*.csv")}
+    assert cli.main(["reproduce", "--out", str(made)]) == 0
+    assert {path.name: path.read_bytes() for path in made.glob("*.csv")} == before
+    assert [path.name for path in made.parent.iterdir()] == ["results"]
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_numbers_of_the_report_against_independent_computations(made):
+    """A sample of the rates by literal enumeration of all orders, and of the figure by a fine grid."""
+    rows = read(made / "rates.csv")
+    for row in rows:
+        if row["family"] not in ("two tasks, π/16", "unseen task") or row["k"] not in ("4", "8"):
+            continue
+        k = int(row["k"])
+        if row["family"] == "unseen task" and k > 4:
+            continue
+        tasks = reproduce.FAMILIES[row["family"]](k)
+        filter_ = fl.schedules.resolve(reproduce.SCHEDULES[row["schedule"]], k, tasks.radius)
+        V, H = np.zeros((2, 2)), sum(task.X.T @ task.X for task in tasks) / tasks.n_tasks
+        for order, probability in literal.all_orderings(tasks.n_tasks, k):
+            product = np.eye(2)
+            for t, m in enumerate(order):
+                X = tasks[m].X
+                columns = [literal.step_of(filter_)(product[:, i], X, np.zeros(1), t + 1) for i in range(2)]
+                product = np.stack(columns, axis=1)
+            V += probability * product.T @ H @ product
+        assert float(row["loss"]) == pytest.approx(0.5 * np.linalg.eigvalsh(V)[-1], rel=1e-9)
+    for row in read(made / "figure.csv")[10::400]:
+        grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
+        losses = fl.two_task_loss(float(row["theta"]), grid, int(row["k"]))
+        assert float(row["loss"]) <= losses.min() * (1 + 1e-9)
+
+
+def test_single_parts(tmp_path, capsys):
+    code, out, _ = run(capsys, "reproduce", "reduction", "--out", tmp_path / "one", "--json")
+    assert code == 0
+    assert Path(json.loads(out)["report"]).exists()
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "reduction.csv", "reduction.json", "reduction.pdf", "reduction.png", "report.html"
+    ]  # fmt: skip
+
+
+def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "reproduce", "reduction")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["results-reduction"]
+    (tmp_path / "results-reduction" / "notes.txt").write_text("mine")
+    code, _, err = run(capsys, "reproduce", "reduction")
+    assert code == 1
+    assert "notes.txt" in err
+    assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
+
+
+def test_other_folders_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "precious.txt").write_text("keep me")
+    code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path)
+    assert code == 1
+    assert "holds other files" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interruption_leaves_the_old_report(how, made, tmp_path):
+    import shutil
+
+    folder = tmp_path / "results"
+    shutil.copytree(made, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    code = "import sys; from forgetless.cli import run; sys.argv = ['forgetless', 'reproduce', '--out', %r]; run()"
+    process = subprocess.Popen([sys.executable, "-c", code % str(folder)], stderr=subprocess.DEVNULL)
+    time.sleep(2.0)
+    process.send_signal(how)
+    status = process.wait(timeout=60)
+    assert status == (130 if how == signal.SIGINT else -9)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_plots_draw_on_given_axes():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plots.publication():
+        _, ax = plt.subplots()
+        assert plots.plot_optimum(reproduce.optimum(40), ax) is ax
+        measured = reproduce.rates(range(2, 4))
+        assert plots.plot_rates(measured, "rare tasks") is not ax
+        plt.close("all")
+    assert len(reproduce.slopes(measured, last=2)) == len(reproduce.FAMILIES) * len(reproduce.SCHEDULES)
+
+
+def test_progress_goes_to_a_terminal_only(archive):
+    command = [sys.executable, "-c", "from forgetless.cli import run; run()", "expect", archive, "--k", "5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["step"][-1] == 5

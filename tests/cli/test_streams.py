@@ -1,0 +1,180 @@
+"""``forgetless fit`` and ``predict``, and the report of a stream, as a user meets them."""
+
+import json
+
+import html5lib
+import numpy as np
+import pandas
+import pytest
+
+import forgetless as fl
+from forgetless import cli
+from forgetless.datasets.files import load_table
+from forgetless.streams import page
+from forgetless.streams.run import run_stream
+
+FEATURES = ["f0", "f1", "f2"]
+
+
+@pytest.fixture
+def frame(rng):
+    teacher, parts = np.array([1.0, -2.0, 0.5]), []
+    for station in ["north", "south", "east", "west"]:
+        X = rng.standard_normal((15, 3))
+        part = pandas.DataFrame(X, columns=FEATURES)
+        parts.append(part.assign(station=station, pm25=X @ teacher + 4 + 0.1 * rng.standard_normal(15)))
+    return pandas.concat(parts, ignore_index=True)
+
+
+@pytest.fixture
+def folder(tmp_path, frame, monkeypatch):
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    frame.to_parquet(tmp_path / "data.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys, *words):
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+FIT = ("--task", "station", "--target", "pm25", "--out", "model.npz")
+
+
+@pytest.mark.parametrize("file", ["data.csv", "data.parquet"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["auto", "none", "fixed", "increasing", "increasing:0.2", "ridge:0.1", "fixed-budget:5", "increasing-budget:3"],
+)
+def test_fit_then_predict(folder, frame, file, schedule, capsys):
+    code, out, err = run(capsys, "fit", file, *FIT, "--schedule", schedule)
+    assert (code, err) == (0, "")
+    assert "4 tasks learned" in out
+    kind = fl.ContinualGD if "budget" in schedule else fl.ContinualRidge
+    model = kind.load("model.npz")
+    assert model.n_tasks_seen_ == 4
+    assert model.feature_names_in_.tolist() == FEATURES
+    # Columns in another order, and some the model does not know.
+    frame[["station", "f2", "f1", "pm25", "f0"]].to_csv("new.csv", index=False)
+    code, out, _ = run(capsys, "predict", "model.npz", "new.csv")
+    assert code == 0
+    np.testing.assert_allclose([float(line) for line in out.split()[1:]], model.predict(frame[FEATURES]))
+    code, out, _ = run(capsys, "predict", "model.npz", "new.csv", "--out", "p.csv")
+    np.testing.assert_allclose(pandas.read_csv("p.csv")["prediction"], model.predict(frame[FEATURES]))
+
+
+def test_fit_is_what_the_library_does(folder, frame, capsys):
+    code, out, _ = run(capsys, "fit", "data.csv", *FIT, "--schedule", "ridge:0.3", "--json", "--seed", 3)
+    found = json.loads(out)
+    model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True)
+    stream = run_stream(model, load_table("data.csv", "station", "pm25"), seed=3)
+    assert code == 0
+    np.testing.assert_allclose(fl.ContinualRidge.load("model.npz").coef_, model.coef_, rtol=1e-12)
+    assert stream.tasks == ["north", "south", "east", "west"]
+    assert found["rmse_at_the_end"] == pytest.approx(np.sqrt(stream.errors[-1].mean()))
+    assert found["prequential_rmse"] == pytest.approx(np.sqrt(model.prequential_mse_))
+    assert found["rmse_of_joint_ridge"] < 0.2 < found["rmse_of_the_mean"]
+
+
+def test_classes_are_predicted_as_words(folder, frame, capsys):
+    model = fl.ContinualRidgeClassifier().fit(frame[FEATURES], frame["station"])
+    model.save("model.npz")
+    code, out, _ = run(capsys, "predict", "model.npz", "data.csv")
+    assert code == 0
+    assert out.split() == ["prediction", *model.predict(frame[FEATURES])]
+
+
+def test_several_targets(folder, frame, capsys):
+    frame.assign(ozone=frame["f0"]).to_csv("two.csv", index=False)
+    code, _, _ = run(capsys, "fit", "two.csv", *FIT, "--target", "ozone", "--no-intercept")
+    assert code == 0
+    code, out, _ = run(capsys, "predict", "model.npz", "two.csv")
+    assert out.splitlines()[0] == "prediction_1,prediction_2"
+    assert fl.ContinualRidge.load("model.npz").coef_.shape == (2, 3)
+
+
+def test_report_is_one_valid_page_with_the_same_figures(folder, capsys):
+    code, out, _ = run(capsys, "fit", "data.csv", *FIT, "--schedule", "increasing:0.1", "--report", "report.html")
+    assert code == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    html5lib.HTMLParser(strict=True).parse(page)
+    assert page.count("data:image/png;base64,") == 1
+    assert "http" not in page
+    for label in ("north", "south", "east", "west"):
+        assert f"<td>{label}</td>" in page
+    for line in out.splitlines()[1:4]:
+        assert line.strip() in page
+
+
+def test_curves_watch_rows_that_were_not_trained_on(frame, folder):
+    table = load_table("data.csv", "station", "pm25")
+    seen = []
+
+    class Spy(fl.ContinualRidge):
+        def partial_fit(self, X, y, sample_weight=None):
+            seen.append(X)
+            return super().partial_fit(X, y)
+
+    run_ = run_stream(Spy(fit_intercept=True), table, order="sorted", holdout=0.4, seed=1)
+    assert run_.tasks == ["east", "north", "south", "west"]
+    assert [len(X) for X in seen] == [9, 9, 9, 9]
+    # The error of each task on its held-out rows, from the definition.
+    for m, (name, trained) in enumerate(zip(run_.tasks, seen, strict=True)):
+        rows = table.groups == name
+        held = np.array([not (trained == row).all(axis=1).any() for row in table.X[rows]])
+        gap = run_.model.predict(table.X[rows][held]) - table.y[rows][held]
+        assert run_.errors[-1, m] == pytest.approx(np.mean(gap**2))
+    np.testing.assert_allclose(run_.seen, [run_.errors[t, : t + 1].mean() for t in range(4)])
+    np.testing.assert_allclose(run_.forgetting, run_.errors[-1] - np.diag(run_.errors))
+    assert page.summary(run_)["forgotten_tasks"] == np.sum(run_.forgetting > 0)
+
+
+def test_random_order_is_seeded(folder):
+    table = load_table("data.csv", "station", "pm25")
+    orders = [run_stream(fl.ContinualRidge(), table, order="random", seed=seed).tasks for seed in (0, 0, 1, 2, 3)]
+    assert orders[0] == orders[1]
+    assert len({tuple(order) for order in orders}) > 1
+
+
+def test_a_model_worse_than_the_mean_says_so(folder, capsys):
+    _, out, _ = run(capsys, "fit", "data.csv", *FIT, "--schedule", "ridge:10000")
+    assert "worse than the mean" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("fit", "nothing.csv", *FIT), 1, "there is no file nothing.csv"),
+        (("fit", "data.csv", "--task", "city", "--target", "pm25", "--out", "m.npz"), 1, "no column 'city'"),
+        (("fit", "data.csv", *FIT, "--schedule", "rising"), 2, "use auto, none, fixed, increasing"),
+        (("fit", "data.csv", *FIT, "--schedule", "ridge:-1"), 1, "alpha must be nonnegative"),
+        (("fit", "data.csv", *FIT, "--schedule", "ridge:x"), 2, "--schedule"),
+        (("fit", "data.csv", *FIT, "--holdout", "0"), 2, "--holdout"),
+        (("fit", "data.csv", *FIT, "--report", "no/such/report.html"), 2, "there is no folder"),
+        (("fit", "model.npz", *FIT), 2, "--out and FILE are the same file"),
+        (("fit", "data.csv", *FIT, "--report", "model.npz"), 2, "--report and --out are the same file"),
+        (("predict", "model.npz", "data.csv", "--out", "data.csv"), 2, "--out and FILE are the same file"),
+        (("fit", "data.csv", *FIT, "--target", "pm25"), 1, "targets must be different columns"),
+        (("fit", "indexed.csv", *FIT), 1, "column without a name"),
+        (("fit", "words.csv", *FIT), 1, "must be numbers, but wind is not"),
+        (("fit", "gaps.csv", *FIT), 1, "2 values are missing or infinite, e.g. in f1"),
+        (("predict", "data.parquet", "data.csv"), 1, "damaged or not a model file"),
+        (("predict", "model.npz", "few.csv"), 1, "lacks 2 features of the model, e.g. f1"),
+        (("predict", "model.npz", "data.txt"), 1, "there is no file data.txt"),
+    ],
+)
+def test_mistakes_are_one_sentence(folder, frame, capsys, words, code, message):
+    assert run(capsys, "fit", "data.csv", *FIT)[0] == 0
+    before = (folder / "model.npz").read_bytes()
+    frame.assign(wind="strong").to_csv("words.csv", index=False)
+    frame.assign(f1=[None, None, *frame["f1"][2:]]).to_csv("gaps.csv", index=False)
+    frame[["f0"]].to_csv("few.csv", index=False)
+    frame.to_csv("indexed.csv")
+    found, out, err = run(capsys, *words)
+    assert found == code
+    assert message in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert (folder / "model.npz").read_bytes() == before

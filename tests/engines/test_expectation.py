@@ -1,0 +1,311 @@
+"""Exact expectations against enumeration of every ordering, and against simulation."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.schedules import resolve
+from support import literal
+from support.agreement import METRICS, agree, enumerate_all, last
+from support.collections import FAMILIES, random_pairs
+from support.registry import SCHEDULES, name
+
+
+@pytest.fixture(params=FAMILIES)
+def pairs(request, rng):
+    return random_pairs(rng, **{**FAMILIES[request.param], "M": 3})
+
+
+@pytest.fixture
+def start(pairs, rng):
+    return rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
+
+
+@pytest.mark.parametrize("probabilities", [None, [0.5, 0.2, 0.3]])
+def test_with_replacement_equals_enumeration(pairs, start, probabilities, rng):
+    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, 4))
+    tasks = fl.TaskCollection(pairs)
+    found = fl.expect(
+        tasks, filter_, 4, ordering=fl.WithReplacement(probabilities), metrics=METRICS, start=start, record=[4]
+    )
+    agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(3, 4, probabilities), start))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_without_replacement_equals_enumeration(pairs, start, k, rng):
+    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, k))
+    found = fl.expect(
+        fl.TaskCollection(pairs), filter_, k, ordering=fl.WithoutReplacement(), metrics=METRICS, start=start
+    )
+    agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(3, k, replacement=False), start))
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_reshuffled_epochs_equal_enumeration(pairs, start, k, rng):
+    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, k))
+    found = fl.expect(fl.TaskCollection(pairs), filter_, k, ordering=fl.Reshuffled(), metrics=METRICS, start=start)
+    epochs = list(itertools.permutations(range(3)))
+    orders = [((*one, *two)[:k], 1 / len(epochs) ** 2) for one in epochs for two in epochs]
+    agree(last(found), enumerate_all(pairs, filter_, orders, start))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
+def test_every_schedule_equals_enumeration(schedule, rng):
+    pairs = random_pairs(rng, M=2, rows=(1, 3), realizable=False)
+    tasks, k = fl.TaskCollection(pairs), 6
+    filter_ = resolve(schedule, k, tasks.radius)
+    found = fl.expect(tasks, schedule, k, metrics=METRICS)
+    agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(2, k), np.zeros(6)), rel=1e-10)
+
+
+@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.Sequence([2, 0, 0, 1, 2, 1])], ids=repr)
+def test_one_order_equals_its_literal_run(pairs, start, ordering):
+    filter_ = fl.Ridge(0.4)
+    found = fl.expect(fl.TaskCollection(pairs), filter_, 5, ordering=ordering, metrics=METRICS, start=start)
+    order = ordering.sample(3, 5).tolist()
+    agree(last(found), enumerate_all(pairs, filter_, [(order, 1.0)], start), rel=1e-10)
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_equals_simulation_within_four_standard_errors(number):
+    rng = np.random.default_rng([5, number])
+    M, d = int(rng.integers(2, 7)), int(rng.integers(1, 8))
+    targets = None if number % 3 else 2
+    pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=targets)
+    tasks, k = fl.TaskCollection(pairs), int(rng.integers(3, 40))
+    laws = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.Reshuffled()]
+    ordering = laws[number % 3]
+    schedule = [fl.schedules.increasing(0.5), fl.Ridge(0.3), fl.schedules.fixed_budget(2)][number // 3 % 3]
+    start = rng.standard_normal(tasks.start().shape)
+    exact = fl.expect(tasks, schedule, k, ordering=ordering, metrics=METRICS, start=start)
+    trace = fl.simulate(tasks, schedule, k, ordering=ordering, n_trials=4000, seed=number, start=start, record="last")
+    for metric in METRICS:
+        values = getattr(trace, metric)[:, 0]
+        error = values.std() / np.sqrt(len(values))
+        assert abs(values.mean() - getattr(exact, metric)[0]) < 4 * error + 1e-12 * abs(values.mean()), metric
+
+
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.Reshuffled(), fl.Cyclic()], ids=repr)
+def test_a_grid_equals_single_calls(ordering, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, realizable=False))
+    schedules = [fl.Ridge(0.1), fl.schedules.increasing(), fl.GradientDescent(3, 0.05), fl.Projection()]
+    steps = [0, 1, 7, 9]
+    grid = fl.expect(tasks, schedules, 9, ordering=ordering, metrics=METRICS, record=steps)
+    for b, schedule in enumerate(schedules):
+        single = fl.expect(tasks, schedule, 9, ordering=ordering, metrics=METRICS, record=steps)
+        for metric in METRICS:
+            assert getattr(single, metric).shape == (4,)
+            np.testing.assert_allclose(getattr(grid, metric)[b], getattr(single, metric), rtol=1e-11, atol=1e-14)
+    assert np.isnan(grid.seen_loss[:, 0]).all()
+
+
+@pytest.mark.parametrize("realizable", [True, False])
+def test_compiled_batches_equal_the_array_steps(realizable, rng, monkeypatch):
+    """All lanes, whole and partial, give what the array library gives."""
+    import importlib
+
+    module = importlib.import_module("forgetless.engines.expectation")
+    tasks = fl.TaskCollection(random_pairs(rng, M=6, d=5, rows=(1, 3), realizable=realizable))
+    schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, 150)]
+    found = []
+    for lanes in (None, importlib.import_module("forgetless.engines._moments_numba")):
+        monkeypatch.setattr(module, "compiled_steps", lambda problem, moments, lanes=lanes: lanes)
+        found.append(fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("realizable", [True, False])
+@pytest.mark.parametrize("filter_", [fl.Ridge(0.7), fl.Projection(), fl.GradientDescent(4, 0.1)], ids=repr)
+def test_powers_equal_steps(realizable, filter_, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=7, d=9, rows=(1, 3), realizable=realizable))
+    options = {"record": [0, 1, 5, 300], "ordering": fl.WithReplacement(rng.dirichlet(np.ones(7)))}
+    steps = fl.expect(tasks, [filter_, fl.Ridge(2.0)], 300, method="steps", **options)
+    for method in ("dense", "lanczos") if realizable else ("dense",):
+        other = fl.expect(tasks, [filter_, fl.Ridge(2.0)], 300, method=method, **options)
+        assert other.method == method
+        np.testing.assert_allclose(other.average_loss, steps.average_loss, rtol=1e-9)
+
+
+def test_automatic_choice_reaches_a_million_steps(rng):
+    for realizable in (True, False):
+        tasks = fl.TaskCollection(random_pairs(rng, M=6, d=4, rows=(1, 2), realizable=realizable))
+        found = fl.expect(tasks, fl.Ridge(3.0), 10**6)
+        assert found.method == "dense"
+        settled = fl.expect(tasks, fl.Ridge(3.0), 10**6 - 1).average_loss
+        np.testing.assert_allclose(found.average_loss, settled, rtol=1e-6, atol=1e-200)
+
+
+def test_large_spans_take_the_krylov_space(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=80, d=90, rows=(1, 1)))
+    found = fl.expect(tasks, fl.Ridge(0.1), 20_000)
+    assert found.method == "lanczos"
+    checked = fl.expect(tasks, fl.Ridge(0.1), 20_000, method="steps")
+    difference = abs(found.average_loss[0] / checked.average_loss[0] - 1)
+    assert difference < 1e-8
+    assert difference <= found.error < 1e-6
+
+
+def test_small_drift_and_forgetting_keep_their_digits(rng):
+    """At λ = 1e12 both are tiny against the losses; compare with λ = 1e13, of which they are a power."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))
+    for ordering in (fl.WithReplacement(), fl.WithoutReplacement()):
+        grid = [fl.Ridge(1e12), fl.Ridge(1e13)]
+        found = fl.expect(tasks, grid, 3, ordering=ordering, metrics=METRICS)
+        assert found.drift[0, 0] / found.drift[1, 0] == pytest.approx(100, rel=1e-6)
+        assert found.forgetting[0, 0] / found.forgetting[1, 0] == pytest.approx(10, rel=1e-6)
+
+
+def test_budgets_that_overshoot_have_negative_powers(rng):
+    """Between 1/R² and 2/R² gradient steps overshoot, and the moment operator has negative eigenvalues."""
+    c, s = np.cos(0.7), np.sin(0.7)
+    turn = np.array([[c, s], [-s, c]])
+    rows = [np.diag([1, 0.2]), np.diag([1, 0.2]) @ turn, np.diag([1, 0.5]) @ turn @ turn]
+    tasks = fl.TaskCollection([(X, X @ [1.0, 2.0]) for X in rows])
+    filter_ = fl.GradientDescent(1, 1.95)
+    steps = fl.expect(tasks, filter_, 50, record="all", method="steps")
+    for method in ("dense", "lanczos"):
+        found = fl.expect(tasks, filter_, 50, record="all", method=method)
+        np.testing.assert_allclose(found.average_loss, steps.average_loss, rtol=1e-9)
+
+
+def test_a_small_conflict_beside_a_large_target_is_not_lost():
+    tasks = fl.TaskCollection([([[1.0, 0]], [1.0]), ([[1.0, 0]], [-1.0]), ([[0, 1e-4]], [1e6])])
+    assert fl.expect(tasks, fl.Projection(), 3000).average_loss[0] == pytest.approx(2 / 3, rel=1e-9)
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((2, 2)), 1e-5 * rng.standard_normal((2, 2))]
+    noisy = fl.TaskCollection([(A, A @ [1.0, 1.0] + 1e-9 * rng.standard_normal(2)) for A in X])
+    exact = fl.expect(noisy, fl.Projection(), 400).average_loss[0]
+    sampled = fl.simulate(noisy, fl.Projection(), 400, n_trials=400, seed=0, record="last").average_loss
+    assert exact == pytest.approx(sampled.mean(), rel=0.2)
+
+
+def test_the_error_says_when_a_loss_is_below_rounding():
+    """λ = 1e-8 leaves 1e-16 of one task's loss, which moments cannot resolve; the result says so."""
+    one = fl.TaskCollection([([[1.0]], [1.0])])
+    found = fl.expect(one, fl.Ridge(1e-8), 1)
+    assert found.error > 0.5
+    assert fl.expect(one, fl.Ridge(1.0), 1).error < 1e-14
+
+
+def test_grids_off_the_independent_path_do_not_repeat_work(rng, monkeypatch):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4))
+    calls = []
+    original = fl.Ridge.learned
+    monkeypatch.setattr(fl.Ridge, "learned", lambda self, s: calls.append(1) or original(self, s))
+    fl.expect(tasks, [fl.Ridge(c) for c in np.linspace(0.1, 1, 30)], 4, ordering=fl.WithoutReplacement())
+    assert len(calls) <= 30 * 5
+
+
+def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
+    import sys
+
+    tasks = fl.TaskCollection(random_pairs(rng, M=4))
+    expected = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
+    monkeypatch.setitem(sys.modules, "forgetless.engines._subsets_numba", None)  # makes the import fail
+    with pytest.warns(RuntimeWarning, match="slower array backend"):
+        found = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
+    for metric in METRICS:
+        np.testing.assert_allclose(getattr(found, metric), getattr(expected, metric), rtol=1e-11)
+
+
+def test_few_steps_over_many_tasks_without_replacement(rng):
+    pairs = random_pairs(rng, M=100, d=3, rows=(1, 1))
+    tasks = fl.TaskCollection(pairs)
+    exact = fl.expect(tasks, fl.Ridge(0.3), 2, ordering=fl.WithoutReplacement())
+    worst = fl.worst_case(tasks, fl.Ridge(0.3), 2, ordering=fl.WithoutReplacement())
+    distance = np.sum(tasks.teacher() ** 2)
+    assert exact.average_loss[0] <= worst.loss * distance
+
+
+def test_nothing_negative_and_no_growth_over_many_steps(rng):
+    """An antisymmetric rounding error would be amplified here to 1e10 and more."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=8, d=12, rows=(2, 4)))
+    found = fl.expect(tasks, fl.Projection(), 4000, metrics=("average_loss", "seen_loss", "drift"), record="log")
+    assert (found.average_loss >= 0).all()
+    assert (found.seen_loss >= 0).all()
+    assert (found.drift >= 0).all()
+    assert found.average_loss[-1] < 1e-20
+
+
+def test_expectation_as_a_table(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    found = fl.expect(tasks, [fl.Ridge(1.0), fl.Ridge(2.0)], 5, record="all")
+    frame = found.to_frame()
+    assert list(frame.columns) == ["schedule", "step", "average_loss"]
+    assert len(frame) == 10
+    assert "n_schedules=2" in repr(found)
+    assert list(fl.expect(tasks, fl.Ridge(1.0), 5).to_frame().columns) == ["step", "average_loss"]
+
+
+def test_degenerate_collections():
+    zero = fl.TaskCollection([(np.zeros((2, 3)), [1.0, 1.0]), (np.zeros((0, 3)), [])])
+    for ordering in (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic()):
+        found = fl.expect(zero, fl.schedules.increasing(), 2, ordering=ordering, metrics=METRICS)
+        assert found.average_loss[0] == 0.5
+        assert found.drift[0] == 0.0
+        assert fl.worst_case(zero, fl.Ridge(1.0), 2, ordering=ordering).loss == 0.0
+    mixed = [(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])]
+    empty = fl.TaskCollection([(np.zeros((0, 4)), np.zeros((0, 2)))])
+    assert fl.expect(empty, fl.Ridge(1.0), 5, ordering=fl.Cyclic(), metrics=("average_loss", "drift")).drift[0] == 0.0
+    assert fl.gradient(zero, fl.Ridge(1.0), 2, objective="worst_case").loss == 0.0
+    found = fl.expect(fl.TaskCollection(mixed), fl.Ridge(1.0), 3, metrics=METRICS)
+    pairs = [(np.zeros((1, 2)), np.zeros(1)), (np.ones((1, 2)), np.array([2.0]))]
+    agree(last(found), enumerate_all(pairs, fl.Ridge(1.0), literal.all_orderings(2, 3), np.zeros(2)))
+
+
+def test_progress_is_reported(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    for ordering in (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic()):
+        calls = []
+        fl.expect(
+            tasks, fl.schedules.increasing(), 4, ordering=ordering, progress=lambda *done, c=calls: c.append(done)
+        )
+        assert calls[-1] == (4, 4)
+
+
+BIG = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
+PLAIN = fl.TaskCollection([(np.eye(2), [1.0, 1.0]), (np.ones((1, 2)), [0.0])])
+BAD = [
+    (lambda: fl.expect(BIG, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement()), MemoryError, "bytes.*use simulate"),
+    (lambda: fl.expect(PLAIN, [], 3), ValueError, "at least one schedule"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, method="fast"), ValueError, "method must be"),
+    (lambda: fl.expect(PLAIN, fl.schedules.increasing(), 3, method="dense"), ValueError, "needs fixed filters"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, method="dense", metrics="drift"), ValueError, "needs fixed filters"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, method="lanczos"), ValueError, "realizable"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.Cyclic(), method="dense"), ValueError, "replacement"),
+    (lambda: fl.expect(BIG, [fl.schedules.increasing()] * 400_000, 3), MemoryError, "bytes.*fewer schedules"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, metrics="task_losses"), ValueError, "metrics must be some of"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 0), ValueError, "k must be at least 1"),
+    (lambda: fl.expect([], fl.Ridge(1.0), 3), TypeError, "TaskCollection"),
+    (lambda: fl.worst_case(PLAIN, fl.Ridge(1.0), 3, method="x"), ValueError, "method must be"),
+    (lambda: fl.worst_case(PLAIN, fl.Ridge(1.0), 3, ordering=fl.Cyclic(), method="dense"), ValueError, "replacement"),
+    (lambda: fl.worst_case(PLAIN, fl.schedules.increasing(), 3, method="dense"), ValueError, "fixed filters"),
+    (lambda: fl.gradient(PLAIN, fl.Projection(), 3), TypeError, "fl.Ridge"),
+    (lambda: fl.gradient(PLAIN, fl.Ridge(1.0), 3, ordering=fl.Cyclic()), TypeError, "replacement"),
+    (lambda: fl.gradient(PLAIN, fl.Ridge(1.0), 3, objective="drift"), ValueError, "objective must be"),
+    (lambda: fl.gradient(PLAIN, fl.Ridge(1.0), 3, objective="worst_case", start=[0, 0]), ValueError, "start"),
+    (lambda: fl.two_task_loss(0.0, 1.0, 3), ValueError, "theta must lie in"),
+    (lambda: fl.two_task_loss(1.0, -1.0, 3), ValueError, "coefficient must be"),
+    (lambda: fl.two_task_loss(1.0, 1.0, -3), ValueError, "k must hold nonnegative integers"),
+    (lambda: fl.two_task_loss(1.0, 1.0, 2.5), ValueError, "k must hold nonnegative integers"),
+    (lambda: fl.two_task_optimum(1.0, 0), ValueError, "k must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[f"{i} {case[2]}" for i, case in enumerate(BAD)])
+def test_refused_with_a_cure(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_orderings_without_an_exact_law_are_sent_to_simulate():
+    class Backwards(fl.Ordering):
+        def blocks(self, n_tasks, k, n_trials, rng):
+            yield np.zeros((n_trials, k), int)
+
+    for call in (fl.expect, fl.worst_case):
+        with pytest.raises(TypeError, match="use simulate"):
+            call(PLAIN, fl.Ridge(1.0), 3, ordering=Backwards())

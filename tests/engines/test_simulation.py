@@ -1,0 +1,237 @@
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal
+from support.agreement import METRICS, check_against_literal, drawn_order, literal_path
+from support.collections import FAMILIES, random_pairs
+from support.registry import ORDERINGS, SCHEDULES, name
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_the_literal_algorithm_on_every_family(family, backend, rng):
+    pairs = random_pairs(rng, **FAMILIES[family])
+    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 12, backend, rng)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
+def test_equals_the_literal_algorithm_for_every_schedule(schedule, backend, rng):
+    pairs = random_pairs(rng, rows=(2, 7), realizable=False)
+    check_against_literal(pairs, schedule, fl.WithReplacement(), 12, backend, rng)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+@pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
+def test_equals_the_literal_algorithm_for_every_ordering(ordering, backend, rng):
+    k = 4 if isinstance(ordering, fl.WithoutReplacement) else 12
+    check_against_literal(random_pairs(rng, targets=3), fl.Ridge(0.4), ordering, k, backend, rng)
+
+
+@pytest.mark.parametrize(("d", "method"), [(6, "_gather"), (6, "_group"), (6, "_loop"), (90, "_loop")])
+@pytest.mark.parametrize("targets", [None, 2])
+def test_all_ways_of_stepping_agree(method, targets, d, rng, monkeypatch):
+    """Wherever the cost model sends a problem, the numbers are those of the compiled loop."""
+    from forgetless.engines._trials import ArrayRun
+
+    pairs = random_pairs(rng, M=5, d=d, rows=(1, 4), targets=targets, realizable=False)
+    monkeypatch.setattr(ArrayRun, "_choose", lambda self, n_trials: getattr(self, method))
+    tasks = fl.TaskCollection(pairs)
+    options = {"k": 50, "n_trials": 9, "seed": 2, "record": [1, 20, 50]}
+    one = fl.simulate(tasks, fl.Ridge(0.2), backend="array", **options)
+    two = fl.simulate(tasks, fl.Ridge(0.2), backend="numba", **options)
+    for metric in METRICS:
+        np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_long_runs_cross_block_borders(backend, rng):
+    """More steps than one block of draws: statistics, weights and the restart from them carry over."""
+    pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
+    tasks = fl.TaskCollection(pairs)
+    k = 9000
+    trace = fl.simulate(tasks, fl.Ridge(0.5), k, n_trials=2, seed=1, record=[4096, 4097, k], backend=backend)
+    order = drawn_order(fl.WithReplacement(), 3, k, 1, 1)
+    path = literal_path(pairs, fl.Ridge(0.5), order, np.zeros(40))
+    for j, t in enumerate(trace.steps):
+        np.testing.assert_allclose(trace.weights[1, j], path[t - 1], atol=1e-10)
+        expected = literal.metrics(pairs, order[:t], path[:t])
+        for metric in METRICS:
+            assert getattr(trace, metric)[1, j] == pytest.approx(expected[metric], rel=1e-8)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_a_trial_does_not_depend_on_the_number_of_trials(backend, rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    few = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=3, seed=4, backend=backend)
+    many = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=100, seed=4, backend=backend)
+    np.testing.assert_allclose(few.average_loss, many.average_loss[:3], rtol=1e-12)
+
+
+def test_same_seed_same_numbers_and_recording_changes_nothing(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    one = fl.simulate(tasks, fl.Ridge(1.0), 30, n_trials=4, seed=9, record="all")
+    two = fl.simulate(tasks, fl.Ridge(1.0), 30, n_trials=4, seed=9, record=[7, 30])
+    np.testing.assert_allclose(one.drift[:, [6, 29]], two.drift, rtol=1e-12)
+    other = fl.simulate(tasks, fl.Ridge(1.0), 30, n_trials=4, seed=10)
+    assert not np.allclose(one.average_loss[:, -1], other.average_loss[:, -1])
+    assert not np.allclose(one.average_loss[0], one.average_loss[1])
+
+
+def test_seeds_of_all_kinds(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+
+    def final(seed):
+        return fl.simulate(tasks, fl.Ridge(1.0), 20, n_trials=2, seed=seed, record="last").average_loss
+
+    np.testing.assert_array_equal(final(7), final(np.random.SeedSequence(7)))
+    generator = np.random.default_rng(7)
+    first, second = final(generator), final(generator)
+    assert not np.allclose(first, second)
+    np.testing.assert_array_equal(first, final(np.random.default_rng(7)))
+    child = np.random.SeedSequence(7).spawn(1)[0]
+    assert not np.allclose(final(child), final(7))
+
+
+@pytest.mark.parametrize("record", ["last", "log", "all", [0, 3], 5])
+def test_record(record, rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 10, n_trials=2, record=record)
+    expected = {"last": [10], "all": list(range(1, 11)), "log": trace.steps.tolist()}
+    assert trace.steps.tolist() == (expected[record] if isinstance(record, str) else np.atleast_1d(record).tolist())
+    assert trace.average_loss.shape == (2, len(trace.steps))
+    assert trace.weights.shape == (2, len(trace.steps), 6)
+    assert trace.steps[-1] == 10 or not isinstance(record, str)
+
+
+def test_step_zero_is_the_start(rng):
+    pairs = random_pairs(rng)
+    tasks, start = fl.TaskCollection(pairs), rng.standard_normal(6)
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 3, record=[0, 3], start=start)
+    np.testing.assert_array_equal(trace.weights[0, 0], start)
+    assert trace.average_loss[0, 0] == pytest.approx(np.mean([literal.loss(start, *pair) for pair in pairs]))
+    assert np.isnan(trace.seen_loss[0, 0])
+    assert np.isnan(trace.drift[0, 0])
+
+
+def test_metrics_on_request(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 5, metrics=("task_losses", "average_loss"), keep_weights=False)
+    np.testing.assert_allclose(trace.task_losses.mean(-1), trace.average_loss)
+    assert trace.weights is None
+    with pytest.raises(AttributeError, match="drift was not computed"):
+        _ = trace.drift
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_metrics_per_task(backend, rng):
+    pairs = random_pairs(rng, M=6, targets=2, realizable=False)
+    tasks = fl.TaskCollection(pairs)
+    names = ("task_losses", "task_forgetting", "task_drift", "forgetting", "drift")
+    trace = fl.simulate(tasks, fl.Ridge(0.3), 7, n_trials=2, seed=0, record="all", metrics=names, backend=backend)
+    order = drawn_order(fl.WithReplacement(), 6, 7, 1, 0)
+    path = trace.weights[1]
+    for m in range(6):
+        visits = np.flatnonzero(order == m)
+        gaps = [literal.loss(path[-1], *pairs[m]) - literal.loss(path[t], *pairs[m]) for t in visits]
+        moves = [np.sum((pairs[m][0] @ (path[-1] - path[t])) ** 2) for t in visits]
+        assert trace.task_losses[1, -1, m] == pytest.approx(literal.loss(path[-1], *pairs[m]))
+        expected = (np.mean(gaps), np.mean(moves)) if len(visits) else (np.nan, np.nan)
+        found = (trace.task_forgetting[1, -1, m], trace.task_drift[1, -1, m])
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(fl.metrics.forgetting(tasks, path, order, per_task=True), trace.task_forgetting[1, -1])
+    np.testing.assert_allclose(fl.metrics.drift(tasks, path, order, per_task=True), trace.task_drift[1, -1], atol=1e-15)
+    assert "task_drift" not in trace.to_frame().columns
+
+
+def test_public_metrics_agree_with_their_definitions(rng):
+    for targets in (None, 2):
+        pairs = random_pairs(rng, targets=targets, realizable=False)
+        tasks, order = fl.TaskCollection(pairs), np.array([0, 2, 2, 1, 0])
+        path = rng.standard_normal((5, *tasks.start().shape))
+        expected = literal.metrics(pairs, order, path)
+        assert fl.metrics.average_loss(tasks, path[-1]) == pytest.approx(expected["average_loss"])
+        assert fl.metrics.seen_loss(tasks, path[-1], order) == pytest.approx(expected["seen_loss"])
+        assert fl.metrics.forgetting(tasks, path, order) == pytest.approx(expected["forgetting"])
+        assert fl.metrics.drift(tasks, path, order) == pytest.approx(expected["drift"])
+        assert fl.metrics.task_losses(tasks, path).shape == (5, 4)
+        assert fl.metrics.seen_loss(tasks, path, order).shape == (5,)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_small_drift_is_not_drowned_by_rounding(backend):
+    """With λ = 1e12 the outputs move by 1e-12 of their size; the naive |a|² − 2ab + |b|² would lose all digits."""
+    rng = np.random.default_rng(0)
+    pairs = random_pairs(rng, M=3, d=4)
+    tasks = fl.TaskCollection(pairs)
+    k, coefficient = 8, 1e12
+    trace = fl.simulate(tasks, fl.Ridge(coefficient), k, seed=0, record="last", backend=backend)
+    order = drawn_order(fl.WithReplacement(), 3, k, 0, 0)
+    # To first order w_k − w_t = −(1/λ) Σ_{s>t} X_sᵀ(X_s w₀ − y_s), with w₀ = 0.
+    gradients = [pairs[m][0].T @ pairs[m][1] / coefficient for m in order]
+    moved = [sum(gradients[t + 1 :], np.zeros(4)) for t in range(k)]
+    drift = np.mean([np.sum((pairs[m][0] @ moved[t]) ** 2) for t, m in enumerate(order)])
+    forgetting = -np.mean([(pairs[m][0] @ moved[t]) @ pairs[m][1] for t, m in enumerate(order)])
+    assert trace.drift[0, 0] == pytest.approx(drift, rel=1e-6)
+    assert trace.forgetting[0, 0] == pytest.approx(forgetting, rel=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_degenerate_collections(backend):
+    zero = fl.TaskCollection([(np.zeros((2, 3)), [1.0, 1.0]), (np.zeros((0, 3)), [])])
+    trace = fl.simulate(zero, fl.schedules.increasing(), 5, n_trials=2, backend=backend)
+    assert (trace.average_loss == 0.5).all()
+    assert (trace.drift == 0).all()
+    mixed = fl.TaskCollection([(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])])
+    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, backend=backend, record="last")
+    np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
+    single = fl.simulate(mixed[1:], fl.Ridge(1.0), 1, backend=backend)
+    assert single.average_loss.shape == (1, 1)
+
+
+def test_progress_and_to_frame(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    calls = []
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 10_000, n_trials=2, progress=lambda done, k: calls.append((done, k)))
+    assert calls[-1] == (10_000, 10_000)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    frame = trace.to_frame()
+    assert list(frame.columns) == ["trial", "step", *METRICS]
+    assert len(frame) == trace.average_loss.size
+    assert frame.query("trial == 1").average_loss.tolist() == trace.average_loss[1].tolist()
+
+
+def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
+    import sys
+
+    tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
+    options = {"k": 40_000, "seed": 0, "record": "last"}
+    expected = fl.simulate(tasks, fl.Ridge(0.5), backend="array", **options)
+    monkeypatch.setitem(sys.modules, "forgetless.engines._trials_numba", None)  # makes the import fail
+    with pytest.warns(RuntimeWarning, match="slower array backend"):
+        found = fl.simulate(tasks, fl.Ridge(0.5), **options)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    with pytest.raises(ImportError, match="backend="):
+        fl.simulate(tasks, fl.Ridge(0.5), backend="numba", **options)
+
+
+def test_a_million_steps(rng):
+    """k = 10⁶ runs in the memory of what is recorded, and ends where theory says: at the joint solution."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
+    trace = fl.simulate(tasks, fl.Ridge(0.5), 10**6, seed=0, record="last")
+    np.testing.assert_allclose(trace.weights[0, 0], tasks.teacher(), atol=1e-12)
+    assert trace.average_loss[0, 0] < 1e-24
+
+
+def test_many_trials_average_to_the_mean_over_all_orderings(rng):
+    pairs = random_pairs(rng, M=3, realizable=False)
+    tasks = fl.TaskCollection(pairs)
+    trace = fl.simulate(tasks, fl.Ridge(0.4), 3, n_trials=20_000, seed=1, record="last")
+    for metric in METRICS:
+        expected = 0.0
+        for order, probability in literal.all_orderings(3, 3):
+            path = literal_path(pairs, fl.Ridge(0.4), order, np.zeros(6))
+            expected += probability * literal.metrics(pairs, order, path)[metric]
+        values = getattr(trace, metric)[:, 0]
+        assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(len(values)), metric

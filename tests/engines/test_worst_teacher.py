@@ -1,0 +1,111 @@
+"""Worst cases over all teachers, against brute force."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal
+from support.collections import random_pairs
+
+
+def brute_force(pairs, filter_, orders):
+    """½λ_max of E[Πᵀ H Π] with the product Π of the literal d × d maps of every order."""
+    d = pairs[0][0].shape[1]
+    H = sum(X.T @ X for X, _ in pairs) / len(pairs)
+    V = np.zeros((d, d))
+    for order, probability in orders:
+        product = np.eye(d)
+        for t, m in enumerate(order):
+            xi, vectors = np.linalg.eigh(pairs[m][0].T @ pairs[m][0])
+            share = filter_.at(t)(np.where(xi > 1e-12, xi, 0))
+            product = (np.eye(d) - (vectors * share) @ vectors.T) @ product
+        V += probability * product.T @ H @ product
+    return 0.5 * np.linalg.eigvalsh(V)[-1]
+
+
+LAWS = {
+    "uniform": (fl.WithReplacement(), 4, lambda: literal.all_orderings(3, 4)),
+    "given": (fl.WithReplacement([0.5, 0.1, 0.4]), 4, lambda: literal.all_orderings(3, 4, [0.5, 0.1, 0.4])),
+    "part of an epoch": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
+    "an epoch": (fl.WithoutReplacement(), 3, lambda: literal.all_orderings(3, 3, replacement=False)),
+    "epochs": (
+        fl.Reshuffled(),
+        5,
+        lambda: [((*a, *b)[:5], 1 / 36) for a, b in itertools.product(itertools.permutations(range(3)), repeat=2)],
+    ),
+    "cyclic": (fl.Cyclic(), 5, lambda: [((0, 1, 2, 0, 1), 1.0)]),
+    "sequence": (fl.Sequence([2, 2, 0, 1]), 4, lambda: [((2, 2, 0, 1), 1.0)]),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", ["plain", "rank-deficient", "wide"])
+def test_worst_case_equals_brute_force_and_is_attained(law, kind, rng):
+    shapes = {"plain": {}, "rank-deficient": {"rows": (3, 5), "rank": 2}, "wide": {"d": 25}}
+    pairs = random_pairs(rng, M=3, realizable=False, **shapes[kind])
+    ordering, k, orders = LAWS[law]
+    filter_ = fl.Ridge(rng.uniform(0.05, 2.0, k))
+    found = fl.worst_case(fl.TaskCollection(pairs), filter_, k, ordering=ordering)
+    assert found.loss == pytest.approx(brute_force(pairs, filter_, orders()), rel=1e-11)
+    assert np.linalg.norm(found.teacher) == pytest.approx(1.0, rel=1e-13)
+    taught = fl.TaskCollection([(X, X @ found.teacher) for X, _ in pairs])
+    attained = fl.expect(taught, filter_, k, ordering=ordering)
+    assert attained.average_loss[0] == pytest.approx(found.loss, rel=1e-11)
+
+
+@pytest.mark.parametrize("method", ["steps", "dense", "lanczos"])
+def test_the_whole_curve_of_a_fixed_filter(method, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=5, d=6, rows=(1, 2)))
+    steps = [0, 1, 2, 30, 200]
+    curve = fl.worst_case(tasks, fl.Ridge(0.4), 200, record=steps, method=method)
+    assert curve.loss.shape == (5,)
+    assert curve.teacher.shape == (5, 6)
+    for i, step in enumerate(steps[1:], start=1):
+        single = fl.worst_case(tasks, fl.Ridge(0.4), step, method="steps")
+        assert curve.loss[i] == pytest.approx(single.loss, rel=1e-9)
+    assert curve.loss[0] == pytest.approx(0.5 * np.linalg.eigvalsh(sum(t.X.T @ t.X for t in tasks) / 5)[-1])
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_small_worst_cases_keep_their_digits(varying):
+    """The form is symmetric to the last bit; otherwise rounding would stall near 1e-17."""
+    rng = np.random.default_rng(0)
+    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), [0.0, 0]) for _ in range(3)])
+    filter_ = fl.Ridge(np.full(1000, 0.5)) if varying else fl.Ridge(0.5)
+    found = fl.worst_case(tasks, filter_, 1000, method="steps")
+    assert found.loss == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 1000, method="dense").loss, rel=1e-9)
+
+
+def test_cycles_are_raised_to_powers(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 2)))
+    steps = [0, 1, 2, 3, 14, 15, 50, 52]
+    fast = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Cyclic(), record=steps)
+    order = fl.Cyclic().sample(3, 52).tolist()
+    slow = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Sequence(order), record=steps)
+    np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-10)
+    far = fl.worst_case(tasks, fl.Ridge(1e4), 10**6, ordering=fl.Cyclic())
+    assert 0 < far.loss < fast.loss[0]
+
+
+def test_a_grid_of_schedules(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4))
+    schedules = [fl.Ridge(0.1), fl.schedules.increasing(), fl.Projection()]
+    for ordering in (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic()):
+        grid = fl.worst_case(tasks, schedules, 4, ordering=ordering)
+        assert grid.loss.shape == (3,)
+        assert grid.teacher.shape == (3, 6)
+        for b, schedule in enumerate(schedules):
+            single = fl.worst_case(tasks, schedule, 4, ordering=ordering)
+            assert grid.loss[b] == pytest.approx(single.loss, rel=1e-11)
+
+
+def test_no_teacher_is_worse_and_distance_scales_squared(rng):
+    pairs = random_pairs(rng, M=4)
+    worst = fl.worst_case(fl.TaskCollection(pairs), fl.schedules.increasing(), 10)
+    for _ in range(20):
+        w = rng.standard_normal(6)
+        tasks = fl.TaskCollection([(X, X @ w) for X, _ in pairs])
+        loss = fl.expect(tasks, fl.schedules.increasing(), 10).average_loss[0]
+        assert loss <= worst.loss * (w @ w) * (1 + 1e-12)

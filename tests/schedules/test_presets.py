@@ -1,0 +1,78 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import forgetless as fl
+from forgetless.schedules import resolve
+from support.registry import SCHEDULES, name
+
+s = fl.schedules
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
+@pytest.mark.parametrize("radius", [0.0, 1e-3, 1.0, 5.0])
+def test_every_schedule_gives_a_filter_for_k_steps(schedule, radius):
+    filter_ = resolve(schedule, 12, radius)
+    assert filter_.horizon in (None, 12)
+    assert np.isfinite(filter_.learned(np.array([0.0, radius]))).all()
+
+
+@given(st.integers(3, 10**6), st.floats(1e-3, 1e3))
+def test_fixed_presets_make_the_share_at_the_radius_one_over_log_k(k, radius):
+    """Both fixed presets are built so that φ(R²) = 1/ln k."""
+    expected = 1 / math.log(k)
+    assert s.fixed()(k, radius).value_at_radius(radius) == pytest.approx(expected, rel=1e-12)
+    for n_steps in (1, 2, 17):
+        assert s.fixed_budget(n_steps)(k, radius).value_at_radius(radius) == pytest.approx(expected, rel=1e-10)
+
+
+@given(st.integers(1, 300), st.floats(1e-3, 1e3))
+def test_increasing_schedules_have_the_step_sizes_of_the_theorem(k, radius):
+    """λ_t = 1/η_t and N_t γ_t = η_t with η_t = 3/(13R²)·(k−t+2)/(k+1), and γ_t R² < 1."""
+    t = np.arange(1, k + 1)
+    eta = 3 / (13 * radius**2) * (k - t + 2) / (k + 1)
+    np.testing.assert_allclose(s.increasing()(k, radius).coefficient, 1 / eta, rtol=1e-12)
+    n_steps = 1 + t % 4
+    budget = s.increasing_budget(n_steps=n_steps)(k, radius)
+    np.testing.assert_allclose(budget.n_steps * budget.step_size, eta, rtol=1e-12)
+    assert (budget.step_size * radius**2 < 1).all()
+
+
+def test_increasing_ends_of_the_schedule():
+    coefficients = s.increasing()(100, 1.0).coefficient
+    assert coefficients[0] == pytest.approx(13 / 3)
+    assert coefficients[-1] == pytest.approx(13 / 3 * 101 / 2)
+    assert (np.diff(coefficients) > 0).all()
+
+
+def test_unregularized_first_changes_the_first_step_only():
+    plain, first = s.increasing()(5, 1.0), s.unregularized_first(s.increasing())(5, 1.0)
+    assert first.coefficient[0] == 0
+    np.testing.assert_array_equal(first.coefficient[1:], plain.coefficient[1:])
+    budget = s.unregularized_first(s.increasing_budget())(5, 1.0)
+    share, xi = budget(np.array([0.5, 1.0])), np.array([0.5, 1.0])
+    np.testing.assert_array_equal(share[0], 1.0)
+    np.testing.assert_array_equal(share[1:], s.increasing_budget()(5, 1.0)(xi)[1:])
+
+
+def test_cyclic_matches_its_formula():
+    assert s.cyclic(3)(30, 2.0).coefficient == pytest.approx(2 * 3 * 4 * math.sqrt(math.log(10)))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[:-1], ids=name)
+def test_schedules_pickle_and_compare(schedule):
+    import pickle
+
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+
+
+def test_small_integer_types_do_not_overflow():
+    assert s.cyclic(np.uint8(200))(1000, 1.0) == s.cyclic(200)(1000, 1.0)
+    assert s.fixed_budget(np.uint8(200))(1000, 1.0) == s.fixed_budget(200)(1000, 1.0)
+
+
+def test_unregularized_first_of_a_single_step():
+    assert s.unregularized_first(s.unregularized_first(s.increasing_budget()))(1, 1.0) == fl.Projection()

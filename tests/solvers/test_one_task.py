@@ -1,0 +1,349 @@
+"""One-shot solvers against the spectrum, literal loops and fifty digits: every solver, shape and kind of rows."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.linalg import LinAlgWarning
+
+import forgetless as fl
+from forgetless.solvers import _costs, _krylov
+from forgetless.solvers.one_task import learn, task_norm
+from forgetless.solvers.rows import Rows
+from support import literal
+
+
+def spectral(X, r, filter_):
+    """The step from a plain SVD."""
+    U, s, V = np.linalg.svd(X, full_matrices=False)
+    share = np.asarray(filter_.learned(s))
+    return V.T @ ((share / s)[:, None] * (U.T @ r))
+
+
+def relative(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+SHAPES = [(300, 230), (230, 300), (250, 250), (40, 7), (7, 40), (1, 9), (9, 1)]
+
+
+def kinds(X):
+    """The same rows in every form a task may have."""
+    cut = max(1, X.shape[0] // 3)
+    blocks = [X[:cut], X[cut:]] if X.shape[0] > 1 else [X]
+    return {
+        "dense": Rows.of(X),
+        "fortran": Rows.of(np.asfortranarray(X)),
+        "sparse": Rows.of(sparse.csr_array(X)),
+        "blocks": Rows(lambda: iter(blocks), X.shape, X.size),
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("solver", ["auto", "gram", "krylov", "svd"])
+@pytest.mark.parametrize("relative_strength", [30.0, 1.0, 1e-3])
+def test_ridge_step_is_the_same_by_every_solver_and_kind_of_rows(rng, shape, solver, relative_strength):
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 3))
+    filter_ = fl.Ridge(relative_strength * np.linalg.norm(X, 2) ** 2)
+    exact = spectral(X, r, filter_)
+    left = np.sum((r - X @ exact) ** 2, axis=0)
+    for kind, rows in kinds(X).items():
+        if (solver, kind) == ("svd", "blocks"):
+            continue  # refused: tested below
+        made = learn(rows, r, filter_, solver=solver)
+        assert relative(made.change, exact) < 1e-9, kind
+        np.testing.assert_allclose(made.after, left, rtol=1e-7, atol=1e-11 * np.sum(r**2))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("solver", ["auto", "gram", "krylov", "svd"])
+@pytest.mark.parametrize("budget", [(1, 0.5), (3, 0.9), (40, 0.2), (1000, 0.01), (9, 1.7)])
+def test_budget_step_is_the_literal_loop_by_every_solver(rng, shape, solver, budget):
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 2))
+    filter_ = fl.GradientDescent(budget[0], budget[1] / np.linalg.norm(X, 2) ** 2)
+    exact = literal.descent_step(np.zeros((shape[1], 2)), X, r, filter_.n_steps, filter_.step_size)
+    for kind, rows in kinds(X).items():
+        if (solver, kind) == ("svd", "blocks"):
+            continue
+        made = learn(rows, r, filter_, solver=solver)
+        assert relative(made.change, exact) < 1e-9, kind
+        assert relative(made.after, np.sum((r - X @ exact) ** 2, axis=0)) < 1e-6
+
+
+def test_budget_of_a_thousand_steps_takes_few_passes_and_little_memory(rng):
+    X, r = rng.standard_normal((400, 300)), rng.standard_normal((400, 1))
+    filter_ = fl.GradientDescent(1000, 1e-3 / np.linalg.norm(X, 2) ** 2)
+    stored = learn(Rows.of(X), r, filter_, solver="krylov")
+    again = learn(Rows.of(X), r, filter_, solver="krylov", memory=1)
+    assert stored.passes <= 12
+    assert again.passes == 2 * stored.passes
+    np.testing.assert_array_equal(stored.change, again.change)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 30),
+    d=st.integers(1, 30),
+    decay=st.floats(0, 6),
+    strength=st.floats(-12, 4),
+)
+def test_error_bounds_of_the_iteration_hold(seed, n, d, decay, strength):
+    rng = np.random.default_rng(seed)
+    U, _, V = np.linalg.svd(rng.standard_normal((n, d)), full_matrices=False)
+    s = np.logspace(0, -decay, min(n, d))
+    X, r = (U * s) @ V, rng.standard_normal((n, 1))
+    for filter_ in (fl.Ridge(10.0**strength), fl.GradientDescent(int(10 ** (2 - strength / 4)), 0.8)):
+        reference = learn(Rows.of(X), r, filter_)
+        for tol in (1e-2, 1e-6, 1e-10):
+            try:
+                made = learn(Rows.of(X), r, filter_, solver="krylov", tol=tol)
+            except fl.ConvergenceError:
+                assert strength < -2
+                continue
+            true = np.linalg.norm(made.change - reference.change) / np.linalg.norm(made.change)
+            assert made.error <= 2 * tol + 1e-8
+            assert true <= made.error + reference.error + 1e-12
+
+
+def fifty_digits(X, r, coefficient):
+    with mpmath.workdps(50):
+        A = mpmath.matrix(X.tolist())
+        system = A.T * A + mpmath.mpf(coefficient) * mpmath.eye(X.shape[1])
+        solution = mpmath.lu_solve(system, A.T * mpmath.matrix(r.tolist()))
+        return np.array([[float(value)] for value in solution])
+
+
+def hard_task(kind, shape, rng):
+    X = rng.standard_normal(shape)
+    if kind == "decaying":
+        U, _, V = np.linalg.svd(X, full_matrices=False)
+        X = (U * np.logspace(0, -9, min(shape))) @ V
+    if kind == "low rank":
+        X = X[:, :2] @ X[:2, :]
+    if kind == "repeated feature":
+        X[:, 1] = X[:, 0]
+    return X / np.linalg.norm(X, 2)
+
+
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank", "repeated feature"])
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8), (6, 6)])
+def test_extremes_against_fifty_digits(rng, kind, shape):
+    X, r = hard_task(kind, shape, rng), rng.standard_normal((shape[0], 1))
+    for size, strength in itertools.product([1e-150, 1e-90, 1.0, 1e90, 1e150], [1e-12, 1e-9, 1e-4, 1.0, 1e4, 1e12]):
+        coefficient = strength * size * size
+        if not 0 < coefficient < np.inf:
+            continue
+        made = learn(Rows.of(X * size), r, fl.Ridge(coefficient))
+        assert relative(made.change, fifty_digits(X * size, r, coefficient)) < 1e-8, (size, strength)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-120, 1e120, 1e200])
+def test_targets_of_any_size(rng, size):
+    X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
+    for filter_ in (fl.Ridge(2.0), fl.GradientDescent(20, 0.05), fl.Projection()):
+        expected = learn(Rows.of(X), r, filter_)
+        made = learn(Rows.of(X), r * size, filter_)
+        np.testing.assert_allclose(made.change / size, expected.change, rtol=1e-12)
+
+
+def test_budget_at_extreme_norms(rng):
+    X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
+    expected = learn(Rows.of(X), r, fl.GradientDescent(50, 0.02)).change
+    for size in (1e-140, 1e140):
+        made = learn(Rows.of(X * size), r, fl.GradientDescent(50, 0.02 / size / size))
+        np.testing.assert_allclose(made.change * size, expected, rtol=1e-11)
+
+
+def test_projection_solves_rank_deficient_tasks_like_the_pseudoinverse(rng):
+    X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 9))
+    r = rng.standard_normal((12, 2))
+    made = learn(Rows.of(X), r, fl.Projection())
+    np.testing.assert_allclose(made.change, np.linalg.pinv(X, rcond=1e-12) @ r, atol=1e-10)
+
+
+def test_iteration_without_regularization_does_not_claim_to_know_its_error(rng):
+    X, r = rng.standard_normal((40, 30)), rng.standard_normal((40, 1))
+    made = learn(Rows.of(X), r, fl.Projection(), solver="krylov")
+    assert np.isnan(made.error)
+    np.testing.assert_allclose(made.change, np.linalg.lstsq(X, r)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-12, 1.0, 1e12, 1e18])
+@pytest.mark.parametrize("solver", ["auto", "krylov", "gram"])
+def test_float32_rows_of_any_size(rng, scale, solver):
+    X, r = rng.standard_normal((260, 230)), rng.standard_normal((260, 2))
+    square = np.linalg.norm(X, 2) ** 2
+    for filter_, scaled in (
+        (fl.Ridge(square), fl.Ridge(square * scale * scale)),
+        (fl.GradientDescent(30, 0.5 / square), fl.GradientDescent(30, 0.5 / square / scale / scale)),
+    ):
+        exact = learn(Rows.of(X), r, filter_).change / scale
+        made = learn(Rows.of((X * scale).astype(np.float32)), r.astype(np.float32), scaled, solver=solver)
+        assert relative(made.change.astype(np.float64), exact) < 3e-5
+
+
+def test_memory_is_a_limit_for_every_solver(rng):
+    X = sparse.random_array((300, 5000), density=0.02, rng=rng, format="csr")
+    r = rng.standard_normal((300, 1))
+    assert learn(Rows.of(X), r, fl.Projection()).solver == "krylov"
+
+    class Soft(fl.Filter):
+        horizon = None
+
+        def share(self, eigenvalues):
+            return np.tanh(eigenvalues)
+
+    for filter_, memory in ((Soft(), 10**6), (fl.GradientDescent(10**8, 1e-3), 4 * 10**6)):
+        with pytest.raises(fl.ConvergenceError, match="memory"):
+            learn(Rows.of(X), r, filter_, memory=memory)
+
+
+def test_overshooting_budgets_end_in_time(rng):
+    X, r = rng.standard_normal((60, 50)), rng.standard_normal((60, 1))
+    square = np.linalg.norm(X, 2) ** 2
+    for n_steps in (10**3, 10**6):
+        filter_ = fl.GradientDescent(n_steps, 1.5 / square)
+        made = learn(Rows.of(X), r, filter_, solver="krylov")
+        assert relative(made.change, spectral(X, r, filter_)) < 1e-7
+
+
+def test_smooth_filters_do_not_warn_about_conditions_that_do_not_matter(rng):
+    X = hard_task("decaying", (30, 8), rng)
+    r = rng.standard_normal((30, 1))
+    made = learn(Rows.of(X), r, fl.GradientDescent(3, 0.5), solver="svd")
+    assert made.error < 1e-12
+    assert relative(made.change, literal.descent_step(np.zeros((8, 1)), X, r, 3, 0.5)) < 1e-12
+
+
+def test_blocks_that_change_between_reads_are_refused(rng):
+    X, r = rng.standard_normal((30, 4)), rng.standard_normal((30, 1))
+    for lost in (X[:10], np.vstack([X, X])):
+        rows = Rows(lambda lost=lost: iter([lost]), X.shape, X.size)
+        for solver in ("gram", "krylov"):
+            with pytest.raises(ValueError, match="rows when read again and 30 the first time"):
+                learn(rows, r, fl.Ridge(1.0), solver=solver)
+
+
+def test_what_cannot_be_computed_accurately_is_not_silent(rng, monkeypatch):
+    X = hard_task("decaying", (30, 5), rng)
+    r = rng.standard_normal((30, 1))
+    with pytest.warns(LinAlgWarning, match="ill-conditioned"):
+        learn(Rows.of(X), r, fl.Ridge(0.0))
+    gram = Rows.of_gram(X.T @ X, 30)
+    with pytest.raises(fl.ConvergenceError, match="read again"):
+        learn(gram, np.sqrt(np.sum(r**2, axis=0))[None], fl.Ridge(1e-12), right=X.T @ r)
+    with pytest.raises(fl.ConvergenceError, match="one array"):
+        learn(Rows(lambda: iter([X]), X.shape, X.size), r, fl.Ridge(1.0), solver="svd")
+    wide = sparse.csr_array(rng.standard_normal((300, 400)))
+    monkeypatch.setattr(_krylov, "MAX_PASSES", 20)
+    with pytest.raises(fl.ConvergenceError, match="passes over a task"):
+        learn(Rows.of(wide), rng.standard_normal((300, 1)), fl.Ridge(1e-3), memory=1000)
+
+
+def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
+    class Soft(fl.Filter):
+        horizon = None
+
+        def share(self, eigenvalues):
+            return np.tanh(eigenvalues)
+
+    X, r = rng.standard_normal((10, 6)), rng.standard_normal((10, 1))
+    made = learn(Rows.of(X), r, Soft())
+    assert made.solver == "svd"
+    assert relative(made.change, spectral(X, r, Soft())) < 1e-12
+    with pytest.raises(ValueError, match="solver='krylov' serves"):
+        learn(Rows.of(X), r, Soft(), solver="krylov")
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 500), (700, 500), (400, 900)])
+def test_norm_is_the_largest_singular_value(rng, shape):
+    X = rng.standard_normal(shape)
+    exact = np.linalg.norm(X, 2)
+    tolerance = 1e-12 if min(shape) <= _costs.SMALL_SIDE else 2e-3
+    for rows in kinds(X).values():
+        assert task_norm(rows) == pytest.approx(exact, rel=2e-3 if rows.single is None else tolerance)
+    assert task_norm(Rows.of(X * 1e-160)) == pytest.approx(exact * 1e-160, rel=tolerance)
+    assert task_norm(Rows.of(X * 1e160)) == pytest.approx(exact * 1e160, rel=tolerance)
+
+
+def test_choice_follows_the_costs(rng):
+    def chosen(shape, strength, memory=2**31):
+        rows = Rows.of(np.broadcast_to(np.ones(1), shape))
+        return _costs.choose(rows, fl.Ridge(strength), 1, 1e-10, memory, lambda: 1.0)
+
+    assert chosen((50_000, 500), 5.9) == "krylov"
+    assert chosen((50_000, 500), 1e-6) == "gram"
+    assert chosen((50, 10_000), 1e3) == "gram"
+    assert chosen((3000, 3000), 1e-6) == "krylov"  # tried, and given up if it is slow
+    assert chosen((3000, 3000), 1e-6, memory=10**6) == "krylov"
+    assert chosen((3000, 3000), 0.0) == "svd"
+
+
+def test_a_slow_iteration_is_given_up_after_three_passes(rng, monkeypatch):
+    X, r = rng.standard_normal((600, 500)), rng.standard_normal((600, 1))
+    monkeypatch.setattr(_costs, "TRIAL", 1)
+    quick = learn(Rows.of(X), r, fl.Ridge(5 * np.linalg.norm(X, 2) ** 2))
+    assert (quick.solver, quick.passes < 10) == ("krylov", True)
+    slow = X * np.logspace(0, -3, 500)
+    passes = []
+    monkeypatch.setattr(Rows, "forward", lambda self, V: passes.append(1) or self.single @ V)
+    made = learn(Rows.of(slow), r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))
+    assert made.solver == "gram"
+    assert len(passes) <= 4
+    assert relative(made.change, spectral(slow, r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))) < 1e-8
+
+
+def test_float32_rows_keep_their_accuracy(rng):
+    X, r = rng.standard_normal((300, 250)), rng.standard_normal((300, 1))
+    for filter_ in (fl.Ridge(500.0), fl.GradientDescent(30, 1e-4)):
+        exact = learn(Rows.of(X), r, filter_).change
+        for solver in ("gram", "krylov"):
+            made = learn(Rows.of(X.astype(np.float32)), r.astype(np.float32), filter_, solver=solver)
+            assert relative(made.change, exact) < 2e-5
+
+
+def test_step_of_a_pair_is_the_step_of_the_task(rng):
+    X, y, w = rng.standard_normal((9, 5)), rng.standard_normal((9, 2)), rng.standard_normal((5, 2))
+    task = fl.TaskCollection([(X, y)])[0]
+    for filter_ in (fl.Ridge(0.3), fl.GradientDescent(12, 0.02), fl.Projection()):
+        expected = fl.step(w, task, filter_)
+        np.testing.assert_allclose(fl.step(w, (X, y), filter_), expected, rtol=1e-10)
+        np.testing.assert_allclose(fl.step(w, (sparse.csr_array(X), y), filter_), expected, rtol=1e-10)
+    np.testing.assert_array_equal(fl.step(w, (sparse.csr_array(X.shape), y), fl.Ridge(1.0)), w)
+    with pytest.raises(ValueError, match="must fit together"):
+        fl.step(w, (X, y[:, 0]), fl.Ridge(1.0))
+    with pytest.raises(TypeError, match="single step"):
+        fl.step(w, (X, y), fl.Ridge([1.0, 2.0]))
+    with pytest.raises(ValueError, match="NaN"):
+        fl.step(w, (sparse.csr_array(X * np.nan), y), fl.Ridge(1.0))
+
+
+def test_a_residual_of_zero_changes_nothing(rng):
+    made = learn(Rows.of(rng.standard_normal((4, 3))), np.zeros((4, 1)), fl.Ridge(1.0))
+    assert not made.change.any()
+    assert made.passes == 0
+    r = rng.standard_normal((4, 2))
+    made = learn(Rows.of(sparse.csr_array((4, 3))), r, fl.Ridge(1.0))
+    assert not made.change.any()
+    np.testing.assert_allclose(made.after, np.sum(r**2, axis=0))
+
+
+def test_one_exhausted_column_does_not_disturb_another(rng):
+    X = rng.standard_normal((300, 260))
+    r = np.stack([X @ rng.standard_normal(260), np.zeros(300)], axis=1)
+    for filter_ in (fl.Ridge(700.0), fl.GradientDescent(30, 1e-3)):
+        made = learn(Rows.of(X), r, filter_, solver="krylov")
+        assert relative(made.change, spectral(X, r, filter_)) < 1e-9
+        assert not made.change[:, 1].any()
+
+
+def test_bidiagonalisation_is_orthonormal(rng):
+    X, r = rng.standard_normal((60, 50)), rng.standard_normal((60, 1))
+    links = itertools.islice(_krylov.bidiagonalise(Rows.of(X), r, X.T @ r), 12)
+    V = np.concatenate([link.v for link in links], axis=1)
+    np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-10)

@@ -1,0 +1,104 @@
+"""The equation against the three literal algorithms of the paper."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal
+from support.collections import FAMILIES, random_pairs
+
+
+def relative(a, b):
+    return np.max(np.abs(a - b)) / np.max(np.abs(b))
+
+
+@pytest.fixture(params=FAMILIES)
+def pairs(request, rng):
+    return random_pairs(rng, **FAMILIES[request.param])
+
+
+@pytest.fixture
+def start(pairs, rng):
+    return rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
+
+
+@pytest.mark.parametrize("coefficient", [1e-3, 0.5, 40.0])
+def test_ridge_step_equals_normal_equations_and_surrogate_descent(pairs, start, coefficient):
+    filter_ = fl.Ridge(coefficient)
+    for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
+        ours = fl.step(start, task, filter_)
+        assert relative(ours, literal.ridge_step(start, X, y, coefficient)) < 1e-9
+        assert relative(ours, literal.surrogate_step(start, X, y, filter_, 0.37)) < 1e-9
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 25])
+def test_budget_step_equals_inner_gradient_steps_and_surrogate_descent(pairs, start, n_steps):
+    tasks = fl.TaskCollection(pairs)
+    filter_ = fl.GradientDescent(n_steps, 0.8 / tasks.radius**2)
+    for task, (X, y) in zip(tasks, pairs, strict=True):
+        ours = fl.step(start, task, filter_)
+        assert relative(ours, literal.descent_step(start, X, y, n_steps, filter_.step_size)) < 1e-9
+        assert relative(ours, literal.surrogate_step(start, X, y, filter_, 0.37)) < 1e-9
+
+
+def test_projection_step_equals_pseudoinverse(pairs, start):
+    for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
+        ours = fl.step(start, task, fl.Projection())
+        assert relative(ours, literal.projection_step(start, X, y)) < 1e-9
+        assert relative(ours, fl.step(start, task, fl.Ridge(0.0))) < 1e-14
+
+
+def test_limits_give_the_projection(pairs, start):
+    tasks = fl.TaskCollection(pairs)
+    for task in tasks:
+        exact = fl.step(start, task, fl.Projection())
+        weak = fl.step(start, task, fl.Ridge(1e-13 * task.radius**2))
+        long = fl.step(start, task, fl.GradientDescent(10**9, 0.9 / task.radius**2))
+        assert relative(weak, exact) < 1e-9
+        assert relative(long, exact) < 1e-9
+
+
+def test_rotation_moves_the_step_along(pairs, start, rng):
+    d = len(start)
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    turned = fl.TaskCollection([(X @ Q.T, y) for X, y in pairs])
+    for task, other in zip(fl.TaskCollection(pairs), turned, strict=True):
+        expected = Q @ fl.step(start, task, fl.Ridge(0.4))
+        assert relative(fl.step(Q @ start, other, fl.Ridge(0.4)), expected) < 1e-11
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-60, 1.0, 1e60, 1e150])
+def test_step_does_not_change_when_everything_is_rescaled(size, rng):
+    X, w = rng.standard_normal((3, 5)), rng.standard_normal(5)
+    start = rng.standard_normal(5)
+    plain = fl.step(start, fl.TaskCollection([(X, X @ w)])[0], fl.Ridge(0.3))
+    scaled = fl.step(start, fl.TaskCollection([(size * X, size * (X @ w))])[0], fl.Ridge(0.3 * size * size))
+    np.testing.assert_allclose(scaled, plain, rtol=1e-12)
+
+
+def test_tasks_without_information_change_nothing():
+    tasks = fl.TaskCollection([(np.zeros((0, 3)), np.zeros(0)), (np.zeros((2, 3)), np.array([1.0, 0.0]))])
+    w = np.array([1.0, -2.0, 3.0])
+    for task in tasks:
+        np.testing.assert_array_equal(fl.step(w, task, fl.Projection()), w)
+    assert tasks.radius == 0.0
+    assert tasks.floors.tolist() == [0.0, 0.5]
+
+
+def test_one_row_tasks_equal_kaczmarz_and_passive_aggressive(rng):
+    """λ = 0 is Kaczmarz' projection; λ = 1/(2C) is the PA-II update τ = error/(‖x‖² + 1/(2C))."""
+    x, y, w, C = rng.standard_normal(6), 0.7, rng.standard_normal(6), 0.35
+    task = fl.TaskCollection([(x[None, :], [y])])[0]
+    kaczmarz = w + (y - x @ w) / (x @ x) * x
+    np.testing.assert_allclose(fl.step(w, task, fl.Ridge(0.0)), kaczmarz, rtol=1e-13)
+    pa = w + (y - x @ w) / (x @ x + 1 / (2 * C)) * x
+    np.testing.assert_allclose(fl.step(w, task, fl.Ridge(1 / (2 * C))), pa, rtol=1e-13)
+
+
+def test_one_task_from_zero_equals_scikit_learn_ridge(rng):
+    from sklearn.linear_model import Ridge
+
+    X, y = rng.standard_normal((20, 7)), rng.standard_normal((20, 3))
+    theirs = Ridge(alpha=2.5, fit_intercept=False, solver="svd").fit(X, y).coef_.T
+    ours = fl.step(np.zeros((7, 3)), fl.TaskCollection([(X, y)])[0], fl.Ridge(2.5))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-11)

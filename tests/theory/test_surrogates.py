@@ -1,0 +1,153 @@
+"""The reduction and the last-iterate lemma against literal computations and exact arithmetic."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support.collections import FAMILIES, random_pairs
+
+s = fl.schedules
+
+
+@pytest.fixture(params=FAMILIES)
+def tasks(request, rng):
+    return fl.TaskCollection(random_pairs(rng, **FAMILIES[request.param]))
+
+
+def filters_for(tasks):
+    R2 = tasks.radius**2
+    return [fl.Ridge(0.3 * R2), fl.Ridge(20 * R2), fl.GradientDescent(1, 0.5 / R2), fl.GradientDescent(9, 0.2 / R2)]
+
+
+def test_a_gradient_step_on_the_surrogate_is_the_step(tasks, rng):
+    w = rng.standard_normal(tasks.start().shape)
+    for filter_, eta in itertools.product(filters_for(tasks), (1e-3, 0.7, 50.0)):
+        for task in tasks:
+            f = fl.surrogate(task, filter_, eta, tasks.radius)
+            np.testing.assert_allclose(f.step(w), fl.step(w, task, filter_), rtol=1e-13, atol=1e-15)
+            A, solution = f.matrix, np.linalg.pinv(task.X, rcond=1e-12) @ task.y
+            np.testing.assert_allclose(f.gradient(w), A @ (w - solution), atol=1e-9 * np.abs(A).max())
+            assert f.value(w) == pytest.approx(0.5 * np.sum((w - solution) * (A @ (w - solution))), rel=1e-9)
+
+
+def test_the_three_properties_hold_in_numbers(tasks, rng):
+    for filter_ in filters_for(tasks):
+        check = fl.check_reduction(tasks, filter_, 0.37)
+        assert check.smallest_curvature >= 0
+        assert check.largest_curvature <= check.smoothness * (1 + 1e-12)
+        assert check.lower * (1 - 1e-12) <= check.smallest_ratio
+        assert check.largest_ratio <= check.upper * (1 + 1e-12)
+        if tasks.is_realizable():
+            assert check.largest_value_at_teacher < 1e-20 * (1 + check.smoothness)
+        for task in tasks:  # the sandwich itself, at random points
+            f = fl.surrogate(task, filter_, 0.37, tasks.radius)
+            w = rng.standard_normal(tasks.start().shape)
+            excess = task.loss(w) - task.floor
+            assert check.lower * f.value(w) <= excess * (1 + 1e-9) + 1e-12
+            assert excess <= check.upper * f.value(w) * (1 + 1e-9) + 1e-12
+
+
+def test_constants_of_the_paper():
+    """Smoothness R²/(η(R²+λ)), lower λη and upper R²/β for L2; η/(γN) for a budget."""
+    task = fl.TaskCollection([([[2.0, 0.0]], [1.0])])[0]
+    f = fl.surrogate(task, fl.Ridge(3.0), 0.5)
+    assert (f.smoothness, f.lower) == (pytest.approx(4 / (0.5 * 7)), pytest.approx(1.5))
+    g = fl.surrogate(task, fl.GradientDescent(4, 0.1), 0.5)
+    assert (g.smoothness, g.lower) == (pytest.approx((1 - 0.6**4) / 0.5), pytest.approx(0.5 / 0.4))
+    assert f.upper == pytest.approx(4 / f.smoothness)
+
+
+def test_filters_that_are_not_concave_are_refused_with_the_place():
+    from dataclasses import dataclass
+
+    task = fl.TaskCollection([([[1.0]], [1.0])])[0]
+
+    @dataclass(frozen=True, eq=False)
+    class Square(fl.Filter):
+        def share(self, eigenvalues):
+            return eigenvalues**2 / (1 + eigenvalues**2)
+
+        def slope(self):
+            return 0.0
+
+    with pytest.raises(ValueError, match=r"not concave near ξ = .* within \[0, R²\]"):
+        fl.surrogate(task, Square(), 1.0)
+    with pytest.raises(ValueError, match=r"decreases near ξ = .*step_size below 1/R²"):
+        fl.surrogate(task, fl.GradientDescent(2, 1.5), 1.0)
+    for call, error, message in [
+        (lambda: fl.surrogate(task, fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
+        (lambda: fl.surrogate(task, fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
+        (lambda: fl.surrogate(task, 0.5, 1.0), TypeError, "needs a Task"),
+        (lambda: fl.surrogate(task, fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the task"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_descent_on_the_surrogates_follows_the_learner(rng):
+    """Scheme 1, scheme 2 and incremental gradient descent with the decaying step sizes of the lemma coincide."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, realizable=False))
+    k = 30
+    order = fl.WithReplacement().sample(4, k, seed=1)
+    etas = fl.linear_decay(k, 3 / (13 * tasks.radius**2))
+    for schedule in (s.increasing(), s.increasing_budget(n_steps=3)):
+        filter_ = schedule(k, tasks.radius)
+
+        def gradient(w, m, t, filter_=filter_):
+            return fl.surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
+
+        path = fl.descend(gradient, order, etas, np.zeros(6))
+        trace = fl.simulate(tasks, schedule, k, ordering=fl.Sequence(order.tolist()), record="all")
+        np.testing.assert_allclose(path, trace.weights[0], rtol=1e-10, atol=1e-13)
+
+
+def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    k, R2 = 4, tasks.radius**2
+    etas = fl.linear_decay(k, 3 / (13 * R2))
+    filter_ = s.increasing()(k, tasks.radius)
+    surrogates = [[fl.surrogate(task, filter_.at(t), etas[t], tasks.radius) for task in tasks] for t in range(k)]
+
+    def check(scale=1.0, etas=etas):
+        return fl.check_time_varying(
+            lambda w, m, t: tasks[m].loss(w),
+            lambda w, m, t: scale * surrogates[t - 1][m].value(w),
+            lambda w, m, t: scale * surrogates[t - 1][m].gradient(w),
+            tasks.n_tasks,
+            etas,
+            R2,
+            tasks.teacher(),
+            rng.standard_normal((6, 6)),
+        )
+
+    assert check().holds()
+    assert check(1.3).lower > 1e-3
+    assert check(0.5).upper > 1e-3
+    assert check(etas=[2 * eta for eta in etas]).step_size > 0
+    assert check(etas=[*etas[:-1], 1.5 * etas[-1]]).decay > 0.4
+    assert not check(1.3).holds()
+
+
+@pytest.mark.parametrize("k", [*range(1, 61), 100, 300])
+def test_weights_are_nonnegative_in_exact_arithmetic(k):
+    weights = fl.last_iterate_weights(k, Fraction(3, 13), Fraction(1))
+    assert min(weights.c) >= 0
+    assert weights.c[-1] >= Fraction(3, 13) / (k + 1)
+    floats = fl.last_iterate_weights(k, 3 / 13, 1.0)
+    assert float(weights.bound) == pytest.approx(floats.bound, rel=1e-12)
+    assert weights.bound * (k + 1) <= Fraction(39, 2)
+
+
+def test_weights_turn_negative_for_steps_the_lemma_does_not_allow():
+    """At ηβ = 9/10, above 3/13, the proof breaks down; the sequence shows it."""
+    weights = fl.last_iterate_weights(50, Fraction(9, 10), Fraction(1))
+    assert min(weights.c) < 0
+
+
+def test_finite_k_constants_of_the_theorem():
+    """(k+1)·v₀²/(2c_{k+1}): 8.25 at k = 2, 14.9 at 10, 18.9 at 100, towards 19.5."""
+    found = [(k + 1) * fl.last_iterate_weights(k, 3 / 13, 1.0).bound for k in (2, 10, 100, 10**5)]
+    np.testing.assert_allclose(found, [8.25, 14.9, 18.9, 19.5], atol=0.06)

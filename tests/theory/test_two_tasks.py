@@ -1,0 +1,99 @@
+"""The closed form of two tasks, against many digits and the published table."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import forgetless as fl
+
+
+def two_tasks(theta):
+    return fl.TaskCollection([([[1.0, 0.0]], [0.0]), ([[np.cos(theta), np.sin(theta)]], [0.0])])
+
+
+def precise(theta, coefficient, k):
+    """The same worst case in 60 digits, from the operator on symmetric 2 × 2 matrices."""
+    with mpmath.workdps(60):
+        # The angle of the float data, not the float angle: this is what the collection holds.
+        x = [mpmath.matrix([1, 0]), mpmath.matrix([mpmath.mpf(np.cos(theta)), mpmath.mpf(np.sin(theta))])]
+        maps = []
+        for v in x:
+            norm = v[0] ** 2 + v[1] ** 2
+            phi = norm / (norm + mpmath.mpf(coefficient))
+            A = mpmath.eye(2) - phi / norm * (v * v.T)
+            a, b, d = A[0, 0], A[0, 1], A[1, 1]
+            maps.append(
+                mpmath.matrix([[a * a, 2 * a * b, b * b], [a * b, a * d + b * b, b * d], [b * b, 2 * b * d, d * d]])
+            )
+        H = sum((v * v.T for v in x), mpmath.zeros(2)) / 2
+        V = ((maps[0] + maps[1]) / 2) ** k * mpmath.matrix([H[0, 0], H[0, 1], H[1, 1]])
+        half, difference = (V[0] + V[2]) / 2, (V[0] - V[2]) / 2
+        return float((half + mpmath.sqrt(difference**2 + V[1] ** 2)) / 2)
+
+
+@pytest.mark.parametrize("theta", [0.01, np.pi / 16, np.pi / 4, 1.5, 2.5])
+@pytest.mark.parametrize("coefficient", [0.0, 0.3, 20.0, 1e4])
+@pytest.mark.parametrize("k", [1, 7, 10**6])
+def test_two_tasks_to_eight_digits_at_a_million_steps(theta, coefficient, k):
+    expected = precise(theta, coefficient, k)
+    tasks = two_tasks(theta)
+    assert fl.two_task_loss(theta, coefficient, k) == pytest.approx(expected, rel=1e-8, abs=1e-290)
+    for method in ("dense", "lanczos"):
+        found = fl.worst_case(tasks, fl.Ridge(coefficient), k, method=method)
+        assert found.loss == pytest.approx(expected, rel=1e-8, abs=1e-290), method
+    filter_ = fl.Projection() if coefficient == 0 else fl.Ridge(coefficient)
+    taught = fl.TaskCollection([(task.X, task.X @ found.teacher) for task in tasks])
+    assert fl.expect(taught, filter_, k).average_loss[0] == pytest.approx(expected, rel=1e-8, abs=1e-290)
+
+
+TABLE = {
+    np.pi / 16: {2: 0.510, 4: 1.328, 8: 3.006, 16: 6.384, 32: 1.650, 64: 0, 512: 0},
+    np.pi / 8: {2: 0.815, 4: 1.946, 8: 1.794, 16: 0, 64: 0},
+    np.pi / 4: {2: 1.299, 4: 0, 8: 0, 512: 0},
+    3 * np.pi / 8: {2: 0, 4: 0, 64: 0},
+    np.pi / 2: {2: 0, 8: 0},
+}
+
+
+@pytest.mark.parametrize("theta", TABLE)
+def test_best_coefficients_of_the_two_task_problem(theta):
+    found, _ = fl.two_task_optimum(theta, np.array(list(TABLE[theta])))
+    np.testing.assert_allclose(found, list(TABLE[theta].values()), atol=6e-4)
+
+
+def test_the_best_coefficient_is_the_global_one():
+    """Against a fine grid, also where there are two local minima (θ = π/16, k = 28: 6.15 and 11.3)."""
+    theta, k = np.meshgrid(np.array([0.03, np.pi / 16, 0.5, 1.2, 2.9, 2.93375]), np.arange(1, 60))
+    coefficient, loss = fl.two_task_optimum(theta, k)
+    fine = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 20_000)])
+    for where in np.ndindex(theta.shape):
+        assert loss[where] <= fl.two_task_loss(theta[where], fine, k[where]).min() * (1 + 1e-9)
+        assert fl.two_task_loss(theta[where], coefficient[where], k[where]) == pytest.approx(loss[where], rel=1e-12)
+    local = fl.two_task_loss(np.pi / 16, np.array([5.9, 6.15, 6.4, 8.0, 11.0, 11.3, 11.6]), 28)
+    assert local[1] < min(local[0], local[2])
+    assert local[5] < min(local[4], local[6])
+
+
+def test_optima_near_the_drop_and_near_zero():
+    coefficient, _ = fl.two_task_optimum(2.93375, 25)
+    assert coefficient == pytest.approx(10.434, abs=2e-3)
+    coefficient, _ = fl.two_task_optimum(0.0014566789790271784, 936633)
+    assert coefficient == pytest.approx(0.00636, abs=2e-5)
+    assert fl.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(precise_small(1e-9, 7.45e-9), rel=1e-9)
+
+
+def precise_small(theta, coefficient):
+    """One step in 60 digits, from the 2 × 2 recursion with the exact angle."""
+    with mpmath.workdps(60):
+        half = mpmath.mpf(theta) / 2
+        c, s, phi = mpmath.cos(half) ** 2, mpmath.sin(half) ** 2, 1 / (1 + mpmath.mpf(coefficient))
+        a = (1 - phi * c) ** 2 * c + phi**2 * c * s * s
+        b = phi**2 * c * s * c + (1 - phi * s) ** 2 * s
+        return float(max(a, b) / 2)
+
+
+def test_linear_regime():
+    """λ⋆ ≈ k / ln cot(θ/2) while kθ² is small."""
+    theta, k = 0.01, np.array([50, 500, 2000])
+    found, _ = fl.two_task_optimum(theta, k)
+    np.testing.assert_allclose(found, k / np.log(1 / np.tan(theta / 2)), rtol=0.05)
