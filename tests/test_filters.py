@@ -1,3 +1,5 @@
+import dataclasses
+
 import mpmath
 import numpy as np
 import pytest
@@ -88,23 +90,154 @@ def test_value_at_radius_is_the_one_number_of_the_bounds():
     np.testing.assert_allclose(fl.Ridge(np.array([1.0, 3.0])).value_at_radius(1.0), [0.5, 0.25])
 
 
-def test_a_filter_of_three_lines_works_everywhere(rng):
-    from dataclasses import dataclass
+XI = np.array([0.02, 0.3, 1.0, 4.0])
 
-    @dataclass(frozen=True, eq=False)
-    class GradientFlow(fl.Filter):
-        time: float
 
-        def share(self, eigenvalues):
-            return -np.expm1(-self.time * eigenvalues)
+@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+def test_derivatives_are_those_of_the_share(filter_):
+    h = 1e-6 * XI
+    differences = (filter_(XI + h) - filter_(XI - h)) / (2 * h)
+    np.testing.assert_allclose(filter_.derivative(XI), differences, rtol=1e-7, atol=1e-9)
 
-    X = rng.standard_normal((3, 5))
-    tasks = fl.TaskCollection([(X, X @ np.ones(5)), (2 * X[:1], [1.0])])
-    varying = GradientFlow(np.linspace(0.1, 1.0, 10))
-    trace = fl.simulate(tasks, varying, k=10, ordering=fl.Cyclic(), record="all")
-    w = np.zeros(5)
-    for t in range(10):
-        w = fl.step(w, tasks[t % 2], GradientFlow(varying.time[t]))
-    np.testing.assert_allclose(trace.weights[0, -1], w, rtol=1e-12)
-    with pytest.raises(TypeError, match="slope"):
-        varying.slope()
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+def test_sensitivities_are_derivatives_by_the_parameters(filter_):
+    s, found = np.sqrt(XI), filter_.sensitivities(np.sqrt(XI))
+    known = {fl.Ridge: ["coefficient"], fl.GradientDescent: ["step_size"], fl.Projection: []}
+    assert list(found) == known.get(type(filter_), ["coefficient"])
+    for name, slopes in found.items():
+        if isinstance(filter_, fl.Stages):
+            expected = fl.Ridge(2.0).sensitivities(s)["coefficient"]
+            np.testing.assert_allclose(slopes, np.stack([0 * s, expected, expected]))
+            continue
+        value = np.asarray(getattr(filter_, name))
+        h = 1e-6 * np.where(value == 0, 1e-3, value)
+        low, high = (dataclasses.replace(filter_, **{name: value + sign * h}) for sign in (0, 1))
+        np.testing.assert_allclose(
+            slopes, (high.learned(s) - low.learned(s)) / (h[..., None] if h.ndim else h), rtol=1e-4, atol=1e-7
+        )
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+@pytest.mark.parametrize("factor", [1.0, 0.04, 9.0])
+def test_scaled_filters_do_to_scaled_rows_what_the_filter_does(filter_, factor):
+    scaled = filter_.scaled(factor)
+    np.testing.assert_allclose(scaled(factor * XI), filter_(XI), rtol=1e-12)
+    np.testing.assert_allclose(scaled.strength(), factor * np.asarray(filter_.strength()), rtol=1e-12)
+    general = fl.filters.Scaled(filter_, factor)
+    for mine, theirs in ((scaled, general), (scaled.scaled(2.0), general.scaled(2.0))):
+        np.testing.assert_allclose(mine(XI), theirs(XI), rtol=1e-12)
+        np.testing.assert_allclose(mine.learned(np.sqrt(XI)), theirs.learned(np.sqrt(XI)), rtol=1e-12)
+        np.testing.assert_allclose(mine.kept(np.sqrt(XI)), theirs.kept(np.sqrt(XI)), rtol=1e-9)
+        np.testing.assert_allclose(mine.derivative(XI), theirs.derivative(XI), rtol=1e-12)
+        np.testing.assert_allclose(mine.slope(), theirs.slope(), rtol=1e-12)
+        assert mine.projects == theirs.projects
+        if mine.horizon:
+            np.testing.assert_allclose(mine.at(1)(XI), theirs.at(1)(XI), rtol=1e-12)
+
+
+@pytest.mark.parametrize("filter_", [f for f in FILTERS if not isinstance(f, fl.Stages)], ids=repr)
+def test_defaults_for_other_filters_agree_with_closed_forms(filter_):
+    slope = np.asarray(fl.Filter.slope(filter_))
+    np.testing.assert_allclose(slope, filter_.slope(), rtol=1e-9)
+    np.testing.assert_allclose(fl.Filter.strength(filter_), filter_.strength(), rtol=1e-9)
+    column = filter_._for(XI)
+    np.testing.assert_allclose(fl.Filter.share_slope(column, XI), filter_.derivative(XI), rtol=1e-8, atol=1e-10)
+    found, expected = fl.Filter.parameter_slopes(column, np.sqrt(XI)), filter_.sensitivities(np.sqrt(XI))
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
+
+
+def test_what_a_filter_says_of_itself():
+    assert fl.Ridge(0.0).projects
+    assert fl.Projection().projects
+    assert not fl.Ridge(np.array([0.0, 1.0])).projects
+    assert not fl.GradientDescent(3, 0.1).projects
+    assert fl.Ridge(2.0).explicit
+    assert fl.Projection().explicit
+    assert not fl.GradientDescent(3, 0.1).explicit
+    assert not fl.Stages((1, 1), (fl.Projection(), fl.GradientDescent(3, 0.1))).explicit
+    assert fl.GradientDescent(3, 0.1).covered(3.0)
+    assert not fl.GradientDescent(3, 0.1).covered(3.5)  # γR² ≥ 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OwnRidge(fl.Filter):
+    """A user's own filter, known by its share alone; it happens to be ridge, so that every number is known."""
+
+    pull: float
+
+    def share(self, eigenvalues):
+        return eigenvalues / (eigenvalues + self.pull)
+
+
+@pytest.fixture
+def tasks(rng):
+    pairs = [(X, X @ np.arange(5.0) + 0.1 * rng.standard_normal(len(X))) for X in rng.standard_normal((4, 3, 5))]
+    return fl.TaskCollection(pairs)
+
+
+def own_and_known():
+    values = np.linspace(0.5, 3.0, 12)
+    return [(OwnRidge(0.7), fl.Ridge(0.7)), (OwnRidge(values), fl.Ridge(values))]
+
+
+@pytest.mark.parametrize(("own", "known"), own_and_known(), ids=["constant", "varying"])
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.Reshuffled(), fl.Cyclic()], ids=repr)
+def test_an_own_filter_in_every_engine(own, known, ordering, tasks):
+    options = {"ordering": ordering}
+    one, two = (fl.simulate(tasks, f, 12, n_trials=5, seed=1, **options) for f in (own, known))
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-10)
+    np.testing.assert_allclose(one.forgetting, two.forgetting, rtol=1e-8, atol=1e-12)
+    one, two = (fl.expect(tasks, f, 12, metrics=fl.metrics.METRICS, **options) for f in (own, known))
+    for metric in fl.metrics.METRICS:
+        np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10)
+    one, two = (fl.worst_case(tasks, f, 12, **options) for f in (own, known))
+    assert one.loss == pytest.approx(two.loss, rel=1e-10)
+
+
+@pytest.mark.parametrize(("own", "known"), own_and_known(), ids=["constant", "varying"])
+def test_an_own_filter_has_a_gradient_a_certificate_and_advice(own, known, tasks):
+    one, two = (fl.gradient(tasks, f, 12) for f in (own, known))
+    assert one.loss == pytest.approx(two.loss, rel=1e-10)
+    np.testing.assert_allclose(one.parameters["pull"], two.coefficient, rtol=1e-6, atol=1e-9)
+    with pytest.raises(AttributeError, match="pull"):
+        _ = one.coefficient
+    one, two = (fl.certify(tasks, f, 12) for f in (own, known))
+    assert (one.average_loss, one.seen_loss, one.worst_case) == pytest.approx(
+        (two.average_loss, two.seen_loss, two.worst_case), rel=1e-10
+    )
+    advice = fl.advise(tasks, 12, also={"my own": own})
+    row = next(row for row in advice.table if row["shape"] == "my own")
+    assert row["loss"] == pytest.approx(two.average_loss, rel=1e-10)
+    assert row["schedule"] == "also['my own']"
+    assert "my own" in repr(advice)
+
+
+@pytest.mark.parametrize("loss", ["sum", "mean"])
+@pytest.mark.parametrize(("own", "known"), own_and_known(), ids=["constant", "varying"])
+def test_an_own_filter_in_a_stream(own, known, loss, tasks):
+    models = [fl.ContinualRidge(schedule=f, loss=loss) for f in (own, known)]
+    for model in models:
+        for task in tasks:
+            model.partial_fit(task.X, task.y)
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-8)
+    np.testing.assert_allclose(models[0].history_["strength"], models[1].history_["strength"], rtol=1e-9)
+
+
+def test_gradients_by_step_sizes(tasks):
+    sizes = np.linspace(0.2, 0.6, 8) / tasks.radius**2
+
+    def loss(values):
+        return float(fl.expect(tasks, fl.GradientDescent(3, values), 8).average_loss[0])
+
+    found = fl.gradient(tasks, fl.GradientDescent(3, sizes), 8)
+    h = 1e-6 * sizes
+    expected = [(loss(sizes + h * e) - loss(sizes - h * e)) / (2 * h @ e) for e in np.eye(8)]
+    assert found.loss == pytest.approx(loss(sizes), rel=1e-12)
+    np.testing.assert_allclose(found.parameters["step_size"], expected, rtol=1e-6)
+
+
+def test_a_projection_has_no_gradient(tasks):
+    with pytest.raises(TypeError, match="parameter"):
+        fl.gradient(tasks, fl.Projection(), 3)

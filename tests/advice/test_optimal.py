@@ -39,8 +39,9 @@ def test_slopes_equal_differences(family, objective, monotone, rng):
 def test_a_soft_maximum_is_above_the_largest_by_little(rng):
     tasks = collection(rng)
     adjoint = _adjoint(Losses(tasks, 5, fl.WithReplacement(), None, None), "worst_case")
-    hard, _, _ = adjoint(np.full(5, 0.5))
-    soft, _, _ = adjoint(np.full(5, 0.5), softness=0.01)
+    shares = fl.Ridge(0.5).learned(tasks.singular_values)
+    hard, _, _ = adjoint(shares, 5)
+    soft, _, _ = adjoint(shares, 5, softness=0.01)
     assert hard == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 5).loss)
     assert hard <= soft <= hard * tasks.span_dimension**0.01
 

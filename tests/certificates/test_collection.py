@@ -9,7 +9,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.certificates import _lbfgs
-from forgetless.schedules.names import from_plain, to_plain
+from forgetless.schedules.plain import from_plain, to_plain
 from support import literal, registry
 
 s = fl.schedules
@@ -159,8 +159,8 @@ DAMAGE = [
     (lambda d: {**d, "rows": [d["rows"][0][::-1], *d["rows"][1:]]}, "some number was changed"),
     (lambda d: {**d, "k": "16"}, "k must be an integer"),
     (lambda d: {**d, "value": -1.0}, "value must be positive"),
-    (lambda d: {**d, "schedule": {"kind": "Falling"}}, "must name one of Ridge"),
-    (lambda d: {**d, "schedule": 3}, "must name one of Ridge"),
+    (lambda d: {**d, "schedule": {"kind": "Falling"}}, "must name one of Projection, Ridge"),
+    (lambda d: {**d, "schedule": 3}, "must name one of Projection, Ridge"),
     (lambda d: {**d, "schedule": {"kind": "Ridge", "strength": 1.0}}, "wrong parameters"),
 ]
 

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.streams._strength import HOMOGENEOUS, Strength, equivalent_coefficient
+from forgetless.schedules.names import REGISTRY
+from forgetless.streams._strength import Strength
 from support import literal
 from support.streams import learned, stream
+
+PROPORTIONAL = [entry.kind for entry in REGISTRY if entry.proportional]
 
 
 def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
@@ -27,17 +30,17 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "schedule", [kind(2) if kind is fl.schedules.Cyclic else kind() for kind in HOMOGENEOUS], ids=repr
+    "schedule", [kind(2) if kind is fl.schedules.Cyclic else kind() for kind in PROPORTIONAL], ids=repr
 )
 def test_presets_scale_with_the_radius(schedule):
     unit, other = schedule(9, 1.0), schedule(9, 3.0)
     for t in range(9):
-        expected = 9.0 * equivalent_coefficient(unit.at(t))
-        assert equivalent_coefficient(other.at(t)) == pytest.approx(expected, rel=1e-12)
+        expected = 9.0 * unit.at(t).strength()
+        assert other.at(t).strength() == pytest.approx(expected, rel=1e-12)
     strength = Strength(schedule, 9, "error")
     for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
-        expected = equivalent_coefficient(schedule(9, radius).at(t - 1))
-        assert equivalent_coefficient(strength.at(t, radius)) == pytest.approx(expected, rel=1e-12)
+        expected = schedule(9, radius).at(t - 1).strength()
+        assert strength.at(t, radius).strength() == pytest.approx(expected, rel=1e-12)
 
 
 def test_listed_coefficients_cannot_go_on():

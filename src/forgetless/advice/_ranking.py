@@ -25,10 +25,10 @@ _SEEN_BUDGET = 4e9
 
 
 def compare(
-    problem: Losses, objective: str, seed: int, tell: Callable[[], None]
+    problem: Losses, objective: str, seed: int, tell: Callable[[], None], own: Sequence[Shape] = ()
 ) -> tuple[list[Curve], list[Option], list[str]]:
     """Return the losses of every shape over its scale, the shapes at their best ranked by exact losses, and notes."""
-    found = shapes(problem.tasks, problem.k, problem.ordering)
+    found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
 
     def exact(schedules: Sequence[Any]) -> Floats:
         tell()

@@ -1,6 +1,6 @@
 """The shapes of schedules that advice compares, and the search for the best scale of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,6 +105,13 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     if isinstance(ordering, Cyclic) and k > tasks.n_tasks:
         found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
     return found
+
+
+def own_shapes(also: Mapping[str, Schedule | Filter] | None) -> list[Shape]:
+    """Return schedules of the user's, each as a shape without a scale."""
+    if also is not None and not isinstance(also, Mapping):
+        raise TypeError(f"also must be a dict of schedules by name, got {type(also).__name__}")
+    return [Shape(str(name), lambda _, schedule=schedule: schedule) for name, schedule in (also or {}).items()]  # type: ignore[misc]
 
 
 def _grid(low: float, high: float, per_decade: int = 3) -> Floats:

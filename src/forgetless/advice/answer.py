@@ -1,6 +1,5 @@
 """Advice: ranked schedules with their losses, the reasoning in words, and the code that uses the best."""
 
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.tables import frame
-from forgetless.filters import Filter, Ridge
-from forgetless.schedules import EndRamp, Increasing, IncreasingBudget, NoiseAware
+from forgetless.schedules.names import code, entry_of, title_of
 
 OBJECTIVES = {
     "expected": "expected loss over all tasks",
@@ -56,31 +54,14 @@ class Option:
     @property
     def title(self) -> str:
         """The schedule in a few words, with strengths in units of R²."""
-        kind = self.schedule
-        if isinstance(kind, Ridge) and self.scale is not None:
+        if self.shape == "constant" and self.scale is not None:
             return f"constant, λ = {self.scale:.3g} R²"
-        if isinstance(kind, EndRamp):
-            part = "all steps" if kind.length == 1 else f"last 1/{1 / kind.length:.3g}"
-            return f"end ramp, {part}, {kind.scale:.3g} R² a step"
-        if isinstance(kind, IncreasingBudget):
-            plural = "step" if kind.n_steps == 1 else "steps"
-            return f"increasing budget, scale {kind.scale:.3g}, {kind.n_steps} {plural}"
-        if isinstance(kind, Increasing):
-            return self.shape if self.scale is None else f"{self.shape}, scale {kind.scale:.3g}"
-        if isinstance(kind, NoiseAware):
-            return f"noise-aware, {kind.scale:.3g} R² k/ln k"
-        return self.shape
+        return self.shape if entry_of(self.schedule) is None else title_of(self.schedule)
 
     @property
     def code(self) -> str:
-        """A Python expression for the schedule."""
-        if isinstance(self.schedule, Filter):
-            return f"fl.{self.schedule!r}"
-        if self.schedule == Increasing():
-            return "fl.schedules.increasing()"
-        name, bracket, rest = repr(self.schedule).partition("(")
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()  # EndRamp → end_ramp
-        return f"fl.schedules.{words}{bracket}{rest}"
+        """A Python expression for the schedule; of one given to ``advise`` in ``also``, where it was given."""
+        return code(self.schedule) or f"also[{self.shape!r}]"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; the schedule as code."""

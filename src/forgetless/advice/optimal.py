@@ -10,7 +10,7 @@ from forgetless._base import checks
 from forgetless._base.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
-from forgetless.engines.adjoint import Adjoint
+from forgetless.engines.adjoint import Adjoint, through_parameters
 from forgetless.engines.problem import Progress, check_tasks
 from forgetless.filters import Filter, Ridge
 from forgetless.orderings import WithReplacement
@@ -251,7 +251,9 @@ class _Search:
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:
         """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
         coefficients, logs = self.coordinates.coefficients(x), self.coordinates.logs(x)
-        loss, slopes, _ = self.adjoint(coefficients, softness)
+        tasks, filter_ = self.adjoint.moments.tasks, Ridge(coefficients)
+        loss, by_share, _ = self.adjoint(filter_.learned(tasks.singular_values), len(coefficients), softness)
+        slopes = through_parameters(filter_, by_share, tasks)["coefficient"]
         changes = np.diff(logs)
         value = np.log(loss + self.rounding) + self.smooth * float(changes @ changes)
         by_logs = slopes * (self.coordinates.unit + coefficients) / (loss + self.rounding)

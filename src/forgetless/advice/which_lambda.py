@@ -1,6 +1,6 @@
 """Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -9,13 +9,15 @@ from forgetless._base import checks
 from forgetless.advice import _sketch, _words
 from forgetless.advice._losses import NAMES, Losses, check_held_out
 from forgetless.advice._ranking import best_of_each, compare, ranked, wrong_horizon
-from forgetless.advice._shapes import Curve, significant
+from forgetless.advice._shapes import Curve, Shape, own_shapes, significant
 from forgetless.advice.answer import Advice, Option, ScaleCurve
 from forgetless.engines.problem import Progress, check_tasks
 from forgetless.errors import NoExactLawError
+from forgetless.filters import Filter
 from forgetless.metrics import average_loss
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
 from forgetless.orderings import Sequence as SequenceOrdering
+from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
 Objective = Literal["expected", "seen", "worst_case", "validation"]
@@ -29,6 +31,7 @@ def advise(
     ordering: Ordering | None = None,
     start: Any = None,
     validation: Any = None,
+    also: Mapping[str, Schedule | Filter] | None = None,
     sketch: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -54,6 +57,8 @@ def advise(
         w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs, optional
         Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
+    also : dict of schedules or filters by name, optional
+        Your own candidates, ranked beside the others as they are.
     sketch : int, optional
         Search on this many randomly chosen tasks, then decide on all of them: exactly where that takes less than about
         half a minute, else by random runs with standard errors. Chosen by itself where one exact evaluation would take
@@ -91,24 +96,25 @@ def advise(
     tell = _stages(progress)
     n_tasks = _sketch_tasks(tasks, k, law, objective, sketch)
     problem = Losses(tasks, k, law, start, held_out)
+    own = own_shapes(also)
     if n_tasks < tasks.n_tasks:
-        curves, options, notes = _from_sketch(problem, n_tasks, objective, seed, tell)
+        curves, options, notes = _from_sketch(problem, n_tasks, own, objective, seed, tell)
         horizon: dict[str, float] = {}
     else:
-        curves, options, notes = compare(problem, objective, seed, tell)
+        curves, options, notes = compare(problem, objective, seed, tell, own)
         horizon = wrong_horizon(problem, options[0], curves, objective)
     tell()
     return _written(problem, objective, curves, options, horizon, notes)
 
 
 def _from_sketch(
-    problem: Losses, n_tasks: int, objective: str, seed: int, tell: Callable[[], None]
+    problem: Losses, n_tasks: int, own: list[Shape], objective: str, seed: int, tell: Callable[[], None]
 ) -> tuple[list[Curve], list[Option], list[str]]:
     """Search on some of the tasks; then decide on all of them, exactly where affordable, else by random runs."""
     tasks, k, rng = problem.tasks, problem.k, np.random.default_rng(seed)
     part, law = _sketch.sketch(tasks, problem.ordering, n_tasks, rng)
     few = Losses(part, k, law, problem.start, problem.validation)
-    curves, options, _ = compare(few, objective, seed, tell)
+    curves, options, _ = compare(few, objective, seed, tell, own)
     about = f"scales were searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"
     about += ", so that neither how flat the optimum is nor what a wrong horizon costs is known"
     if objective != "worst_case":
@@ -121,9 +127,9 @@ def _from_sketch(
         exact.sort(key=lambda option: simple.index(option.shape) if option.shape in simple else len(simple))
         return curves, ranked(exact, problem, objective), [f"{about}; losses are exact, on all tasks."]
     if objective == "worst_case":
-        own = [_with_loss(option, objective, option.loss) for option in options]
+        alone = [_with_loss(option, objective, option.loss) for option in options]
         warning = "all losses are those of the sketch: fewer tasks come back more often, which can change them a lot"
-        return curves, own, [f"{about}; {warning}."]
+        return curves, alone, [f"{about}; {warning}."]
     options, skewed = _by_runs(problem, options, objective, seed)
     error = options[0].error / options[0].loss if options[0].loss > 0 else 0.0
     notes = [f"{about}; losses are random runs on all tasks, standard error of the best {100 * error:.2g} %."]

@@ -10,42 +10,12 @@ axis of length B.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.filters import Filter
 
 _VANISHED = 1e-14
 """Below this a loss is rounding: forms are at most 1 at the start and good to about 1e-16 of that."""
-
-
-def share_slopes(filter_: Filter, eigenvalues: Floats) -> Floats:
-    """Return φ'(ξ) elementwise at ξ in (0, 1], with one leading axis for per-step parameters as ``filter_(ξ)`` has.
-
-    In closed form for the filters of this package. For others by central differences, with a relative error of about
-    1e-10: steps of 1e-5 balance truncation (h²) and rounding (1e-16/h).
-    """
-    if isinstance(filter_, Projection):
-        return np.zeros_like(eigenvalues)
-    if isinstance(filter_, Stages):
-        parts = [
-            np.broadcast_to(share_slopes(part, eigenvalues), (length, *eigenvalues.shape))
-            for length, part in zip(filter_.lengths, filter_.parts, strict=True)
-        ]
-        return np.concatenate(parts)
-    if isinstance(filter_, Ridge):
-        penalty = _column(filter_.coefficient, eigenvalues)
-        return np.asarray(penalty / (eigenvalues + penalty) ** 2)
-    if isinstance(filter_, GradientDescent):
-        n, size = _column(filter_.n_steps, eigenvalues), _column(filter_.step_size, eigenvalues)
-        return np.asarray(n * size * (1 - size * eigenvalues) ** (n - 1))
-    h = 1e-5 * eigenvalues
-    return np.asarray((filter_(eigenvalues + h) - filter_(eigenvalues - h)) / (2 * h))
-
-
-def _column(parameter: float | NDArray[np.generic], operand: Floats) -> Floats:
-    values = np.asarray(parameter, dtype=np.float64)
-    return values if values.ndim == 0 else values.reshape(-1, *(1,) * operand.ndim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +84,7 @@ class Adversary:
         the same for every task and so does not matter where probabilities keep their sum. Where the largest
         eigenvalue is repeated the loss has a kink, and the derivative is that of one of the worst teachers.
         """
-        phi, slopes = self.shares(eigenvalues), share_slopes(self.filter, eigenvalues)
+        phi, slopes = self.shares(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
         forms = np.empty((self.k + 1, len(units), self.n_features, self.n_features))
         moments = np.empty_like(forms)
         forms[self.k] = _form(units, p * eigenvalues)

@@ -17,7 +17,7 @@ from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.orderings import WithReplacement
 from forgetless.schedules import Schedule, resolve
-from forgetless.schedules.names import from_plain, to_plain
+from forgetless.schedules.plain import from_plain, to_plain
 from forgetless.tasks import Task, TaskCollection, make_task
 from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound, catalogue

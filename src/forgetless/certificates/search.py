@@ -23,7 +23,8 @@ from forgetless.certificates._rounding import SIZES, as_copies
 from forgetless.certificates.collection import WorstCollection
 from forgetless.engines.problem import check_contraction
 from forgetless.filters import Filter
-from forgetless.schedules import Preset, Schedule, UnregularizedFirst, resolve
+from forgetless.schedules import Schedule, resolve
+from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 Progress = Callable[[int, int, float], None]
@@ -97,8 +98,8 @@ def worst_collection(
 
     Notes
     -----
-    Derivatives of shares are in closed form for ``Ridge``, ``GradientDescent``, ``Projection`` and ``Stages`` of these,
-    and central differences for other filters.
+    Derivatives of shares are those of ``filter.derivative``: in closed form for the filters of this package, central
+    differences for others unless they override it.
     """
     search = _Search.of(schedule, k, n_features, n_tasks, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
@@ -146,11 +147,7 @@ class _Search:
 
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
-        a, made = self.adversary, f"{_home(schedule)}{schedule!r}"
-        if isinstance(schedule, Preset) and hasattr(schedule, "coefficients"):
-            made = f"fl.schedules.from_coefficients({list(schedule.coefficients)})"
-        elif not isinstance(schedule, Preset | Filter):
-            made = f"schedule  # {schedule!r}, which is not recorded"
+        a, made = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
             f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, seed={self.seed})"
@@ -204,13 +201,6 @@ class _Search:
             self.starts == "rare" or (self.starts == "mixed" and i % 2 == 1 and rare_fits) for i in range(self.n_starts)
         ]
         return np.stack([(_rare if r else _random)(a, rng) for r, rng in zip(rare, generators, strict=True)])
-
-
-def _home(schedule: Any) -> str:
-    """Return where the class of a schedule is found, so that its repr can be pasted."""
-    if isinstance(schedule, Filter):
-        return "fl."
-    return "fl.schedules." if isinstance(schedule, Preset | UnregularizedFirst) else ""
 
 
 def _random(a: Adversary, rng: np.random.Generator) -> Floats:

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-SCHEDULE_HELP = "none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N], increasing-budget[:N] or cyclic."
+from forgetless.schedules.names import usage
+
+SCHEDULE_HELP = f"{usage()}."
 
 ORDERINGS = ("with-replacement", "without-replacement", "reshuffled", "cyclic")
 
@@ -25,27 +27,14 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def schedule_of(text: str, n_tasks: int) -> Any:
-    """Return the schedule that ``text``, such as "increasing:0.5", names."""
-    import forgetless as fl
+def schedule_of(text: str, n_tasks: int, *others: str) -> Any:
+    """Return the schedule that ``text``, such as "increasing:0.5", names; ``others`` are named where it is refused."""
+    from forgetless.schedules.names import named
 
-    name, _, value = text.partition(":")
-    s = fl.schedules
-    kinds: dict[str, Callable[[], Any]] = {
-        "none": fl.Projection,
-        "fixed": s.fixed,
-        "increasing": lambda: s.increasing(float(value)) if value else s.increasing(),
-        "ridge": lambda: fl.Ridge(float(value)),
-        "fixed-budget": lambda: s.fixed_budget(int(value or 1)),
-        "increasing-budget": lambda: s.increasing_budget(int(value or 1)),
-        "cyclic": lambda: s.cyclic(n_tasks),
-    }
-    if name not in kinds or (name == "ridge" and not value) or (value and name in ("none", "fixed", "cyclic")):
-        raise click.BadParameter(f"{text!r}; use {SCHEDULE_HELP}", param_hint="--schedule")
     try:
-        return kinds[name]()
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r}: {error}", param_hint="--schedule") from None
+        return named(text, *others, n_tasks=n_tasks)
+    except (TypeError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--schedule") from None
 
 
 def ordering_of(name: str) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import progress
+from forgetless.cli.shared import progress, schedule_of
+from forgetless.schedules.names import entry_of, usage
 from forgetless.streams.run import ORDERS
 
-SCHEDULES = "auto, none, fixed, increasing[:SCALE], ridge:LAMBDA, fixed-budget[:N] or increasing-budget[:N]"
+SCHEDULES = usage("auto")
 
 
 @click.command()
@@ -127,21 +128,14 @@ def load_any(path: Path) -> Any:
 def _model(schedule: str, n_tasks: int, **options: Any) -> Any:
     import forgetless as fl
 
-    name, _, value = schedule.partition(":")
-    s = fl.schedules
-    try:
-        if name in ("fixed-budget", "increasing-budget"):
-            preset = s.fixed_budget if name == "fixed-budget" else s.increasing_budget
-            return fl.ContinualGD(schedule=preset(int(value or 1)), n_tasks=n_tasks, **options)
-        if name == "ridge" and value:
-            return fl.ContinualRidge(alpha=float(value), **options)
-        if name == "increasing" and value:
-            return fl.ContinualRidge(schedule=s.increasing(float(value)), n_tasks=n_tasks, **options)
-        if name in ("auto", "none", "fixed", "increasing") and not value:
-            return fl.ContinualRidge(schedule=name, n_tasks=n_tasks, **options)
-    except ValueError as error:
-        raise click.BadParameter(f"{schedule!r}: {error}", param_hint="--schedule") from None
-    raise click.BadParameter(f"{schedule!r}; use {SCHEDULES}", param_hint="--schedule")
+    if schedule == "auto":
+        return fl.ContinualRidge(schedule="auto", n_tasks=n_tasks, **options)
+    chosen = schedule_of(schedule, n_tasks, "auto")
+    if isinstance(chosen, fl.Ridge):
+        return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
+    entry = entry_of(chosen)
+    kind = fl.ContinualGD if entry is not None and entry.budget else fl.ContinualRidge
+    return kind(schedule=chosen, n_tasks=n_tasks, **options)
 
 
 def _joint(table: Any) -> Any:

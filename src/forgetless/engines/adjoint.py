@@ -1,4 +1,4 @@
-"""How the exact loss changes with every regularization coefficient: one backward and one forward pass."""
+"""How the exact loss changes with every parameter of a schedule: one backward and one forward pass."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.checks import check_memory
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, moments_around_teacher
 from forgetless.engines.problem import Problem
-from forgetless.filters import Filter, Ridge
+from forgetless.filters import Filter
 from forgetless.orderings import WithReplacement
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
@@ -23,15 +23,23 @@ class LossGradient:
     Attributes
     ----------
     loss : float
-    coefficient : array of shape (k,)
-        ∂loss/∂λ_t.
+    parameters : dict of arrays of shape (k,)
+        ∂loss/∂θ_t of every parameter θ of the filter that has a derivative, by name: ``"coefficient"`` for ``Ridge``,
+        ``"step_size"`` for ``GradientDescent``.
     teacher : array of shape (d,) or None
         The worst unit teacher, for ``objective="worst_case"``.
     """
 
     loss: float
-    coefficient: NDArray[np.float64]
+    parameters: dict[str, NDArray[np.float64]]
     teacher: Array | None = field(default=None, repr=False)
+
+    @property
+    def coefficient(self) -> NDArray[np.float64]:
+        """∂loss/∂λ_t, for schedules of ``Ridge``."""
+        if "coefficient" not in self.parameters:
+            raise AttributeError(f"the schedule has no coefficient; its parameters are {', '.join(self.parameters)}")
+        return self.parameters["coefficient"]
 
 
 def gradient(
@@ -43,13 +51,13 @@ def gradient(
     objective: Literal["average_loss", "worst_case"] = "average_loss",
     start: Any = None,
 ) -> LossGradient:
-    """Return the derivative of the exact expected loss after k steps with respect to every coefficient λ_t.
+    """Return the derivative of the exact expected loss after k steps with respect to every parameter of every step.
 
     Parameters
     ----------
     tasks : TaskCollection
     schedule : schedule or filter
-        Must resolve to ``Ridge``.
+        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of your own.
     k : int
     ordering : WithReplacement, optional
     objective : "average_loss" or "worst_case"
@@ -71,8 +79,8 @@ def gradient(
     (0.125, [0.125])
     """
     problem = Problem.of(tasks, schedule, k, ordering, "last")
-    if problem.grid or not isinstance(problem.filters[0], Ridge):
-        raise TypeError(f"gradient needs one schedule of fl.Ridge, got {schedule!r}; use expect for other filters")
+    if problem.grid:
+        raise TypeError(f"gradient takes one schedule, got a list of {len(problem.filters)}; call it for each")
     law = problem.ordering
     if not isinstance(law, WithReplacement):
         raise TypeError(f"gradient needs draws with replacement, got {law!r}")
@@ -84,7 +92,11 @@ def gradient(
     moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
     floor = 0.0 if worst else float(tasks.floors.mean())
     adjoint = Adjoint(moments, law, average_form(moments), floor, worst=worst)
-    loss, slopes, direction = adjoint(np.broadcast_to(problem.filters[0].coefficient, (problem.k,)))
+    filter_ = problem.filters[0]
+    loss, by_share, direction = adjoint(filter_.learned(tasks.singular_values), problem.k)
+    slopes = through_parameters(filter_, by_share, tasks)
+    if not slopes:
+        raise TypeError(f"gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
     if direction is None:
         return LossGradient(loss, slopes)
     if moments.size == 0:  # no task has a direction: every teacher has loss 0
@@ -113,25 +125,28 @@ class Adjoint:
         self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
         self.operator = Operator(moments, ordering.weights(moments.tasks.n_tasks))
 
-    def __call__(self, coefficients: Floats, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
-        """Return the loss, its derivative of shape (k,), and for the worst case the worst teacher in span coordinates.
+    def __call__(self, shares: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
+        """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in span coordinates.
+
+        ``shares`` are φ of every direction, of shape (k, Σr), or (Σr,) for all steps alike.
 
         With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
         a factor q^ε above, and smooth where several teachers are equally bad.
         """
         tasks = self.moments.tasks
-        shares = np.ascontiguousarray(Ridge(coefficients).learned(tasks.singular_values).T)[:, :, None]
+        n_directions = len(tasks.singular_values)
+        shares = np.ascontiguousarray(np.broadcast_to(shares, (k, n_directions)).T)[:, :, None]
         forms = _backward(self.operator, self.form, shares)
         if not self.worst:
             loss, slopes = _forward(self.operator, self.moments.start, forms, shares)
-            return loss + self.floor, _to_coefficients(slopes, shares, tasks), None
+            return loss + self.floor, slopes, None
         if self.moments.size == 0:
-            return 0.0, np.zeros(len(coefficients)), self.form
+            return 0.0, np.zeros((k, n_directions)), self.form
         values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
         value, weights = _softened(to_numpy(values), softness)
         teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
         _, slopes = _forward(self.operator, teachers, forms, shares)
-        return max(0.0, 0.5 * value), _to_coefficients(slopes, shares, tasks), vectors[:, -1]
+        return max(0.0, 0.5 * value), slopes, vectors[:, -1]
 
 
 def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
@@ -175,6 +190,7 @@ def _forward(operator: Operator, start: Array, forms: list[Array], shares: Float
     return max(0.0, loss), slopes
 
 
-def _to_coefficients(slopes: Floats, shares: Floats, tasks: TaskCollection) -> Floats:
-    # dφ/dλ = −s²/(s² + λ)² = −(φ/s)²
-    return np.asarray(-np.sum(slopes * (shares[:, :, 0].T / tasks.singular_values) ** 2, axis=1))
+def through_parameters(filter: Filter, by_share: Floats, tasks: TaskCollection) -> dict[str, Floats]:
+    """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
+    sensitivities = filter.sensitivities(tasks.singular_values)
+    return {name: np.sum(by_share * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}

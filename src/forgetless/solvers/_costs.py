@@ -110,14 +110,9 @@ TRIAL = 16
 """An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
 
 
-def regularizes(filter: Filter) -> bool:
-    """Return whether a filter is anything but a projection."""
-    return not (isinstance(filter, Ridge) and float(filter.coefficient) == 0)
-
-
 def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[bool, int]:
     """Return whether an iteration can be replaced by a factorisation, and after how many passes it should be."""
-    if regularizes(filter):
+    if not filter.projects:
         if gram_bytes(rows) > memory or not rows.readable:
             return False, _krylov.MAX_PASSES
         return True, 3 + int(by_gram(rows, filter) / one_pass(rows, columns))
@@ -129,7 +124,7 @@ def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[boo
 
 def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
-    if not regularizes(filter):
+    if filter.projects:
         if not rows.readable:
             return "gram"
         if rows.sparse and rows.small_side > SMALL_SIDE // 4:

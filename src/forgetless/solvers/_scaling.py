@@ -48,8 +48,5 @@ def times_power(array: Any, exponent: int) -> Any:
 
 def rescaled(filter: Filter, exponent: int) -> Filter:
     """Return the filter that does to X what ``filter`` does to 2^exponent X."""
-    if isinstance(filter, Ridge):
-        return Ridge(math.ldexp(float(filter.coefficient), -2 * exponent))
-    if isinstance(filter, GradientDescent):
-        return GradientDescent(int(filter.n_steps), math.ldexp(float(filter.step_size), 2 * exponent))
-    return filter
+    root = math.ldexp(1.0, -exponent)  # twice, since its square may leave the range of a float
+    return filter.scaled(root).scaled(root)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, namespace_of, zeros
 from forgetless.errors import ConvergenceError
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
 from forgetless.solvers.rows import Rows
 
@@ -79,7 +79,7 @@ def learn(
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = made.change
         return made._replace(change=change)
-    filter = Ridge(0.0) if isinstance(filter, Projection) else filter
+    filter = Ridge(0.0) if filter.projects else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         right = rows.adjoint(residual) if right is None else right
         a, b = _scaling.exponents(rows, residual, right, filter)
@@ -122,7 +122,7 @@ def _learn(
             return Learned(found.change, "krylov", found.passes, found.error, found.after)
         if not replaceable:
             raise _not_converged(rows, filter, tol, limit, None if found is None else found.error)
-        chosen = "gram" if _costs.regularizes(filter) else "svd"
+        chosen = "svd" if filter.projects else "gram"
     if chosen == "gram":
         direct = _by_gram(rows, residual, right, filter, memory)
         if direct is not None:
@@ -177,7 +177,7 @@ def _iterate(
 ) -> _krylov.Iterated | None:
     tol = max(tol, 30 * float(namespace_of(residual).finfo(residual.dtype).eps))  # float32 rows cannot tell more
     if isinstance(filter, Ridge):
-        promise = float(limit) if give_up and _costs.regularizes(filter) else math.inf
+        promise = float(limit) if give_up and not filter.projects else math.inf
         return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit, promise)
     if isinstance(filter, GradientDescent):
         n_steps, step_size = int(filter.n_steps), float(filter.step_size)
@@ -190,7 +190,7 @@ def _iterate(
 def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter, memory: int) -> _direct.Solved | None:
     if isinstance(filter, Ridge) and isinstance(rows.gram, np.ndarray):
         return _direct.cholesky(rows, residual, right, float(filter.coefficient), memory)
-    if isinstance(filter, Ridge | GradientDescent) and _costs.regularizes(filter):
+    if isinstance(filter, Ridge | GradientDescent) and not filter.projects:
         found = _direct.eigen(rows, residual, right, filter)
         return found if found.error <= max(1e-9, _promised(residual)) else None
     return None

@@ -14,7 +14,7 @@ from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
 from forgetless.solvers.rows import Rows
 from forgetless.streams._model import Change, StreamingModel
 from forgetless.streams._replay import Advisor
-from forgetless.streams._strength import Strength, equivalent_coefficient, per_row
+from forgetless.streams._strength import Strength
 
 LOSSES = ("sum", "mean")
 
@@ -89,12 +89,12 @@ class Continual(StreamingModel):
             norm = task_norm(rows, self.memory) if norm is None else norm
             _check_contraction(filter, norm / math.sqrt(scale))
         made = learn(
-            rows, residual, per_row(filter, scale), solver=self.solver, tol=self.tol, memory=self.memory, norm=norm,
+            rows, residual, filter.scaled(scale), solver=self.solver, tol=self.tol, memory=self.memory, norm=norm,
             right=right,
         )  # fmt: skip
         keep = {"radius_": radius, **self._observed(rows, residual, scale, start)}
         recorded = math.nan if norm is None else given
-        return Change(made.change, made.after, equivalent_coefficient(filter), recorded, made.error, keep)
+        return Change(made.change, made.after, float(filter.strength()), recorded, made.error, keep)
 
     def _must_know_norm(self, strength: Strength) -> bool:
         return strength.needs_radius and self.radius is None

@@ -5,28 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from forgetless import schedules
 from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import Constant, Preset, resolve
+from forgetless.schedules.names import is_proportional
 
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
 
 
 BEYOND = ("error", "anytime")
-
-
-HOMOGENEOUS = (
-    schedules.Fixed,
-    schedules.Increasing,
-    schedules.FixedBudget,
-    schedules.IncreasingBudget,
-    schedules.Cyclic,
-    schedules.EndRamp,
-    schedules.NoiseAware,
-)
-"""Presets whose coefficients are proportional to R², or step sizes to 1/R²: a new radius need not be resolved."""
 
 
 def epoch(task: int, first: int) -> tuple[int, int]:
@@ -125,7 +113,7 @@ class Strength:
         if self.timeless:
             return resolve(self.schedule, 1, radius)
         k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)
-        proportional = isinstance(self.schedule, HOMOGENEOUS) and 0.0 < radius * radius < math.inf
+        proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
         key = (k, 1.0 if proportional else radius)
         if self._resolved[0] != key:
             made = resolve(self.schedule, *key)
@@ -133,7 +121,7 @@ class Strength:
             self._resolved, self._ready = (key, made), (math.nan if proportional else radius, task - t + 1, values)
         assert self._resolved[1] is not None
         found = self._resolved[1].at(t - 1)
-        return _for_radius(found, radius * radius) if proportional else found
+        return found.scaled(radius * radius) if proportional else found
 
     def ready_coefficient(self, task: int, radius: float) -> float:
         """Return λ of a task where it is known from an earlier call of ``at``; else NaN."""
@@ -150,54 +138,3 @@ class Strength:
 
     def _ended(self, task: int) -> bool:
         return self.ends is not None and task > self.ends and self.beyond == "error"
-
-
-def _for_radius(filter: Filter, square: float) -> Filter:
-    if isinstance(filter, Ridge):
-        return Ridge(float(filter.coefficient) * square)
-    assert isinstance(filter, GradientDescent)
-    return GradientDescent(int(filter.n_steps), float(filter.step_size) / square)
-
-
-def equivalent_coefficient(filter: Filter) -> float:
-    """Return λ of a ridge step, or that of the ridge step which learns weak directions as fast: 1/φ'(0)."""
-    if isinstance(filter, Ridge):
-        return float(filter.coefficient)
-    if isinstance(filter, GradientDescent):
-        return 1.0 / (float(filter.n_steps) * float(filter.step_size))
-    try:
-        slope = float(filter.slope())
-    except TypeError:
-        return float("nan")
-    return 1.0 / slope if slope > 0 else float("inf")
-
-
-def per_row(filter: Filter, weight: float) -> Filter:
-    """Return the filter that does to X what ``filter`` does to X/√weight: the mean loss instead of the sum."""
-    if weight == 1.0 or (isinstance(filter, Ridge) and float(filter.coefficient) == 0):
-        return filter
-    if isinstance(filter, Ridge):
-        return Ridge(float(filter.coefficient) * weight)
-    if isinstance(filter, GradientDescent):
-        return GradientDescent(int(filter.n_steps), float(filter.step_size) / weight)
-    return PerRow(filter, weight)
-
-
-class PerRow(Filter):
-    """Any other filter, seen through X/√weight."""
-
-    def __init__(self, inner: Filter, weight: float) -> None:
-        self.inner, self.weight = inner, weight
-
-    @property
-    def horizon(self) -> int | None:
-        return None
-
-    def share(self, eigenvalues: Any) -> Any:
-        return self.inner.share(eigenvalues / self.weight)
-
-    def share_of_singular(self, singular_values: Any) -> Any:
-        return self.inner.share_of_singular(singular_values / np.sqrt(self.weight))
-
-    def slope(self) -> Any:
-        return self.inner.slope() / self.weight

@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj
 
 from forgetless._base.arrays import to_numpy
 from forgetless._base.files import replace_file
-from forgetless.schedules.names import describe, from_plain
+from forgetless.schedules.plain import describe, from_plain
 from forgetless.solvers.rows import is_sparse
 from forgetless.streams._monitor import COLUMNS, History, Holdout
 from forgetless.streams._replay import Advisor, Window

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.arrays import to_numpy
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.filters import Filter
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
@@ -63,8 +63,8 @@ class Setting:
 
     @property
     def strengths(self) -> Any:
-        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None for other filters."""
-        return _strengths(self.filter, self.k, self.radius)
+        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem is about them."""
+        return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.covered(self.radius) else None
 
     @property
     def scale(self) -> float | None:
@@ -78,27 +78,6 @@ class Setting:
         decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
         scales = (strengths * decay / self.radius**2)[first:]
         return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
-
-
-def _strengths(filter_: Filter, length: int, radius: float) -> Any:
-    if isinstance(filter_, Projection):
-        return np.zeros(length)
-    if isinstance(filter_, Ridge):
-        return np.broadcast_to(filter_.coefficient, (length,))
-    if isinstance(filter_, GradientDescent):
-        if np.max(filter_.step_size) * radius**2 >= 1:
-            return None
-        return 1 / np.broadcast_to(np.asarray(filter_.n_steps) * filter_.step_size, (length,))
-    if isinstance(filter_, Stages):
-        parts = [_strengths(part, n, radius) for n, part in zip(filter_.lengths, filter_.parts, strict=True) if n]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
-    return None
-
-
-def _explicit(filter_: Filter) -> bool:
-    if isinstance(filter_, Stages):
-        return all(_explicit(part) for part in filter_.parts)
-    return isinstance(filter_, Ridge | Projection)
 
 
 @dataclass(frozen=True)
@@ -121,7 +100,7 @@ def _uniform(s: Setting) -> bool:
 
 def _unregularized(s: Setting) -> bool:
     shares = np.asarray(s.filter.learned(s.tasks.singular_values))
-    return isinstance(s.filter, Projection) or bool(np.all(np.abs(shares - 1) <= 1e-14))
+    return bool(np.all(np.abs(shares - 1) <= 1e-14))
 
 
 def _not_concave(s: Setting) -> str | None:
@@ -164,7 +143,7 @@ CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _no
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
 
 
-EXPLICIT = _needs("explicit L2", lambda s: _explicit(s.filter), "the scheme is not explicit L2")
+EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
 
 
 IN_RANGE = _needs(

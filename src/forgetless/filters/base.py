@@ -1,0 +1,280 @@
+"""What every filter is: a function of an eigenvalue, its parameters per step, and what follows from both."""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import device
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Array, namespace_of
+
+
+class Filter(ABC):
+    """Base of all filters; to add one, write a frozen dataclass with a ``share`` method.
+
+    Every dataclass field may be a number or a vector with one value per step; broadcasting is done here. All the rest
+    follows from ``share``: its derivatives by differences, its slope at zero by extrapolation, its copy for rescaled
+    data as :class:`Scaled`. A filter that knows better overrides them.
+
+    Attributes
+    ----------
+    explicit : bool
+        Whether a step is that of explicit L2 regularization, λ = 0 included.
+
+    Examples
+    --------
+    Gradient flow for a time s learns the share 1 − exp(−ξs) of a direction:
+
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> import forgetless as fl
+    >>> @dataclass(frozen=True, eq=False)
+    ... class GradientFlow(fl.Filter):
+    ...     time: float
+    ...     def share(self, eigenvalues):
+    ...         return -np.expm1(-self.time * eigenvalues)
+    >>> GradientFlow(2.0)(np.array([0.0, 1.0])).round(4).tolist()
+    [0.0, 0.8647]
+    >>> GradientFlow(np.array([1.0, 2.0]))(np.array([0.0, 1.0])).shape
+    (2, 2)
+    >>> round(GradientFlow(2.0).strength(), 9)
+    0.5
+    """
+
+    explicit = False
+
+    @abstractmethod
+    def share(self, eigenvalues: Array) -> Array:
+        """Return φ(ξ) elementwise; parameters and ``eigenvalues`` broadcast against each other."""
+
+    def share_of_singular(self, singular_values: Array) -> Array:
+        """Return φ(s²) from singular values s of X; override it where squaring loses range or accuracy."""
+        return self.share(singular_values * singular_values)
+
+    def kept_of_singular(self, singular_values: Array) -> Array:
+        """Return 1 − φ(s²), the share of the error that survives; override it where φ rounds to 1."""
+        return 1.0 - self.share_of_singular(singular_values)
+
+    def share_slope(self, eigenvalues: Array) -> Array:
+        """Return φ'(ξ) elementwise at ξ > 0, broadcasting like ``share``.
+
+        By central differences: steps of 1e-5 balance truncation (h²) and rounding (1e-16/h) at about 1e-10.
+        """
+        h = 1e-5 * eigenvalues
+        return (self.share(eigenvalues + h) - self.share(eigenvalues - h)) / (2.0 * h)
+
+    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
+        """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``share_of_singular``.
+
+        By differences as in ``share_slope``; forward ones at θ = 0, below which a parameter may not be allowed.
+        Override it to leave out parameters, such as whole numbers, that have no derivative.
+        """
+        return {name: self._by_differences(name, value, singular_values) for name, value in self._parameters()}
+
+    def slope(self) -> float | NDArray[np.float64]:
+        """Return φ'(0), the share learned per unit of eigenvalue near zero (infinite for a projection).
+
+        Extrapolated from shares of a hundredth and less, to about ten digits for a smooth φ.
+        """
+        return slope_at_zero(self)
+
+    def strength(self) -> float | NDArray[np.float64]:
+        """Return 1/φ'(0): λ, or that of the ridge step which learns weak directions as fast."""
+        with np.errstate(divide="ignore"):
+            strength = 1.0 / np.asarray(self.slope(), dtype=np.float64)
+        return float(strength) if strength.ndim == 0 else strength
+
+    def scaled(self, factor: float) -> "Filter":
+        """Return the filter that does to √factor·X what this one does to X: its φ at ξ is φ(ξ/factor)."""
+        return self if factor == 1.0 else Scaled(self, factor)
+
+    def covered(self, radius: float) -> bool:
+        """Whether the theorems on the two schemes speak of this filter on tasks of the given radius."""
+        return False
+
+    @property
+    def projects(self) -> bool:
+        """Whether every step solves its task exactly."""
+        return False
+
+    def __call__(self, eigenvalues: Array) -> Array:
+        """Return φ(ξ), of shape ``eigenvalues.shape``, or (horizon,) + that shape with per-step parameters."""
+        xi = as_array(eigenvalues)
+        return self._for(xi).share(xi)
+
+    def learned(self, singular_values: Array) -> Array:
+        """Return φ(s²) like ``__call__``, from singular values."""
+        s = as_array(singular_values)
+        return self._for(s).share_of_singular(s)
+
+    def kept(self, singular_values: Array) -> Array:
+        """Return 1 − φ(s²) like ``learned``."""
+        s = as_array(singular_values)
+        return self._for(s).kept_of_singular(s)
+
+    def derivative(self, eigenvalues: Array) -> Array:
+        """Return φ'(ξ) like ``__call__``, at ξ > 0."""
+        xi = as_array(eigenvalues)
+        return self._for(xi).share_slope(xi)
+
+    def sensitivities(self, singular_values: Array) -> dict[str, Array]:
+        """Return ∂φ(s²)/∂θ of every parameter θ by name, each like ``learned``."""
+        s = as_array(singular_values)
+        return self._for(s).parameter_slopes(s)
+
+    def value_at_radius(self, radius: float) -> float | NDArray[np.float64]:
+        """Return φ(R²), which is ηβ, the only number the fixed-strength bounds need."""
+        value = np.asarray(self.learned(np.asarray(radius, dtype=np.float64)))
+        return float(value) if value.ndim == 0 else value
+
+    @property
+    def horizon(self) -> int | None:
+        """Number of steps the parameters are given for; None if they are the same at every step."""
+        lengths = {name: len(value) for name, value in self._parameters() if np.ndim(value) == 1}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(
+                f"the parameters of {type(self).__name__} have lengths {lengths}; give each one value per step"
+            )
+        return next(iter(lengths.values()), None)
+
+    def at(self, steps: int | slice) -> Self:
+        """Return the filter of one step (an index from 0), or of a range of steps."""
+        if self.horizon is None:
+            return self
+        return self._with({name: value[steps] for name, value in self._parameters() if np.ndim(value) == 1})
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self._parameters(), other._parameters(), strict=True)
+        return all(np.array_equal(mine, theirs) for (_, mine), (_, theirs) in pairs)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(np.asarray(value).tobytes() for _, value in self._parameters())))
+
+    def _parameters(self) -> list[tuple[str, Any]]:
+        if not dataclasses.is_dataclass(self):
+            raise TypeError(f"{type(self).__name__} must be a dataclass so that its parameters can vary per step")
+        return [(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)]
+
+    def _with(self, values: dict[str, Any]) -> Self:
+        # The values come from a checked filter, so the checks of __init__ are not run again.
+        other = object.__new__(type(self))
+        for name, value in [*self._parameters(), *values.items()]:
+            object.__setattr__(other, name, value)
+        return other
+
+    def _by_differences(self, name: str, value: Any, singular_values: Array) -> Array:
+        xp = namespace_of(singular_values)
+        theta = xp.asarray(value, dtype=singular_values.dtype, device=device(singular_values))
+        h = xp.where(theta == 0, 1e-8, 1e-5 * xp.abs(theta))
+
+        def at(moved: Array) -> Array:
+            return self._with({name: moved}).share_of_singular(singular_values)
+
+        central = (at(theta + h) - at(xp.where(theta == 0, theta, theta - h))) / (2.0 * h)
+        forward = (4.0 * at(theta + h) - 3.0 * at(theta) - at(theta + 2.0 * h)) / (2.0 * h)
+        return xp.where(theta == 0, forward, central)
+
+    def _for(self, operand: Array) -> Self:
+        """Return a copy whose per-step parameters broadcast against ``operand``, in its array library."""
+        if self.horizon is None:
+            return self
+        xp = namespace_of(operand)
+        shape = (-1,) + (1,) * operand.ndim
+        columns = {}
+        for name, value in self._parameters():
+            if np.ndim(value) == 1:
+                columns[name] = xp.reshape(xp.asarray(np.array(value), device=device(operand)), shape)
+        return self._with(columns)
+
+
+def as_array(values: Any) -> Array:
+    """Return an array as it is, and anything else as one of NumPy's floats."""
+    return values if hasattr(values, "__array_namespace__") or hasattr(values, "dtype") else np.asarray(values, float)
+
+
+def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
+    """Return φ'(0) from φ alone: φ(ξ)/ξ extrapolated to ξ = 0 by a polynomial (Neville's scheme).
+
+    Points begin where φ is about a hundredth, so that neither curvature nor a φ written with cancellation matters.
+    """
+    decades = np.concatenate([[0.0], np.logspace(-40, 40, 321)])
+    shares = np.atleast_2d(np.asarray(filter(decades), dtype=np.float64))
+    first = np.argmax(shares > 1e-2, axis=1)
+    first[~np.any(shares > 1e-2, axis=1)] = len(decades)
+    tops = decades[first - 1]
+    steps = np.arange(len(tops)) if filter.horizon is not None else np.zeros(1, dtype=np.int64)
+    slopes = np.full(len(tops), np.inf)
+    for t, top in zip(steps, tops, strict=True):
+        if top > 0:
+            slopes[t] = _extrapolated(filter.at(int(t)), float(top))
+    return slopes if filter.horizon is not None else float(slopes[0])
+
+
+def _extrapolated(filter: Filter, top: float) -> float:
+    points = top * 0.5 ** np.arange(7)
+    table = np.asarray(filter(points), dtype=np.float64) / points
+    for order in range(1, len(points)):
+        table = table[1:] + (table[1:] - table[:-1]) / (2.0**order - 1.0)
+    return float(table[0])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scaled(Filter):
+    """Any filter on rescaled data: φ(ξ/factor), which does to √factor·X what ``inner`` does to X.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.filters.Scaled(fl.Ridge(1.0), 4.0)([4.0]) == fl.Ridge(4.0)([4.0])
+    array([ True])
+    """
+
+    inner: Filter
+    factor: float
+
+    @property
+    def horizon(self) -> int | None:
+        return self.inner.horizon
+
+    @property
+    def projects(self) -> bool:
+        return self.inner.projects
+
+    def at(self, steps: int | slice) -> "Scaled":
+        return Scaled(self.inner.at(steps), self.factor)
+
+    def share(self, eigenvalues: Array) -> Array:
+        return self(eigenvalues)
+
+    def __call__(self, eigenvalues: Array) -> Array:
+        return self.inner(as_array(eigenvalues) / self.factor)
+
+    def learned(self, singular_values: Array) -> Array:
+        return self.inner.learned(as_array(singular_values) / self.factor**0.5)
+
+    def kept(self, singular_values: Array) -> Array:
+        return self.inner.kept(as_array(singular_values) / self.factor**0.5)
+
+    def derivative(self, eigenvalues: Array) -> Array:
+        return self.inner.derivative(as_array(eigenvalues) / self.factor) / self.factor
+
+    def sensitivities(self, singular_values: Array) -> dict[str, Array]:
+        return self.inner.sensitivities(as_array(singular_values) / self.factor**0.5)
+
+    def slope(self) -> float | NDArray[np.float64]:
+        return self.inner.slope() / self.factor
+
+    def scaled(self, factor: float) -> Filter:
+        return Scaled(self.inner, self.factor * factor)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scaled):
+            return NotImplemented
+        return self.inner == other.inner and self.factor == other.factor
+
+    def __hash__(self) -> int:
+        return hash((self.inner, self.factor))

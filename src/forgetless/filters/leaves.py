@@ -1,0 +1,211 @@
+"""The filters of the paper: explicit L2, a budget of gradient steps, and no regularization."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import device
+from numpy.typing import NDArray
+
+from forgetless._base import checks
+from forgetless._base.arrays import Array, namespace_of
+from forgetless.filters.base import Filter
+
+_COEFFICIENT_CURE = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
+_STEP_SIZE_CURE = "use a step size in (0, 1/R²), R being tasks.radius"
+_N_STEPS_CURE = "round the budget to a whole number of gradient steps"
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge(Filter):
+    """Explicit L2 regularization: φ(ξ) = ξ / (ξ + λ).
+
+    One step minimises ½‖Xw − y‖² + (λ/2)‖w − w_prev‖² over w.
+
+    Parameters
+    ----------
+    coefficient : float or array of shape (k,)
+        λ ≥ 0, one for all steps or one per step; 0 is no regularization.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.Ridge(3.0)(1.0).item()
+    0.25
+
+    References
+    ----------
+    Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
+    """
+
+    coefficient: float | NDArray[np.float64]
+
+    explicit = True
+
+    def __post_init__(self) -> None:
+        checked = checks.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
+        object.__setattr__(self, "coefficient", checked)
+
+    def share(self, eigenvalues: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            return _inverse_of_one_plus(self.coefficient / eigenvalues, eigenvalues == 0, 0.0)
+
+    def share_of_singular(self, singular_values: Array) -> Array:
+        # λ/s/s: s² leaves the range of a float from ‖X‖ ≈ 1e154 on, the quotients go to their limits instead.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            ratio = self.coefficient / singular_values
+            ratio /= singular_values
+        return _inverse_of_one_plus(ratio, singular_values == 0, 0.0)
+
+    def kept_of_singular(self, singular_values: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            # Not s / λ: a Python float λ = 0 would raise where an array gives infinity.
+            ratio = singular_values / (self.coefficient + 0.0 * singular_values)
+            ratio *= singular_values
+        return _inverse_of_one_plus(ratio, singular_values == 0, 1.0)
+
+    def share_slope(self, eigenvalues: Array) -> Array:
+        return self.coefficient / (eigenvalues + self.coefficient) ** 2
+
+    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
+        # ∂φ/∂λ = −ξ/(ξ + λ)² = −(φ/s)²
+        return {"coefficient": -((self.share_of_singular(singular_values) / singular_values) ** 2)}
+
+    def slope(self) -> float | NDArray[np.float64]:
+        with np.errstate(divide="ignore"):
+            slope = 1.0 / np.asarray(self.coefficient)
+        return float(slope) if slope.ndim == 0 else slope
+
+    def strength(self) -> float | NDArray[np.float64]:
+        return self.coefficient
+
+    def scaled(self, factor: float) -> "Ridge":
+        return self if factor == 1.0 else self._with({"coefficient": self.coefficient * factor})
+
+    def covered(self, radius: float) -> bool:
+        return True
+
+    @property
+    def projects(self) -> bool:
+        return not np.any(self.coefficient)
+
+
+def _inverse_of_one_plus(ratio: Array, zero: Array, at_zero: float) -> Array:
+    """Return 1/(1 + ratio), and ``at_zero`` where the eigenvalue is zero; overwrites ``ratio``."""
+    xp = namespace_of(ratio)
+    ratio += 1.0
+    share = 1.0 / ratio
+    return xp.where(zero, at_zero, share) if bool(xp.any(zero)) else share
+
+
+@dataclass(frozen=True, eq=False)
+class GradientDescent(Filter):
+    """A budget of N gradient steps of size γ: φ(ξ) = 1 − (1 − γξ)^N.
+
+    Parameters
+    ----------
+    n_steps : int or array of shape (k,)
+        N ≥ 1. Fractional budgets are refused: below 1 the filter is not concave and no theorem holds.
+    step_size : float or array of shape (k,)
+        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (shares above 1 for odd N), and
+        above 2/R² it diverges, which the engines refuse.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.GradientDescent(n_steps=2, step_size=0.5)(1.0).item()
+    0.75
+
+    References
+    ----------
+    Levinstein et al. (2025), Algorithm 2 (continual linear regression with finite step budgets).
+    """
+
+    n_steps: int | NDArray[np.int64]
+    step_size: float | NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_steps", checks.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
+        checked = checks.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
+        object.__setattr__(self, "step_size", checked)
+        _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
+
+    def share(self, eigenvalues: Array) -> Array:
+        return -self._kept(self.step_size * eigenvalues, expm1=True)
+
+    def share_of_singular(self, singular_values: Array) -> Array:
+        return -self._kept(self._product(singular_values), expm1=True)
+
+    def kept_of_singular(self, singular_values: Array) -> Array:
+        return self._kept(self._product(singular_values), expm1=False)
+
+    def slope(self) -> float | NDArray[np.float64]:
+        slope = np.asarray(self.n_steps) * np.asarray(self.step_size)
+        return float(slope) if slope.ndim == 0 else slope
+
+    def share_slope(self, eigenvalues: Array) -> Array:
+        return self.n_steps * self.step_size * (1.0 - self.step_size * eigenvalues) ** (self.n_steps - 1)
+
+    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
+        # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}
+        xi = singular_values * singular_values
+        return {"step_size": self.n_steps * xi * (1.0 - self.step_size * xi) ** (self.n_steps - 1)}
+
+    def scaled(self, factor: float) -> "GradientDescent":
+        return self if factor == 1.0 else self._with({"step_size": self.step_size / factor})
+
+    def covered(self, radius: float) -> bool:
+        return bool(np.max(self.step_size) * radius**2 < 1)
+
+    def _product(self, s: Array) -> Array:
+        # γs² as (√γ·s)²: γ and s² may each leave the range of a float while their product does not.
+        return (s * self.step_size**0.5) ** 2
+
+    def _kept(self, u: Array, *, expm1: bool) -> Array:
+        """Return (1 − u)^N, or with ``expm1`` (1 − u)^N − 1 without cancellation for small u."""
+        xp = namespace_of(u)
+        n = xp.asarray(self.n_steps, dtype=u.dtype, device=device(u))
+        small = u < 1
+        exponent = n * xp.log1p(-xp.where(small, u, 0.5))
+        contracting = xp.expm1(exponent) if expm1 else xp.exp(exponent)
+        # From γξ = 1 on the factor 1 − γξ is zero or negative: the inner iteration overshoots.
+        overshoot = xp.where(small, 0.0, u - 1.0) ** n * (1.0 - 2.0 * (n % 2))
+        return xp.where(small, contracting, overshoot - 1.0 if expm1 else overshoot)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection(Filter):
+    """No regularization: the task is solved exactly, by the solution nearest to the previous one.
+
+    φ(ξ) = 1 for ξ > 0 and φ(0) = 0, the limit of ``Ridge`` for λ → 0 and of ``GradientDescent`` for N → ∞.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.Projection()([0.0, 1e-12, 5.0]).tolist()
+    [0.0, 1.0, 1.0]
+    """
+
+    def share(self, eigenvalues: Array) -> Array:
+        xp = namespace_of(eigenvalues)
+        return xp.astype(eigenvalues > 0, xp.float64)
+
+    explicit = True
+
+    def share_of_singular(self, singular_values: Array) -> Array:
+        return self.share(singular_values)
+
+    def share_slope(self, eigenvalues: Array) -> Array:
+        return namespace_of(eigenvalues).zeros_like(eigenvalues)
+
+    def slope(self) -> float:
+        return float("inf")
+
+    def scaled(self, factor: float) -> "Projection":
+        return self
+
+    def covered(self, radius: float) -> bool:
+        return True
+
+    @property
+    def projects(self) -> bool:
+        return True

@@ -1,0 +1,82 @@
+"""The registry of schedules: names, code and files of every kind, each read back."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.schedules import names, plain, presets
+from support.registry import FILTERS, SCHEDULES, linear, name
+
+KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
+
+
+def test_every_preset_has_an_entry():
+    classes = {kind for _, kind in inspect.getmembers(presets, inspect.isclass) if kind.__module__ == presets.__name__}
+    filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages}
+    assert classes - {presets.Preset} == {entry.kind for entry in names.REGISTRY} - filters
+    for entry in names.REGISTRY:
+        home = fl if issubclass(entry.kind, fl.Filter) else fl.schedules
+        assert getattr(home, entry.code) is entry.kind
+
+
+@pytest.mark.parametrize("schedule", KNOWN, ids=name)
+def test_code_and_plain_data_give_the_schedule_back(schedule):
+    assert eval(names.code(schedule), {"fl": fl, "array": np.array}) == schedule
+    assert plain.from_plain(plain.describe(schedule)) == schedule
+    assert names.title_of(schedule)
+
+
+@pytest.mark.parametrize("entry", [each for each in names.REGISTRY if each.name], ids=lambda entry: entry.name)
+def test_names_are_understood_everywhere(entry, rng):
+    text = entry.name if entry.name != "ridge" else "ridge:0.5"
+    schedule = names.named(text, n_tasks=3)
+    assert type(schedule) is entry.kind
+    assert entry.name in names.usage()
+    if entry.proportional:
+        one, three = (fl.schedules.resolve(schedule, 8, radius) for radius in (1.0, 3.0))
+        np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("increasing:13/3", fl.schedules.increasing()),
+        ("increasing: 0.5", fl.schedules.increasing(0.5)),
+        ("end-ramp:1/4", fl.schedules.end_ramp(0.25)),
+        ("end-ramp:1/4,2e-1", fl.schedules.end_ramp(0.25, 0.2)),
+        ("increasing-budget:3,1", fl.schedules.increasing_budget(3, 1.0)),
+        ("cyclic:7", fl.schedules.cyclic(7)),
+        ("cyclic", fl.schedules.cyclic(4)),
+        ("none", fl.Projection()),
+    ],
+)
+def test_arguments_follow_a_colon(text, expected):
+    assert names.named(text, n_tasks=4) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rising", "use auto, none, "),
+        ("none:1", "there is no schedule 'none:1'"),
+        ("fixed:1,2", "there is no schedule"),
+        ("ridge", "needs coefficient: ridge:COEFFICIENT"),
+        ("ridge:", "must be a number, got ''"),
+        ("increasing-budget:1.5", "n_steps of 'increasing-budget' must be a number, got '1.5'"),
+        ("increasing:1/0", "must be a number, got '1/0'"),
+        ("increasing:-1", "scale must be nonnegative"),
+        ("end-ramp:2", "length must lie in"),
+    ],
+)
+def test_mistakes_name_what_is_allowed(text, said):
+    with pytest.raises(ValueError, match=said):
+        names.named(text, "auto")
+
+
+def test_schedules_of_the_users_have_no_code():
+    assert names.code(linear) is None
+    assert names.code(fl.schedules.unregularized_first(linear)) is None
+    assert names.entry_of(linear) is None
+    assert not names.is_proportional(linear)
