@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 import forgetless as fl
 from forgetless.engines import _moments_numba
 from forgetless.engines._subsets import program
-from forgetless.engines.draws import IndependentRun
+from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import moments_around_teacher
 from harness import gemm_gflops, medians, ratio, table
 
@@ -32,14 +32,8 @@ def dense_maps(tasks, coefficient):
 def per_step(d, M, r, schedules, repeats=5):
     """Return milliseconds per step: the script for one schedule, ours for all at once."""
     tasks = collection(d, M, r)
-    run = IndependentRun(
-        moments_around_teacher(tasks, tasks.start()),
-        np.full(M, 1 / M),
-        schedules,
-        path=False,
-        drift=False,
-        lanes=_moments_numba if schedules > 1 else None,
-    )
+    moments, steps = moments_around_teacher(tasks, tasks.start()), _moments_numba.advance if schedules > 1 else None
+    run = IndependentRun(moments, np.full(M, 1 / M), schedules, steps=steps)
     coefficients = np.geomspace(0.5, 50, schedules)
     shares = np.stack([fl.Ridge(c).learned(tasks.singular_values) for c in coefficients], axis=1)
     shares = np.repeat(shares[:, None, :], 20, axis=1)

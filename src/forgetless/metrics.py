@@ -74,9 +74,10 @@ def evaluate(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) 
 
     Metrics of the path are NaN before the first step, those of a single task until it is first seen.
     """
-    if name in ("average_loss", "task_losses"):
-        losses = _losses(outputs, tasks)
-        return losses if name == "task_losses" else np.asarray(np.mean(losses, axis=-1))
+    if name == "task_losses":
+        return _losses(outputs, tasks)
+    if name == "average_loss":
+        return mean_of(name, 0.5 * np.sum(outputs**2, axis=(-1, -2)), tasks.n_tasks, float(tasks.floors.mean()))
     if name == "seen_loss":
         totals = visits.counts * _losses(outputs, tasks)
     elif name.endswith("drift"):
@@ -87,7 +88,27 @@ def evaluate(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) 
         totals = 0.5 * (visits.counts * gained - visits.spread)
     if name.startswith("task"):
         return np.asarray(totals / np.where(visits.counts > 0, visits.counts, np.nan))
-    return np.asarray(np.sum(totals, axis=-1) / np.where(visits.n_steps > 0, visits.n_steps, np.nan))
+    return mean_of(name, np.sum(totals, axis=-1), visits.n_steps)
+
+
+def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
+    """Return a metric from its sum: the one place where sums become means, for simulation and exact engines.
+
+    Parameters
+    ----------
+    name : str
+    total : array
+        Of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the gains (``forgetting``) or of the
+        squared changes (``drift``) over visits.
+    count : int or array
+        Tasks or visits; before the first visit the metric is NaN.
+    floor : float
+        What no weights avoid of a loss, on average, where ``total`` leaves it out.
+    """
+    count = np.asarray(count, dtype=np.float64)
+    mean = np.asarray(total) / np.where(count > 0, count, np.nan)
+    # Rounding may leave a sum of squares below zero; forgetting may be negative.
+    return np.asarray((mean if name.endswith("forgetting") else np.maximum(mean, 0.0)) + floor)
 
 
 def _losses(outputs: Floats, tasks: TaskCollection) -> Floats:

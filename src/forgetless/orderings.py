@@ -28,8 +28,83 @@ def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if n_tasks <= 2**8 else np.uint16 if n_tasks <= 2**16 else np.uint32
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """A law: every step draws a task independently of all others.
+
+    Attributes
+    ----------
+    probabilities : array of shape (M,)
+        Of each task, nonnegative and summing to 1.
+    """
+
+    probabilities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probabilities", np.array(_probabilities(self.probabilities)))
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all tasks are equally likely."""
+        return bool(np.ptp(self.probabilities) <= 1e-9 / len(self.probabilities))
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """A law: every M steps each task comes once, in an order that is uniformly random and independent of the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneOrder:
+    """A law without chance: one order of tasks.
+
+    Attributes
+    ----------
+    indices : integer array
+        The task of each step, counted from 0; of all k steps, or of one period.
+    repeated : bool
+        Whether the order starts again at its end, for ever.
+    """
+
+    indices: NDArray[np.int64]
+    repeated: bool = False
+
+    def at(self, step: int) -> int:
+        """Return the task of a step, counted from 0."""
+        return int(self.indices[step % len(self.indices) if self.repeated else step])
+
+    def is_cycle(self, n_tasks: int) -> bool:
+        """Whether all tasks come in turn, again and again."""
+        return self.repeated and np.array_equal(np.sort(self.indices), np.arange(n_tasks))
+
+
+Law = Draws | Epochs | OneOrder
+"""What can be exact about an ordering; the exact engines are organised by it."""
+
+
 class Ordering(ABC):
-    """Base of all orderings; to add one, write ``blocks`` and, where k is limited, ``check``."""
+    """Base of all orderings; to add one, write ``blocks`` and, where k is limited, ``check``.
+
+    An ordering whose expectations can be computed, not only sampled, says so by ``law``.
+
+    Examples
+    --------
+    Tasks in turn, forth and back, with an exact expectation like every single order:
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> class ForthAndBack(fl.Ordering):
+    ...     def law(self, n_tasks, k):
+    ...         turn = np.arange(2 * n_tasks)
+    ...         return fl.orderings.OneOrder(np.minimum(turn, turn[::-1]), repeated=True)
+    ...     def blocks(self, n_tasks, k, n_trials, rng):
+    ...         return fl.Sequence(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks, k, n_trials, rng)
+    >>> ForthAndBack().sample(n_tasks=3, k=8).tolist()
+    [0, 1, 2, 2, 1, 0, 0, 1]
+    >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[2.0]], [2.0])])
+    >>> round(float(fl.expect(tasks, fl.Ridge(1.0), k=3, ordering=ForthAndBack()).average_loss[0]), 6)
+    0.0005
+    """
 
     @abstractmethod
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
@@ -48,6 +123,10 @@ class Ordering(ABC):
 
     def check(self, n_tasks: int, k: int) -> None:  # noqa: B027 - most orderings are defined for all k
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
+
+    def law(self, n_tasks: int, k: int) -> Law | None:
+        """Return what is exact about k steps over ``n_tasks`` tasks; None where it can only be sampled."""
+        return None
 
     def sample(self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None) -> Indices:
         """Return the task indices of one run of k steps, or of several.
@@ -95,7 +174,7 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
             if (
                 drawn.shape != (TRIALS, size)
                 or drawn.dtype.kind not in "iu"
-                or drawn.min() < 0
+                or (drawn.dtype.kind == "i" and drawn.min() < 0)
                 or drawn.max() >= n_tasks
             ):
                 raise ValueError(
@@ -144,6 +223,9 @@ class WithReplacement(Ordering):
         if self.probabilities is None:
             return np.full(n_tasks, 1 / n_tasks)
         return np.array(self.probabilities)
+
+    def law(self, n_tasks: int, k: int) -> Draws:
+        return Draws(self.weights(n_tasks))
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
         if self.probabilities is None:
@@ -210,6 +292,9 @@ class WithoutReplacement(Ordering):
                 "use fl.Reshuffled() to go on with a new order every epoch"
             )
 
+    def law(self, n_tasks: int, k: int) -> Epochs:
+        return Epochs()
+
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
         indices = _shuffled(n_tasks, n_trials, rng)[:, :k]
         for first in range(0, k, BLOCK):
@@ -227,6 +312,9 @@ class Reshuffled(Ordering):
     >>> sorted(order[:3]), sorted(order[3:])
     ([0, 1, 2], [0, 1, 2])
     """
+
+    def law(self, n_tasks: int, k: int) -> Epochs:
+        return Epochs()
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
         pending = np.empty((n_trials, 0), index_dtype(n_tasks))
@@ -248,6 +336,9 @@ class Cyclic(Ordering):
     >>> fl.Cyclic().sample(n_tasks=3, k=5).tolist()
     [0, 1, 2, 0, 1]
     """
+
+    def law(self, n_tasks: int, k: int) -> OneOrder:
+        return OneOrder(np.arange(n_tasks), repeated=True)
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
@@ -288,6 +379,9 @@ class Sequence(Ordering):
         if low < 0 or high >= n_tasks:
             bad = low if low < 0 else high
             raise ValueError(f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0")
+
+    def law(self, n_tasks: int, k: int) -> OneOrder:
+        return OneOrder(np.array(self.indices[:k], dtype=np.int64))
 
     def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):

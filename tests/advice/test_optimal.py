@@ -149,7 +149,7 @@ def test_trivial_collections():
 
 def test_progress_is_told(rng):
     told = []
-    fl.optimal_schedule(collection(rng), 4, progress=lambda done, total: told.append((done, total)))
+    fl.optimal_schedule(collection(rng), 4, progress=lambda done, total, what: told.append((done, total)))
     assert told == [(n, 5) for n in range(1, 6)]
 
 

@@ -303,7 +303,7 @@ def test_the_plot_shows_every_shape_and_its_best(rng):
 
 def test_progress_is_told(rng):
     told = []
-    fl.advise(collection(rng), 5, progress=lambda done, total: told.append((done, total)))
+    fl.advise(collection(rng), 5, progress=lambda done, total, what: told.append((done, total)))
     assert told == sorted(told)
     assert told[-1][0] <= told[-1][1]
 

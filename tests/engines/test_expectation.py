@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.engines import _moments_numba, independent
+from forgetless.engines.moments import moments_around_teacher
+from forgetless.engines.problem import Problem
 from forgetless.schedules import resolve
 from support import literal
 from support.agreement import METRICS, agree, enumerate_all, last
@@ -102,18 +105,35 @@ def test_a_grid_equals_single_calls(ordering, rng):
 
 
 @pytest.mark.parametrize("realizable", [True, False])
-def test_compiled_batches_equal_the_array_steps(realizable, rng, monkeypatch):
-    """All lanes, whole and partial, give what the array library gives."""
-    import importlib
-
-    module = importlib.import_module("forgetless.engines.expectation")
-    tasks = fl.TaskCollection(random_pairs(rng, M=6, d=5, rows=(1, 3), realizable=realizable))
-    schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, 150)]
+@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize("n_schedules", [1, 3, 150])
+def test_compiled_steps_equal_the_array_steps(realizable, size, n_schedules, rng, monkeypatch):
+    """One schedule, a few, and whole and partial lanes give what the array library gives, forwards and backwards."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=6, d=size, rows=(1, 3), realizable=realizable))
+    schedules = [fl.schedules.increasing(scale) for scale in np.geomspace(0.01, 10, n_schedules)]
     found = []
-    for lanes in (None, importlib.import_module("forgetless.engines._moments_numba")):
-        monkeypatch.setattr(module, "compiled_steps", lambda problem, moments, lanes=lanes: lanes)
-        found.append(fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    for steps in (None, _moments_numba.advance):
+        monkeypatch.setattr(independent, "compiled_steps", lambda problem, moments, steps=steps: steps)
+        found.append(
+            [
+                fl.expect(tasks, schedules, 20, record=[1, 20]).average_loss,
+                fl.worst_case(tasks, schedules, 20).loss,
+            ]
+        )
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-12)
+
+
+def test_compiled_steps_are_taken_where_they_pay(rng, monkeypatch):
+    def chosen(loaded, **shape):
+        tasks = fl.TaskCollection(random_pairs(rng, M=6, **shape))
+        monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: loaded)
+        problem = Problem.of(tasks, fl.schedules.increasing(), 1000, None, "last")
+        return independent.compiled_steps(problem, moments_around_teacher(tasks, tasks.start()))
+
+    assert chosen(True, d=5) is _moments_numba.advance
+    assert chosen(False, d=5) is None
+    assert chosen(True, d=90, rows=(15, 15)) is None  # products take all the time there
 
 
 @pytest.mark.parametrize("realizable", [True, False])
@@ -262,7 +282,7 @@ def test_progress_is_reported(rng):
         fl.expect(
             tasks, fl.schedules.increasing(), 4, ordering=ordering, progress=lambda *done, c=calls: c.append(done)
         )
-        assert calls[-1] == (4, 4)
+        assert calls[-1] == (4, 4, "steps")
 
 
 BIG = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])

@@ -193,7 +193,9 @@ def test_degenerate_collections(backend):
 def test_progress_and_to_frame(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     calls = []
-    trace = fl.simulate(tasks, fl.Ridge(1.0), 10_000, n_trials=2, progress=lambda done, k: calls.append((done, k)))
+    trace = fl.simulate(
+        tasks, fl.Ridge(1.0), 10_000, n_trials=2, progress=lambda done, k, what: calls.append((done, k))
+    )
     assert calls[-1] == (10_000, 10_000)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     frame = trace.to_frame()

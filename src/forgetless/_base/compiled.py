@@ -1,10 +1,12 @@
 """Compiled modules where numba is installed, and their work spread over threads."""
 
+import functools
 import importlib.util
 import os
+import sys
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 
@@ -25,6 +27,25 @@ def compiled(name: str) -> Any | None:
         return None
 
 
+LOADING = 1.0
+"""Seconds that importing numba and loading compiled code takes, roughly."""
+
+_spent = 0.0
+
+
+def worth_loading(name: str, seconds: float) -> bool:
+    """Return whether a compiled module should do work that takes ``seconds`` without it.
+
+    Always once it is loaded; before, when the work that it could have done amounts to what loading costs. So a short
+    program never waits for numba, and a long one soon has it, even where every single call is short.
+    """
+    global _spent
+    if f"forgetless.{name}" in sys.modules:
+        return True
+    _spent += seconds
+    return _spent > LOADING
+
+
 def n_threads() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -35,5 +56,18 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
     if threads <= 1:
         work(0, n_items)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda first: work(first, min(first + chunk, n_items)), range(0, n_items, chunk)))
+    parts = [(first, min(first + chunk, n_items)) for first in range(0, n_items, chunk)]
+    # The caller works too: of two threads only one has to be woken.
+    others = [_pool(os.getpid()).submit(work, *part) for part in parts[1:]]
+    try:
+        work(*parts[0])
+    finally:
+        wait(others)  # arrays are shared: nobody may go on with them while a part is under way
+    for other in others:
+        other.result()
+
+
+@functools.cache
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """Return the threads of this process, kept for the next call: starting them takes longer than many a call."""
+    return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix="forgetless")

@@ -18,16 +18,17 @@ from array_api_compat import is_numpy_namespace
 
 from forgetless._base.arrays import Array, Floats, from_numpy, to_numpy
 from forgetless.advice._reduced import ReducedModel, assembly
-from forgetless.engines.draws import IndependentRun, compiled_steps
+from forgetless.engines import draws
 from forgetless.engines.expectation import expect
+from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments, average_form, linear_moments, moments_around_teacher
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import independent_forms, worst_case
+from forgetless.engines.worst_teacher import worst_case
+from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import average_loss
-from forgetless.orderings import Cyclic, Ordering, WithReplacement
-from forgetless.orderings import Sequence as SequenceOrdering
+from forgetless.orderings import Draws, OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -64,7 +65,10 @@ class Losses:
         self.tasks, self.k, self.ordering, self.start, self.validation = tasks, k, ordering, start, validation
         self.origin = tasks.start(start)
         self.moments = moments_around_teacher(tasks, self.origin)
-        self.random = isinstance(ordering, WithReplacement)
+        self.law = ordering.law(tasks.n_tasks, k)
+        if self.law is None:
+            raise NoExactLawError(f"ordering {ordering!r} has no exact expectation; compare schedules with simulate")
+        self.random = isinstance(self.law, Draws)
 
     @property
     def quick(self) -> bool:
@@ -111,9 +115,9 @@ class Losses:
         # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
         if not plain or self.k < _SHORT or exact < max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks)):
             return None
-        assert isinstance(self.ordering, WithReplacement)
+        assert isinstance(self.law, Draws)
         moments, form, floor = self.final_form(objective)
-        reduced = ReducedModel(moments, self.ordering, self.k, form, pilots)
+        reduced = ReducedModel(moments, self.law, self.k, form, pilots)
 
         def evaluate(schedules: Sequence[Any]) -> Floats:
             forms = reduced.forms(schedules)
@@ -149,7 +153,7 @@ class Losses:
             if not group.size:
                 continue
             part = Problem.of(self.tasks, [problem.filters[b] for b in group], self.k, self.ordering, "last")
-            for b, row in zip(group, independent_forms(part, self.moments)[0], strict=True):
+            for b, row in zip(group, draws.forms(part, self.moments).forms, strict=True):
                 V = to_numpy(row[0])
                 found["expected"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 if worst:
@@ -172,7 +176,7 @@ class Losses:
 
     def _validation(self, schedules: list[Any]) -> Floats:
         assert self.validation is not None
-        if isinstance(self.ordering, Cyclic | SequenceOrdering):
+        if isinstance(self.law, OneOrder):
             return np.array([self._after_one_order(schedule) for schedule in schedules])
         if not self.random:
             raise TypeError(
@@ -181,8 +185,7 @@ class Losses:
             )
         problem = Problem.of(self.tasks, schedules, self.k, self.ordering, "last")
         moments = moments_around_teacher(self.tasks, self.origin, affine=True)
-        lanes = compiled_steps(problem, moments)
-        run = IndependentRun(moments, problem.probabilities, len(schedules), path=False, drift=False, lanes=lanes)
+        run = IndependentRun.of(problem, moments)
         for first in range(0, self.k, problem.steps_at_once):
             run.advance(problem.shares(first, min(self.k, first + problem.steps_at_once)))
         excess = np.maximum(np.einsum("ij,ijb->b", self._held_out_form(), to_numpy(run.S)), 0.0)

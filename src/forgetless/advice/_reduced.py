@@ -17,12 +17,12 @@ import numpy as np
 
 from forgetless import schedules
 from forgetless._base.arrays import Floats
-from forgetless.engines.draws import IndependentRun
+from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments
 from forgetless.engines.powers import SymmetricBasis
 from forgetless.engines.problem import Problem
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.orderings import WithReplacement
+from forgetless.orderings import Draws, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -46,7 +46,7 @@ class ReducedModel:
     ----------
     moments : Moments
         Of NumPy tasks.
-    ordering : WithReplacement
+    law : Draws
     k : int
     form : array of shape (Q, Q)
         Twice the loss as a form of the moments after k steps.
@@ -54,11 +54,9 @@ class ReducedModel:
         Followed exactly besides a few that cover the usual strengths.
     """
 
-    def __init__(
-        self, moments: Moments, ordering: WithReplacement, k: int, form: Floats, pilots: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, moments: Moments, law: Draws, k: int, form: Floats, pilots: Sequence[Any] = ()) -> None:
         self.tasks, self.k, self.moments = moments.tasks, k, moments
-        self.probabilities = ordering.weights(self.tasks.n_tasks)
+        self.probabilities = law.probabilities
         self.basis = SymmetricBasis(moments.size)
         followed = [*_pilots(self.tasks), *pilots]
         self.P = _orthonormal(np.array([V for pilot in followed for V in self._snapshots(pilot, form)]).T)
@@ -82,7 +80,7 @@ class ReducedModel:
         """Return V at some steps of an exact run, scaled to norm 1: late ones are small, and matter most."""
         problem = Problem.of(self.tasks, [pilot], self.k, WithReplacement(self.probabilities), "last")
         swapped = Moments(self.tasks, self.moments.right, self.moments.left, form)
-        run = IndependentRun(swapped, self.probabilities, 1, path=False, drift=False)
+        run = IndependentRun(swapped, self.probabilities, 1)
         left = np.unique(np.rint(np.geomspace(1, self.k, _SNAPSHOTS)).astype(int)).tolist()
         found = [form]
         for before, after in itertools.pairwise([0, *left]):

@@ -9,7 +9,7 @@ from forgetless import schedules
 from forgetless._base.arrays import Floats
 from forgetless.advice._losses import Evaluate
 from forgetless.filters import Filter, Projection, Ridge
-from forgetless.orderings import Cyclic, Ordering
+from forgetless.orderings import OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -102,7 +102,8 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     found += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
     lengths = [length for length in _LENGTHS if round(length * k) >= 2 or length == 1.0]
     found += [Shape("end ramp", _ramp(length), steep) for length in lengths]
-    if isinstance(ordering, Cyclic) and k > tasks.n_tasks:
+    law = ordering.law(tasks.n_tasks, k)
+    if isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks) and k > tasks.n_tasks:
         found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
     return found
 

@@ -9,7 +9,7 @@ from forgetless._base.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses
 from forgetless.engines.simulation import simulate
 from forgetless.metrics import average_loss
-from forgetless.orderings import Ordering, WithReplacement
+from forgetless.orderings import Draws, Ordering, WithReplacement
 from forgetless.tasks import TaskCollection
 
 BUDGET = 3e10
@@ -51,15 +51,13 @@ def sketch(
     tasks: TaskCollection, ordering: Ordering, n_tasks: int, rng: np.random.Generator
 ) -> tuple[TaskCollection, Ordering]:
     """Return a uniformly random choice of the tasks, and the ordering restricted to them."""
-    possible = np.arange(tasks.n_tasks)
-    if isinstance(ordering, WithReplacement) and ordering.probabilities is not None:
-        possible = np.flatnonzero(np.array(ordering.probabilities) > 0)
+    law = ordering.law(tasks.n_tasks, 1)
+    assert isinstance(law, Draws), "sketches are of independent draws"
+    possible = np.flatnonzero(law.probabilities > 0)
     chosen = np.sort(rng.choice(possible, size=min(n_tasks, len(possible)), replace=False))
+    weights = law.probabilities[chosen]
     part = TaskCollection([tasks[int(m)] for m in chosen])
-    if isinstance(ordering, WithReplacement) and ordering.probabilities is not None:
-        weights = np.array(ordering.probabilities)[chosen]
-        return part, WithReplacement(weights / weights.sum())
-    return part, ordering
+    return part, WithReplacement(None if law.uniform else weights / weights.sum())
 
 
 def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed: Any) -> Floats:

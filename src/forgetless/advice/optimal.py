@@ -8,12 +8,13 @@ import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.arrays import Floats, to_numpy
+from forgetless._base.progress import Progress
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
-from forgetless.engines.problem import Progress, check_tasks
+from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
-from forgetless.orderings import WithReplacement
+from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Coefficients, Preset, resolve
 from forgetless.tasks import TaskCollection
 
@@ -78,7 +79,7 @@ def optimal_schedule(
     k: int,
     *,
     objective: Literal["expected", "worst_case", "validation"] = "expected",
-    ordering: WithReplacement | None = None,
+    ordering: Ordering | None = None,
     start: Any = None,
     validation: Any = None,
     monotone: bool = False,
@@ -98,7 +99,8 @@ def optimal_schedule(
         Number of steps. A gradient costs two passes over them.
     objective : "expected", "worst_case" or "validation"
         As in ``advise``.
-    ordering : WithReplacement, optional
+    ordering : Ordering, default ``WithReplacement()``
+        Independent draws.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs
@@ -109,7 +111,7 @@ def optimal_schedule(
         Nonnegative price of unevenness: ``smooth`` times the sum of squared changes of ln(λ_t + λ₀) from step to step
         is added to the logarithm of the loss.
     progress : callable, optional
-        Called as ``progress(starts_done, n_starts)``.
+        Called as ``progress(starts_done, n_starts, "starts")``.
 
     Returns
     -------
@@ -130,13 +132,12 @@ def optimal_schedule(
     k = checks.integer("k", k, 1, "ask for at least one step")
     if objective not in ("expected", "worst_case", "validation"):
         raise ValueError(f'objective must be "expected", "worst_case" or "validation", got {objective!r}')
-    law = WithReplacement() if ordering is None else ordering
-    if not isinstance(law, WithReplacement):
-        raise TypeError(f"ordering must be WithReplacement for exact gradients, got {ordering!r}; leave it out")
-    law.check(tasks.n_tasks, k)
+    ordering = checked_ordering(ordering, tasks, k)
+    if not isinstance(ordering.law(tasks.n_tasks, k), Draws):
+        raise TypeError(f"ordering must be independent draws for exact gradients, got {ordering!r}; leave it out")
     smooth = checks.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=objective == "validation")
-    problem = Losses(tasks, k, law, start, held_out)
+    problem = Losses(tasks, k, ordering, start, held_out)
     starts = _starts(problem, objective)
     constants = [name for name in ("no regularization", "constant") if name in starts]
     best_constant = min(constants, key=lambda name: starts[name][1])
@@ -169,10 +170,9 @@ def _starts(problem: Losses, objective: str) -> dict[str, Start]:
 
 
 def _adjoint(problem: Losses, objective: str) -> Adjoint:
-    law = problem.ordering
-    assert isinstance(law, WithReplacement)
+    assert isinstance(problem.law, Draws)
     moments, form, floor = problem.final_form(objective)
-    return Adjoint(moments, law, form, floor, worst=objective == "worst_case")
+    return Adjoint(moments, problem.law, form, floor, worst=objective == "worst_case")
 
 
 def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
@@ -223,13 +223,13 @@ class _Search:
         for done, (name, coefficients) in enumerate(starts.items(), start=1):
             trials[name] = self._descend(self.coordinates.inverse(coefficients), _SOFT[0], _TRIAL)
             if progress is not None:
-                progress(done, len(starts) + 1)
+                progress(done, len(starts) + 1, "starts")
         name = min(trials, key=lambda each: trials[each][1])
         x = trials[name][0]
         for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
             x, _ = self._descend(x, softness, _LONGEST)
         if progress is not None:
-            progress(len(starts) + 1, len(starts) + 1)
+            progress(len(starts) + 1, len(starts) + 1, "starts")
         return name, self.coordinates.coefficients(x)
 
     def stationarity(self, coefficients: Floats) -> float:

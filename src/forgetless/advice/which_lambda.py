@@ -6,17 +6,16 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._base import checks
+from forgetless._base.progress import Progress
 from forgetless.advice import _sketch, _words
 from forgetless.advice._losses import NAMES, Losses, check_held_out
 from forgetless.advice._ranking import best_of_each, compare, ranked, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, significant
 from forgetless.advice.answer import Advice, Option, ScaleCurve
-from forgetless.engines.problem import Progress, check_tasks
-from forgetless.errors import NoExactLawError
+from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
 from forgetless.metrics import average_loss
-from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
-from forgetless.orderings import Sequence as SequenceOrdering
+from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -66,7 +65,7 @@ def advise(
     seed : int, default 0
         For the sketch and for what is sampled; exact results do not depend on it.
     progress : callable, optional
-        Called as ``progress(stages_done, n_stages)`` now and then.
+        Called as ``progress(stages_done, n_stages, "stages")`` now and then.
 
     Returns
     -------
@@ -88,14 +87,14 @@ def advise(
     """
     check_tasks(tasks)
     k = checks.integer("k", k, 1, "ask for at least one step")
-    law = _check_ordering(WithReplacement() if ordering is None else ordering, tasks, k)
+    ordering = checked_ordering(ordering, tasks, k)
     if objective not in NAMES:
         raise ValueError(f"objective must be one of {', '.join(NAMES)}, got {objective!r}")
     held_out = check_held_out(validation, tasks, needed=objective == "validation")
     seed = checks.integer("seed", seed, 0, "use 0")
     tell = _stages(progress)
-    n_tasks = _sketch_tasks(tasks, k, law, objective, sketch)
-    problem = Losses(tasks, k, law, start, held_out)
+    n_tasks = _sketch_tasks(tasks, k, ordering, objective, sketch)
+    problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also)
     if n_tasks < tasks.n_tasks:
         curves, options, notes = _from_sketch(problem, n_tasks, own, objective, seed, tell)
@@ -225,22 +224,14 @@ def _written(
     )  # fmt: skip
 
 
-def _check_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
-    if not isinstance(ordering, Ordering):
-        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
-    ordering.check(tasks.n_tasks, k)
-    if not isinstance(ordering, WithReplacement | WithoutReplacement | Reshuffled | Cyclic | SequenceOrdering):
-        raise NoExactLawError(f"ordering {ordering!r} has no exact expectation here; compare schedules with simulate")
-    return ordering
-
-
 def _sketch_tasks(tasks: TaskCollection, k: int, ordering: Ordering, objective: str, sketch: int | None) -> int:
     """Return on how many tasks to search: all, those asked for, or those that an exact evaluation is quick on."""
+    draws = isinstance(ordering.law(tasks.n_tasks, k), Draws)
     if sketch is not None:
-        if not isinstance(ordering, WithReplacement):
+        if not draws:
             raise ValueError(f"sketch needs draws with replacement, got {ordering!r}; leave it out")
         return min(checks.integer("sketch", sketch, 2, "search on at least two tasks"), tasks.n_tasks)
-    if isinstance(ordering, WithReplacement) and _sketch.operations(tasks, k, objective) > _sketch.BUDGET:
+    if draws and _sketch.operations(tasks, k, objective) > _sketch.BUDGET:
         return _sketch.sketch_size(tasks, k, objective)
     return tasks.n_tasks
 
@@ -253,6 +244,6 @@ def _stages(progress: Progress | None) -> Callable[[], None]:
         nonlocal done
         done += 1
         if progress is not None:
-            progress(min(done, 7), 7)
+            progress(min(done, 7), 7, "stages")
 
     return tell

@@ -6,7 +6,6 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from forgetless._base import checks
 from forgetless._base.arrays import Floats
 from forgetless._base.checks import check_memory
 from forgetless._base.files import replace_file
+from forgetless._base.progress import Progress
 from forgetless.certificates._lbfgs import Descent
 from forgetless.certificates._objective import Adversary
 from forgetless.certificates._rounding import SIZES, as_copies
@@ -26,9 +26,6 @@ from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
-
-Progress = Callable[[int, int, float], None]
-
 
 STARTS = ("mixed", "random", "rare")
 
@@ -82,7 +79,7 @@ def worst_collection(
     resume : bool, default False
         Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
     progress : callable, optional
-        Called as ``progress(rounds_done, n_rounds, best)`` after every round, ``best`` being the largest k·loss so far.
+        Called as ``progress(rounds_done, n_rounds, what)`` after every round; ``what`` says the largest k·loss so far.
 
     Returns
     -------
@@ -178,7 +175,8 @@ class _Search:
                     whole = copy.deepcopy(descent)  # an interruption may hit the middle of a round
                 descent.advance(self.adversary)
                 if progress is not None:
-                    progress(int(descent.rounds), self.n_rounds, float(np.exp(-np.nanmin(descent.value))))
+                    best = float(np.exp(-np.nanmin(descent.value)))
+                    progress(int(descent.rounds), self.n_rounds, f"rounds, best k·loss {best:.6g}")
                 if path is not None and time.monotonic() - saved > _SAVE_EVERY:
                     _save(descent, path, self.key)
                     saved = time.monotonic()

@@ -73,7 +73,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
     with progress() as tell:
         found = page.sections(page.PARTS if part == "all" else [part], tell)
-        tell("drawing")
+        tell(0, 0, "drawing")
         written = page.write(found, folder)
     facts = {section.table.title: list(section.table.facts) for section in found if section.table.facts}
     if as_json:

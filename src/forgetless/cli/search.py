@@ -52,7 +52,7 @@ def worst_collection(
             found = fl.worst_collection(
                 schedule_of(schedule, tasks), k, n_features=features, n_tasks=tasks, n_starts=starts, n_rounds=rounds,
                 starts=kind, seed=seed, checkpoint=state, resume=resume,
-                progress=lambda done, total, best: tell(f"round {done} of at most {total}, best k·loss {best:.6g}"),
+                progress=tell,
             )  # fmt: skip
     except KeyboardInterrupt:
         if state is not None and state.exists():

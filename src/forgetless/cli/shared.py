@@ -1,13 +1,14 @@
 """What several commands share: progress on a terminal, schedules and orderings by name, options about a file."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from forgetless._base.progress import Progress, silent
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."
@@ -16,15 +17,15 @@ ORDERINGS = ("with-replacement", "without-replacement", "reshuffled", "cyclic")
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Progress]:
     """Show what is being done on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda text: None  # noqa: ARG005
+        yield silent
         return
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
-        yield status.update
+        yield lambda done, total, what: status.update(f"{done} of {total} {what}" if total else what)
 
 
 def schedule_of(text: str, n_tasks: int, *others: str) -> Any:

@@ -56,7 +56,7 @@ def fit(
             f"schedule {schedule}; {model!r}"
         )
         if report is not None:
-            tell("drawing")
+            tell(0, 0, "drawing")
             page.write(run, report, " ".join(settings.split()))
     if as_json:
         click.echo(json.dumps({"model": str(out), **page.summary(run)}))

@@ -37,7 +37,7 @@ def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering:
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
     with progress() as tell:
-        tell("computing exact losses")
+        tell(0, 0, "computing exact losses")
         found = fl.certify(tasks, chosen, k, law)
     click.echo(json.dumps(found.to_dict()) if as_json else repr(found))
 
@@ -72,7 +72,7 @@ def advise(
     with progress() as tell:
         found = fl.advise(
             tasks, k, objective=chosen, ordering=ordering_of(ordering), validation=held_out, sketch=sketch, seed=seed,
-            progress=lambda done, total: tell(f"comparing schedules, stage {done} of {total}"),
+            progress=tell,
         )  # fmt: skip
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
@@ -101,7 +101,7 @@ def expect(
     with progress() as tell:
         found = fl.expect(
             tasks, chosen, k, ordering=law, metrics=fl.metrics.METRICS, record=record,
-            progress=lambda done, total: tell(f"step {done} of {total}"),
+            progress=tell,
         )  # fmt: skip
     curves = {"step": found.steps.tolist(), **{name: value.tolist() for name, value in found.values.items()}}
     _print_curves(curves, as_json, f"{tasks}, exact over all orders ({ordering})")
@@ -131,7 +131,7 @@ def simulate(
     with progress() as tell:
         found = fl.simulate(
             tasks, chosen, k, ordering=law, n_trials=trials, seed=seed, record=record, keep_weights=False,
-            progress=lambda done, total: tell(f"step {done} of {total}"),
+            progress=tell,
         )  # fmt: skip
     means = {name: value.mean(0).tolist() for name, value in found.values.items()}
     _print_curves({"step": found.steps.tolist(), **means}, as_json, f"{tasks}, mean of {trials} runs ({ordering})")

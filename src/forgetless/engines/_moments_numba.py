@@ -1,4 +1,4 @@
-"""One step of the moment recursion for many schedules at once, compiled: the problems are the lanes of SIMD."""
+"""The moment recursion compiled: many schedules at once as the lanes of SIMD, or one with BLAS for its products."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats
 from forgetless._base.compiled import n_threads, spread
+from forgetless.engines.independent import LANES_FROM
 
 _LANES = 64
 """Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20."""
@@ -90,13 +91,59 @@ def _advance_lanes(
                 S[y, x, start : start + n] = X[x, y, :n]
 
 
+@njit(cache=True, fastmath={"reassoc", "contract"}, nogil=True)
+def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], weights: Floats, phi: Floats) -> None:
+    """Make all steps of ``phi`` (T, Σr) on one S (Q, Q) in place.
+
+    The two large products are BLAS's, called from compiled code: at twenty coordinates they take a microsecond each.
+    """
+    Q, n_tasks = S.shape[0], len(offsets) - 1
+    T, K, A = np.empty(L.shape), np.empty(len(L)), np.empty((Q, Q))
+    across = np.ascontiguousarray(L.T)
+    for t in range(phi.shape[0]):
+        share = phi[t]
+        np.dot(R, S, T)
+        for m in range(n_tasks):
+            low, high = offsets[m], offsets[m + 1]
+            for j in range(low, high):
+                row = T[j]
+                for o in range(low, high):
+                    total, right = 0.0, R[o]
+                    for y in range(Q):
+                        total += right[y] * row[y]
+                    K[o] = -0.5 * share[o] * total
+                # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
+                p = weights[j] * share[j]
+                for o in range(low, high):
+                    w, left = K[o], L[o]
+                    for y in range(Q):
+                        row[y] += w * left[y]
+                for y in range(Q):
+                    row[y] *= p
+        np.dot(across, T, A)
+        for x in range(Q):
+            for y in range(x + 1):
+                value = S[x, y] - (A[x, y] + A[y, x])
+                S[x, y] = value
+                S[y, x] = value
+
+
 _lanes: Any = _advance_lanes
+_one: Any = _advance_one
 
 
 def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Floats, phi: Floats) -> None:
-    """Make all steps of ``phi`` (Σr, T, B) in place, the problems spread over threads."""
+    """Make all steps of ``phi`` (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one after the other."""
     n_problems = S.shape[2]
-    common: tuple[Any, ...] = (S, left, right, offsets, weights, phi)
+    common: tuple[Any, ...] = (left, right, offsets, weights)
+    if n_problems < LANES_FROM:
+        for b in range(n_problems):
+            moments = np.ascontiguousarray(S[:, :, b])
+            _one(moments, *common, np.ascontiguousarray(phi[:, :, b].T))
+            S[:, :, b] = moments
+        return
     groups = -(-n_problems // _LANES)
     threads = min(n_threads(), groups) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
-    spread(lambda first, last: _lanes(first, last, *common), n_problems, -(-groups // threads) * _LANES, threads)
+    spread(
+        lambda first, last: _lanes(first, last, S, *common, phi), n_problems, -(-groups // threads) * _LANES, threads
+    )

@@ -26,6 +26,7 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.checks import check_memory
 from forgetless._base.compiled import compiled
 from forgetless.engines.moments import Moments
+from forgetless.metrics import mean_of
 from forgetless.tasks import TaskCollection
 
 
@@ -188,17 +189,14 @@ class SubsetProgram:
 
     def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> float:
         """Return one metric after ``n_steps`` steps, from the level reached."""
+        floor = float(self.tasks.floors.mean())
         if name == "average_loss":
-            return max(0.0, self._mean_output(level, None)) / self.tasks.n_tasks + float(self.tasks.floors.mean())
-        if n_steps == 0:
-            return float("nan")
+            return float(mean_of(name, self._mean_output(level, None), self.tasks.n_tasks, floor))
         if name == "seen_loss":
-            return max(0.0, self._mean_output(level, epochs)) / n_steps + float(self.tasks.floors.mean())
-        if name == "forgetting":
-            assert level.F is not None
-            return float(to_numpy(level.F).mean()) / n_steps
-        assert level.W is not None
-        return max(0.0, float(to_numpy(level.W).mean())) / n_steps
+            return float(mean_of(name, self._mean_output(level, epochs), n_steps, floor))
+        sums = level.F if name == "forgetting" else level.W
+        assert sums is not None
+        return float(mean_of(name, to_numpy(sums).mean(), n_steps))
 
     def _mean_output(self, level: Level, epochs: int | None) -> float:
         """Return the mean over sets of ½ Σ_j s_j² R_j S R_jᵀ, each task as often as visited (once for None)."""

@@ -1,7 +1,7 @@
 """The simulation's inner loop over any array library: many trials advance together, step by step."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +22,29 @@ Order = tuple[Indices, NDArray[np.int64]]
 Method = Callable[[Indices, Floats, Array | None], Order]
 
 
+class Snapshot(NamedTuple):
+    """Trials at one step, copied; what the recorder makes metrics and weights of.
+
+    ``state`` (n_trials, c, Q); ``moved``, and ``base`` where it is not the start, as ``Coordinates.weights`` takes
+    them; ``visits`` where the path is tracked.
+    """
+
+    state: Array
+    moved: Array | None
+    base: Array | None
+    visits: Visits | None
+
+
 class Run(Protocol):
     """Trials under way: what ``simulate`` needs from a backend."""
+
+    coordinates: Coordinates
 
     def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr)."""
 
-    def outputs(self) -> Floats:
-        """Return the outputs s ∘ e of every direction now, of shape (n_trials, c, Σr)."""
-
-    def visits(self, n_steps: int) -> Visits:
-        """Return a copy of the visit statistics after ``n_steps`` steps."""
-
-    def weights(self) -> Array:
-        """Return the weights now, of shape (n_trials, d, c)."""
+    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
+        """Return the trials after ``n_steps`` steps; with what weights need only where they are asked for."""
 
     def rebase(self) -> None:
         """Start anew from the current weights, so that rounding does not build up over millions of steps."""
@@ -207,20 +216,16 @@ class ArrayRun:
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
         self.tally.add(tasks, trials, outputs, self.positions)
 
-    def outputs(self) -> Floats:
-        return np.asarray(to_numpy(self.coordinates.errors(self.state)) * self.coordinates.tasks.singular_values)
-
-    def visits(self, n_steps: int) -> Visits:
-        assert self.tally is not None, "visits are asked for only where they are tracked"
-        return self.tally.visits(n_steps)
-
-    def weights(self) -> Array:
-        return self.coordinates.weights(self.state, self.moved, self.base)
+    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
+        xp = namespace_of(self.state)
+        moved = xp.asarray(self.moved, copy=True) if weights and self.moved is not None else None
+        visits = None if self.tally is None else self.tally.visits(n_steps)
+        return Snapshot(xp.asarray(self.state, copy=True), moved, self.base, visits)
 
     def rebase(self) -> None:
         if self.moved is None:
             return
-        self.base = self.weights()
+        self.base = self.coordinates.weights(self.state, self.moved, self.base)
         self.state = self.coordinates.errors_of(self.base)
         self.moved = zeros(self.state.shape, self.state)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import n_threads, spread
+from forgetless.engines._trials import Snapshot
 from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import Visits
 from forgetless.orderings import Indices
@@ -193,18 +194,16 @@ class CompiledRun:
         threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
         spread(work, n_trials, -(-n_trials // threads), threads)
 
-    def outputs(self) -> Floats:
-        return np.asarray(self.coordinates.errors(self.state) * self.coordinates.tasks.singular_values)
-
-    def visits(self, n_steps: int) -> Visits:
-        steps = np.full(len(self.spread), n_steps)
-        return Visits(steps, self.counts.copy(), self.means.copy(), self.spread.copy())
-
-    def weights(self) -> Array:
-        return self.coordinates.weights(self.state, self.moved, self.base)
+    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
+        visits = None
+        if self.track:
+            steps = np.full(len(self.spread), n_steps)
+            visits = Visits(steps, self.counts.copy(), self.means.copy(), self.spread.copy())
+        moved = self.moved.copy() if weights and self.coordinates.gram else None
+        return Snapshot(self.state.copy(), moved, self.base, visits)
 
     def rebase(self) -> None:
         if self.coordinates.gram:
-            self.base = self.weights()
+            self.base = self.coordinates.weights(self.state, self.moved, self.base)
             self.state = np.ascontiguousarray(self.coordinates.errors_of(self.base))
             self.moved[:] = 0.0

@@ -11,7 +11,7 @@ from forgetless._base.checks import check_memory
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, moments_around_teacher
 from forgetless.engines.problem import Problem
 from forgetless.filters import Filter
-from forgetless.orderings import WithReplacement
+from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -47,7 +47,7 @@ def gradient(
     schedule: Schedule | Filter,
     k: int,
     *,
-    ordering: WithReplacement | None = None,
+    ordering: Ordering | None = None,
     objective: Literal["average_loss", "worst_case"] = "average_loss",
     start: Any = None,
 ) -> LossGradient:
@@ -59,7 +59,8 @@ def gradient(
     schedule : schedule or filter
         Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of your own.
     k : int
-    ordering : WithReplacement, optional
+    ordering : Ordering, default ``WithReplacement()``
+        Independent draws.
     objective : "average_loss" or "worst_case"
         The expected average loss from ``start``, or its largest value over unit teachers. Where the largest eigenvalue
         is repeated the latter has no derivative, and that of one of the worst teachers is returned.
@@ -81,9 +82,8 @@ def gradient(
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
         raise TypeError(f"gradient takes one schedule, got a list of {len(problem.filters)}; call it for each")
-    law = problem.ordering
-    if not isinstance(law, WithReplacement):
-        raise TypeError(f"gradient needs draws with replacement, got {law!r}")
+    if not isinstance(problem.law, Draws):
+        raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
     if objective not in ("average_loss", "worst_case"):
         raise ValueError(f'objective must be "average_loss" or "worst_case", got {objective!r}')
     worst = objective == "worst_case"
@@ -91,7 +91,7 @@ def gradient(
         raise ValueError('start does not matter for objective="worst_case"; leave it out')
     moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
     floor = 0.0 if worst else float(tasks.floors.mean())
-    adjoint = Adjoint(moments, law, average_form(moments), floor, worst=worst)
+    adjoint = Adjoint(moments, problem.law, average_form(moments), floor, worst=worst)
     filter_ = problem.filters[0]
     loss, by_share, direction = adjoint(filter_.learned(tasks.singular_values), problem.k)
     slopes = through_parameters(filter_, by_share, tasks)
@@ -112,7 +112,7 @@ class Adjoint:
     ----------
     moments : Moments
         Around the teacher of a given start, or linear ones for the worst case.
-    ordering : WithReplacement
+    law : Draws
     form : array of shape (Q, Q)
         Twice the loss as a form of the moments after k steps.
     floor : float
@@ -121,9 +121,9 @@ class Adjoint:
         Whether the loss is the largest over unit teachers.
     """
 
-    def __init__(self, moments: Moments, ordering: WithReplacement, form: Array, floor: float, *, worst: bool) -> None:
+    def __init__(self, moments: Moments, law: Draws, form: Array, floor: float, *, worst: bool) -> None:
         self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
-        self.operator = Operator(moments, ordering.weights(moments.tasks.n_tasks))
+        self.operator = Operator(moments, law.probabilities)
 
     def __call__(self, shares: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
         """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in span coordinates.

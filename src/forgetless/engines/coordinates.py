@@ -42,26 +42,33 @@ class Coordinates:
         return xp.asarray(xp.broadcast_to(-self.missing.T, shape), copy=True)
 
     def errors(self, state: Array) -> Array:
-        """Return e of shape (n_trials, c, Σr) from a state."""
-        return state if self.gram else state @ self.maps.T - self.missing.T
+        """Return e of shape (..., c, Σr) from states of shape (..., c, Q)."""
+        return state if self.gram else _times(state, self.maps.T) - self.missing.T
 
     def weights(self, state: Array, moved: Array | None, base: Array | None = None) -> Array:
-        """Return weights of shape (n_trials, d, c).
+        """Return weights of shape (..., d, c) from states of shape (..., c, Q).
 
         In gram coordinates the state does not hold them: ``moved`` is the sum of φ ∘ a over the steps made since the
         weights were ``base`` (w₀ if None), each at its task's rows.
         """
         xp = namespace_of(self.maps)
         if self.gram:
-            change = -(moved @ self.tasks.directions)
+            change = -_times(moved, self.tasks.directions)
         else:
-            change = state if self.basis is None else state @ self.basis.T
+            change = state if self.basis is None else _times(state, self.basis.T)
         return (self.origin if base is None else base) + xp.matrix_transpose(change)
 
     def errors_of(self, weights: Array) -> Array:
         """Return e of shape (n_trials, c, Σr) from weights of shape (n_trials, d, c)."""
         xp = namespace_of(self.maps)
         return xp.matrix_transpose(self.tasks.directions @ weights - self.tasks.targets)
+
+
+def _times(stack: Array, matrix: Array) -> Array:
+    """Return stack @ matrix as one product: broadcasting would make many small ones."""
+    xp = namespace_of(matrix)
+    flat = xp.reshape(stack, (-1, stack.shape[-1])) @ matrix
+    return xp.reshape(flat, (*stack.shape[:-1], matrix.shape[-1]))
 
 
 def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = True) -> Coordinates:

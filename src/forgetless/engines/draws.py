@@ -1,148 +1,175 @@
-"""Exact expectations step by step, for tasks drawn independently: the moments, and what the path left behind."""
+"""Exact engine for independent draws: expected metrics forwards, the loss as a form of the start backwards.
+
+Steps are made one after the other, or, for a fixed filter, all at once by powers of the operator on second moments.
+"""
 
 import itertools
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._base.checks import check_memory
-from forgetless._base.compiled import compiled
-from forgetless.engines.moments import Moments, Operator
-from forgetless.engines.powers import DENSE_LIMIT
-from forgetless.engines.problem import Problem
-
-
-class IndependentRun:
-    """B problems under way on the same tasks, with different shares.
-
-    For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
-    D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. ``lanes``, the module ``_compiled_moments``, makes the steps of S by numba, which
-    pays for many schedules in few coordinates. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every
-    direction j.
-    """
-
-    def __init__(
-        self, moments: Moments, probabilities: Floats, n_problems: int, *, path: bool, drift: bool, lanes: Any = None
-    ) -> None:
-        self.operator = Operator(moments, probabilities)
-        self.probabilities = probabilities
-        self.tasks = moments.tasks
-        self.size, self.n_problems = moments.size, n_problems
-        self.S = moments.initial(n_problems)
-        self.path, self.drift_too, self.lanes = path, drift, lanes
-        n_tasks, Q = self.tasks.n_tasks, self.size
-        self.drifted: Floats = np.zeros(n_problems)
-        if path:
-            count = n_tasks * n_problems
-            check_memory(
-                count * (4.0 * Q * Q + 4.0 * moments.left.shape[0] * Q),
-                f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q} coordinates",
-                "ask for fewer schedules at once, for metrics='average_loss' only, or use simulate",
-            )
-            self.D = zeros((Q, Q, count), self.S)
-            self.P = zeros((Q, Q, count), self.S)
-        if drift:
-            self.nu = zeros((moments.left.shape[0], Q, n_problems), self.S)
-            self.gram = moments.left @ moments.left.T
-
-    def advance(self, shares: Floats) -> None:
-        """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
-        if self.lanes is not None and not self.path:
-            operator = self.operator
-            maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.lanes.advance(self.S, *maps, self.tasks.offsets, weights, shares)
-            return
-        for t in range(shares.shape[1]):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
-            if self.path:
-                self._follow(phi)
-            self.S -= self.operator.decrease(self.S, phi)
-
-    def _follow(self, phi: Array) -> None:
-        xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
-        wide = xp.tile(phi, (1, n_tasks))
-        T, W = self.operator.products(self.D + self.P, wide)
-        if self.drift_too:
-            self._follow_drift(T, W, phi)
-        self.D -= self.operator.collect(T, W, wide)
-        p = from_numpy(self.probabilities[:, None], like=self.S)
-        self.P += xp.reshape(p * self.operator.each(self.S, phi), self.P.shape)
-
-    def _follow_drift(self, T: Array, W: Array, phi: Array) -> None:
-        """Advance ν and add this step's drift, from the products with C = D + P of all tasks.
-
-        With δ = −A U the move of one step, E Σ_s of H(z_t − z_s + δ)(U_t + δ)ᵀ and of ‖X(z_t − z_s + δ)‖².
-        """
-        xp, operator = namespace_of(self.S), self.operator
-        weighted = operator.weights * phi
-        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
-        # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with L_j for the cross term.
-        back = operator.right @ self.nu * weighted[None, :, :]
-        cross = xp.sum(back * self.gram[:, :, None], axis=1)
-        source, quad = self._matched(T, W, weighted)
-        self.drifted = self.drifted + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
-        self.nu = self.nu - operator.left.T @ back + source
-
-    def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
-        """Return L_j(−Ā C + Σ p A C Aᵀ) and L_j Σ p A C Aᵀ L_jᵀ with the C of direction j's own task."""
-        xp = namespace_of(T)
-        rows, b, q = T.shape[0], self.n_problems, self.size
-        sources, quads = [zeros((0, q, b), T)], [zeros((0, b), T)]
-        for m, (low, high) in enumerate(self._bounds()):
-            if low == high:
-                continue
-            own, left = slice(m * b, (m + 1) * b), self.operator.left[low:high, :]
-            spread = self.gram[low:high, :]
-            parts = []
-            for X in (T, W):
-                column = xp.reshape(X[:, :, own] * weighted[:, None, :], (rows, q * b))
-                parts.append(xp.reshape(spread @ column, (high - low, q, b)))
-            sources.append(parts[1] - parts[0])
-            quads.append(xp.sum(parts[1] * left[:, :, None], axis=1))
-        return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
-
-    def _bounds(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.tasks.offsets.tolist()))
-
-    def evaluate(self, name: str, t: int) -> Floats:
-        """Return one metric after t steps, of shape (B,)."""
-        squares = self.tasks.singular_values**2
-        if name == "average_loss":
-            excess = squares @ to_numpy(self.operator.outputs(self.S)) / self.tasks.n_tasks
-            return np.asarray(0.5 * np.maximum(excess, 0.0) + self.tasks.floors.mean())
-        if t == 0:
-            return np.full(self.n_problems, np.nan)
-        if name == "drift":
-            return np.maximum(self.drifted, 0.0) / t
-        if name == "forgetting":
-            return np.asarray(0.5 * squares @ self._own(self.D) / t)
-        excess = squares @ self._own(self.D + self.P)
-        return np.asarray(0.5 * np.maximum(excess, 0.0) / t + self.probabilities @ self.tasks.floors)
-
-    def _own(self, C: Array) -> Floats:
-        """Return R_j C R_jᵀ with the C of direction j's own task, of shape (Σr, B)."""
-        xp, b = namespace_of(C), self.n_problems
-        values = [zeros((0, b), C)]
-        for m, (low, high) in enumerate(self._bounds()):
-            right = self.operator.right[low:high, :]
-            own = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
-            product = xp.reshape(right @ own, (high - low, self.size, b))
-            values.append(xp.sum(product * right[:, :, None], axis=1))
-        return to_numpy(xp.concat(values, axis=0))
-
+from forgetless._base.progress import Progress
+from forgetless.engines.independent import IndependentRun
+from forgetless.engines.moments import Moments, Operator, average_form, moments_around_teacher, repeated
+from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
+from forgetless.engines.problem import Computed, Forms, Problem
+from forgetless.metrics import mean_of
+from forgetless.orderings import Draws
 
 Method = Literal["auto", "steps", "dense", "lanczos"]
+_METHODS = ("auto", "steps", "dense", "lanczos")
 
 
-def compiled_steps(problem: Problem, moments: Moments) -> Any | None:
-    """Return the compiled steps where they pay: a batch in few coordinates, and more than a second of work."""
-    n_problems, size = len(problem.filters), moments.size
-    seconds = float(problem.steps[-1]) * n_problems * 3e-10 * float(problem.tasks.offsets[-1]) * size * size
-    pays = is_numpy_namespace(problem.tasks.xp) and n_problems >= 16 and size <= 32 and seconds > 1.0
-    return compiled("engines._moments_numba") if pays else None
+def method_of(problem: Problem, method: str) -> dict[str, Any]:
+    """Return the checked method as an option of the engine of a problem: only independent draws have a choice."""
+    if method not in _METHODS:
+        raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
+    if isinstance(problem.law, Draws):
+        return {"method": method}
+    if method in ("dense", "lanczos"):
+        raise ValueError(f"method={method!r} needs draws with replacement; leave it at 'auto'")
+    return {}
+
+
+def expectations(
+    problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None, method: Method = "auto"
+) -> Computed:
+    """Return the expected metrics at the recorded steps, learned from ``origin``."""
+    moments = moments_around_teacher(problem.tasks, origin)
+    powers = problem.constant and not problem.follows(names)
+    if not powers and method in ("dense", "lanczos"):
+        raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
+    if powers and method == "lanczos" and not moments.realizable:
+        raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
+    if method == "auto":
+        method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
+    if method == "steps":
+        curves = _step_by_step(problem, moments, names, progress)
+        return Computed(curves, "steps", _floor(curves.get("average_loss"), problem, moments))
+    operator, form = Operator(moments, problem.probabilities), average_form(moments)
+    shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
+    if method == "dense":
+        dense = (Spectral if moments.realizable else Squaring)(operator, moments.size, shares)
+        values, error = dense.form(moments.start, form, problem.steps), 1e-15 * problem.k
+    else:
+        values, error = _by_lanczos(problem, moments, operator, shares, form)
+    # The form already divides by the number of tasks.
+    average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
+    if progress is not None:
+        progress(problem.k, problem.k, "steps")
+    return Computed({"average_loss": average}, method, error + _floor(average, problem, moments))
+
+
+def _step_by_step(
+    problem: Problem, moments: Moments, names: tuple[str, ...], progress: Progress | None
+) -> dict[str, Floats]:
+    n_problems, Q = len(problem.filters), moments.size
+    check_memory(
+        n_problems * (5.0 * Q**2 + 3.0 * moments.left.shape[0] * Q),
+        f"{n_problems} schedules in {Q} coordinates",
+        "ask for fewer schedules at once, or use simulate",
+    )
+    run = IndependentRun.of(problem, moments, path=problem.follows(names), drift="drift" in names)
+    values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
+    wanted = {int(step): i for i, step in enumerate(problem.steps)}
+
+    def note(step: int) -> None:
+        if step in wanted:
+            for name in names:
+                values[name][:, wanted[step]] = run.evaluate(name, step)
+
+    note(0)
+    last = int(problem.steps[-1])
+    stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in wanted if step < last), last})
+    for first, stop in itertools.pairwise(stops):
+        run.advance(problem.shares(first, stop))
+        note(stop)
+        if progress is not None:
+            progress(stop, problem.k, "steps")
+    return values
+
+
+def _by_lanczos(
+    problem: Problem, moments: Moments, operator: Operator, shares: Array, form: Array
+) -> tuple[Floats, float]:
+    values, worst = np.empty((len(problem.filters), len(problem.steps))), 0.0
+    start = to_numpy(moments.start)
+    for b, i, V, error in _krylov_forms(operator, form, shares, problem.steps.tolist()):
+        form_ = to_numpy(V)
+        values[b, i] = float(np.sum(form_ * start))
+        # The error is relative to the norm of the form; of the number it may be a larger part.
+        size = float(np.linalg.norm(form_) * np.linalg.norm(start))
+        worst = max(worst, float(error * size / values[b, i]) if values[b, i] > 0 else 1.0)
+    return values, worst
+
+
+def _krylov_forms(operator: Operator, form: Array, shares: Array, steps: list[int]) -> Any:
+    """Yield (schedule, recorded step, form, its relative error)."""
+    for b in range(shares.shape[1]):
+        for i, step in enumerate(steps):
+            V, error = form[:, :, None], 0.0
+            if step:
+                V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
+            yield b, i, V[:, :, 0], error
+
+
+def _floor(average: Floats | None, problem: Problem, moments: Moments) -> float:
+    """Return the relative error of the smallest loss: moments are rounded relative to those at the start."""
+    if average is None or not average.size:
+        return 0.0
+    start = 0.5 * float(np.sum(to_numpy(average_form(moments)) * to_numpy(moments.start)))
+    excess = float(np.min(average) - problem.tasks.floors.mean())
+    smallest = max(excess, float(problem.tasks.floors.mean()), np.finfo(float).tiny)
+    return min(1.0, 4 * float(np.finfo(float).eps) * start / smallest)
+
+
+def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
+    """Return the average loss after each recorded step as a form of what came before the first.
+
+    The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may be those of tasks
+    that no model fits; the form of the linear maps is then the block of V without the extra coordinates.
+    """
+    operator, form = Operator(moments, problem.probabilities), average_form(moments)
+    n_problems, steps = len(problem.filters), problem.steps.tolist()
+    if not problem.constant:
+        if method in ("dense", "lanczos"):
+            raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
+        return Forms.of_curves([_backwards(problem, moments, form, step) for step in steps], "steps")
+    if method == "auto":
+        method = cheapest(problem, moments.size, moments.realizable)
+    shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=form)
+    if method == "dense":
+        size, self_adjoint = moments.size, moments.realizable
+        dense = Spectral(operator, size, shares) if self_adjoint else Squaring(operator, size, shares, adjoint=True)
+        return Forms.of_curves([dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k)
+    if method == "lanczos":
+        found: list[list[Array]] = [[] for _ in range(n_problems)]
+        worst = 0.0
+        for b, _, V, error in _krylov_forms(operator, form, shares, steps):
+            found[b].append(V)
+            worst = max(worst, error)
+        return Forms(found, "lanczos", worst)
+    xp = namespace_of(form)
+    V, curves, done = repeated(form, n_problems), [], 0
+    for step in steps:
+        for _ in range(step - done):
+            V -= operator.decrease_adjoint(V, shares)
+        curves.append(xp.asarray(V, copy=True))
+        done = step
+    return Forms.of_curves(curves, "steps")
+
+
+def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
+    """Return V of shape (Q, Q, B) carried from step ``last`` back to the start."""
+    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with time reversed.
+    swapped = Moments(moments.tasks, moments.right, moments.left, form)
+    run = IndependentRun.of(problem, swapped)
+    for stop in range(last, 0, -problem.steps_at_once):
+        shares = problem.shares(max(0, stop - problem.steps_at_once), stop)
+        run.advance(np.ascontiguousarray(shares[:, ::-1, :]))
+    return run.S
 
 
 def cheapest(problem: Problem, size: int, realizable: bool) -> Method:

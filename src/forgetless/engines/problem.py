@@ -1,17 +1,19 @@
 """The checked arguments that all engines share: tasks, filters, ordering, recorded steps."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._base import checks
-from forgetless._base.arrays import Floats, from_numpy
+from forgetless._base.arrays import Array, Floats, from_numpy
 from forgetless.engines.results import Expectation
+from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.orderings import Ordering, WithReplacement
+from forgetless.metrics import follows_path
+from forgetless.orderings import Draws, Law, OneOrder, Ordering, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -27,15 +29,24 @@ class Problem:
     ordering: Ordering
     steps: NDArray[np.int64]
 
+    @cached_property
+    def law(self) -> Law:
+        """What is exact about the ordering; NoExactLawError where nothing is."""
+        law = self.ordering.law(self.tasks.n_tasks, self.k)
+        if law is None:
+            raise NoExactLawError(
+                f"ordering {self.ordering!r} has no exact expectation, since its law() gives none; use simulate, or "
+                "one of WithReplacement, WithoutReplacement, Reshuffled, Cyclic and Sequence"
+            )
+        _check_law(law, self.ordering, self.tasks.n_tasks, self.k)
+        return law
+
     @classmethod
     def of(cls, tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering | None, record: Any) -> "Problem":
         """Check the arguments and resolve every schedule."""
         check_tasks(tasks)
         k = checks.integer("k", k, 1, "ask for at least one step")
-        ordering = WithReplacement() if ordering is None else ordering
-        if not isinstance(ordering, Ordering):
-            raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
-        ordering.check(tasks.n_tasks, k)
+        ordering = checked_ordering(ordering, tasks, k)
         grid = isinstance(schedule, list | tuple)
         if grid and not schedule:
             raise ValueError("schedule must hold at least one schedule, got an empty list")
@@ -52,8 +63,12 @@ class Problem:
     @property
     def probabilities(self) -> Floats:
         """The probabilities of the tasks, for draws with replacement."""
-        assert isinstance(self.ordering, WithReplacement)
-        return self.ordering.weights(self.tasks.n_tasks)
+        assert isinstance(self.law, Draws)
+        return self.law.probabilities
+
+    def follows(self, names: tuple[str, ...]) -> bool:
+        """Whether any of the metrics depends on the tasks seen on the way."""
+        return follows_path(names)
 
     def shares(self, first: int, last: int) -> Floats:
         """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
@@ -70,22 +85,64 @@ class Problem:
         """For how many steps the shares of all schedules are computed and kept together."""
         return max(1, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters)))
 
-    def expectation(self, values: dict[str, Floats], method: str, error: float) -> Expectation:
-        """Return curves (B, n_steps) as a result, in the array library of the tasks."""
-        like = self.tasks[0].X
-        shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values.items()}
-        return Expectation(self.steps, shaped, method, error)
+    def expectation(self, computed: "Computed") -> Expectation:
+        """Return curves as a result, in the array library of the tasks."""
+        like, values = self.tasks[0].X, computed.values.items()
+        shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
+        return Expectation(self.steps, shaped, computed.method, computed.error)
 
 
 _SHARES_AT_ONCE = 2**20
 
 
-Progress = Callable[[int, int], None]
+class Computed(NamedTuple):
+    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and their relative error."""
+
+    values: dict[str, Floats]
+    method: str
+    error: float
+
+
+class Forms(NamedTuple):
+    """What an exact engine made of a problem backwards: V (q, q) of each schedule and recorded step, how, its error."""
+
+    forms: list[list[Array]]
+    method: str
+    error: float = 0.0
+
+    @classmethod
+    def of_curves(cls, curves: list[Array], method: str, error: float = 0.0) -> "Forms":
+        """Return the forms from arrays (q, q, B), one for each recorded step."""
+        return cls([[curve[:, :, b] for curve in curves] for b in range(curves[0].shape[2])], method, error)
+
+
+def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
+    """Return the ordering, draws with replacement if None; refuse one that is not defined for these steps."""
+    ordering = WithReplacement() if ordering is None else ordering
+    if not isinstance(ordering, Ordering):
+        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
+    ordering.check(tasks.n_tasks, k)
+    return ordering
+
+
+def _check_law(law: Law, ordering: Ordering, n_tasks: int, k: int) -> None:
+    """Refuse a law of a user's ordering that does not fit the tasks."""
+    said = f"{type(ordering).__name__}.law must give"
+    if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
+        raise ValueError(f"{said} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
+    if isinstance(law, OneOrder):
+        indices = np.asarray(law.indices)
+        if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+            raise TypeError(f"{said} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
+        if not law.repeated and len(indices) < k:
+            raise ValueError(f"{said} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
+        if indices.min() < 0 or indices.max() >= n_tasks:
+            raise ValueError(f"{said} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
 
 
 def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
-    shares = _rows(part, part.learned(singular_values), len(singular_values))
+    shares = share_rows(part, part.learned(singular_values), len(singular_values))
     if shares.size and (shares.min() < -1e-9 or shares.max() > 2 + 1e-9):
         raise ValueError(
             f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
@@ -94,7 +151,8 @@ def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     return shares
 
 
-def _rows(part: Filter, values: Any, n_directions: int) -> Floats:
+def share_rows(part: Filter, values: Any, n_directions: int) -> Floats:
+    """Return what a filter gave for every direction, of shape (T or 1, Σr), checked."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
         raise ValueError(

@@ -1,30 +1,28 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
 import itertools
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
-from numpy.typing import NDArray
 
 from forgetless._base import checks
-from forgetless._base.arrays import Array, Floats, from_numpy, zeros
-from forgetless._base.compiled import compiled
+from forgetless._base.arrays import Array, Floats
+from forgetless._base.compiled import compiled, worth_loading
+from forgetless._base.progress import Progress
+from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
-from forgetless.engines.problem import Progress, _rows, check_contraction, check_tasks, checked_shares, recorded_steps
+from forgetless.engines.problem import Problem, checked_shares, share_rows
 from forgetless.engines.results import Trace
 from forgetless.filters import Filter
-from forgetless.metrics import METRICS, Visits, check_metrics, evaluate, follows_path
-from forgetless.orderings import Ordering, WithReplacement, draws
-from forgetless.schedules import Schedule, resolve
+from forgetless.metrics import METRICS, check_metrics, follows_path
+from forgetless.orderings import Ordering, draws
+from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
 _WEIGHTS_LIMIT = 2 * 2**30
-
-
-_SNAPSHOTS = 2**22
 
 
 def simulate(
@@ -69,9 +67,9 @@ def simulate(
     keep_weights : bool, default True
         Whether the trace holds the weights at the recorded steps.
     backend : "auto", "array" or "numba"
-        "auto" takes numba for NumPy tasks where it is installed and the work is worth its start-up time.
+        "auto" takes numba for NumPy tasks where it is installed and either loaded already or worth its start-up time.
     progress : callable, optional
-        Called as ``progress(steps_done, k)`` now and then.
+        Called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
@@ -87,44 +85,60 @@ def simulate(
     >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     True
     """
-    check_tasks(tasks)
-    k = checks.integer("k", k, 1, "ask for at least one step")
+    problem = Problem.of(tasks, schedule, k, ordering, record)
+    if problem.grid:
+        raise TypeError("simulate takes one schedule at a time, got a list; call it for each with the same seed")
     n_trials = checks.integer("n_trials", n_trials, 1, "ask for at least one run")
-    ordering = WithReplacement() if ordering is None else ordering
-    if not isinstance(ordering, Ordering):
-        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
-    ordering.check(tasks.n_tasks, k)
-    names = check_metrics(metrics)
-    steps = recorded_steps(record, k)
-    filter_ = resolve(schedule, k, tasks.radius)
-    check_contraction(filter_, tasks)
-    origin = tasks.start(start)
+    names, origin = check_metrics(metrics), tasks.start(start)
     if keep_weights:
-        _check_size(n_trials, len(steps), tasks)
-    track = follows_path(names)
-    run = _start(tasks, origin, k, n_trials, track, backend)
-    recorder = _Recorder(tasks, names, steps, n_trials, keep_weights)
+        _check_size(n_trials, len(problem.steps), tasks)
+    return simulated(problem, 0, Sampling(names, origin, n_trials, seed, keep_weights, backend), progress)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a problem is simulated: the checked arguments of ``simulate`` that the exact engines do not have."""
+
+    names: tuple[str, ...]
+    origin: Array
+    n_trials: int = 1
+    seed: Any = None
+    keep_weights: bool = True
+    backend: str = "auto"
+
+
+def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress | None = None) -> Trace:
+    """Return the runs of schedule number ``b`` of a checked problem."""
+    tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
+    track = follows_path(sampling.names)
+    run = _start(problem, sampling, track)
+    recorder = Recorder(run.coordinates, sampling.names, steps, n_trials, sampling.keep_weights)
+    recorder.take(run, 0)
     done = 0
-    if steps[0] == 0:
-        recorder.take(run, 0)
-    for indices in draws(ordering, tasks.n_tasks, k, n_trials, seed):
+    for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
         size = indices.shape[1]
         inside = steps[(steps > done) & (steps < done + size)] - done
-        for low, high in _pairs([0, *inside.tolist(), size]):
-            part = filter_.at(slice(done + low, done + high))
-            run.advance(indices[:, low:high], *_evaluate(part, tasks.singular_values, track))
-            if recorder.wants(done + high):
-                recorder.take(run, done + high)
+        for first in range(0, size, problem.steps_at_once):
+            last = min(size, first + problem.steps_at_once)
+            part = problem.filters[b].at(slice(done + first, done + last))
+            shares, kept = _evaluate(part, tasks.singular_values, track)
+            points = [0, *(inside[(inside > first) & (inside < last)] - first).tolist(), last - first]
+            for low, high in itertools.pairwise(points):
+                now = indices[:, first + low : first + high]
+                run.advance(now, _part(shares, low, high), _part(kept, low, high))
+                recorder.take(run, done + first + high)
         done += size
-        if done < k:
+        if done < problem.k:
+            recorder.flush()
             run.rebase()
         if progress is not None:
-            progress(done, k)
+            progress(done, problem.k, "steps")
     return recorder.trace()
 
 
-def _pairs(points: list[int]) -> Iterator[tuple[int, int]]:
-    return ((a, b) for a, b in itertools.pairwise(points) if b > a)
+def _part(values: Floats, low: int, high: int) -> Floats:
+    """Return the rows of some steps; values that are the same at every step have one row."""
+    return values[low:high] if len(values) > 1 else values
 
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
@@ -132,7 +146,7 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     shares = checked_shares(part, singular_values)
     if not track:
         return shares, np.zeros((1, 1))
-    return shares, _rows(part, part.kept(singular_values), len(singular_values))
+    return shares, share_rows(part, part.kept(singular_values), len(singular_values))
 
 
 def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
@@ -144,14 +158,16 @@ def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
         )
 
 
-def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: bool, backend: str) -> Run:
-    coordinates = _coordinates(tasks, origin, k * n_trials)
+def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
+    tasks, backend, n_trials = problem.tasks, sampling.backend, sampling.n_trials
     if backend not in ("auto", "array", "numba"):
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
+    coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     if backend == "auto":
-        pays = is_numpy_namespace(tasks.xp) and _numba_pays(coordinates, k, n_trials)
+        seconds = _seconds(coordinates, problem.k, n_trials)
+        pays = is_numpy_namespace(tasks.xp) and worth_loading("engines._trials_numba", seconds)
         module = compiled("engines._trials_numba") if pays else None
         return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track)
     if backend == "array":
@@ -159,9 +175,9 @@ def _start(tasks: TaskCollection, origin: Array, k: int, n_trials: int, track: b
     try:
         from forgetless.engines._trials_numba import CompiledRun
     except ImportError as error:
-        problem = f"numba cannot be imported ({error})"
+        problem_ = f"numba cannot be imported ({error})"
         cure = "install it with pip install 'forgetless[fast]', or use backend=\"array\""
-        raise ImportError(f"{problem}; {cure}") from error
+        raise ImportError(f"{problem_}; {cure}") from error
     return CompiledRun(coordinates, n_trials, track)
 
 
@@ -183,60 +199,9 @@ def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordina
     return span_coordinates(tasks, origin, reduced=False)
 
 
-def _numba_pays(coordinates: Coordinates, k: int, n_trials: int) -> bool:
+def _seconds(coordinates: Coordinates, k: int, n_trials: int) -> float:
+    """Return about how long the array path takes: calls per step, then products at a few GFLOP/s."""
     total, Q = coordinates.maps.shape
     width = total / coordinates.tasks.n_tasks
-    # Seconds the array path takes, roughly: calls per step, then products at a few GFLOP/s.
     seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
-    return seconds > 1.0
-
-
-class _Recorder:
-    """Collects snapshots at the recorded steps and turns them into metrics, many at a time."""
-
-    def __init__(
-        self, tasks: TaskCollection, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
-    ) -> None:
-        self.tasks, self.names, self.steps, self.n_trials = tasks, names, steps, n_trials
-        self.track = follows_path(names)
-        self.position = 0
-        self.pending: list[tuple[Floats, Visits]] = []
-        per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
-        self.batch = max(1, _SNAPSHOTS // per_step)
-        self.values: dict[str, list[Floats]] = {name: [] for name in names}
-        shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
-        self.weights = zeros(shape, tasks[0].X) if weights else None
-
-    def wants(self, step: int) -> bool:
-        return self.position < len(self.steps) and int(self.steps[self.position]) == step
-
-    def take(self, run: Run, step: int) -> None:
-        empty = np.zeros((self.n_trials, 0))
-        visits = run.visits(step) if self.track else Visits(np.full(self.n_trials, step), empty, empty, empty)
-        self.pending.append((run.outputs(), visits))
-        if self.weights is not None:
-            self.weights[:, self.position, :, :] = run.weights()
-        self.position += 1
-        if len(self.pending) == self.batch:
-            self._flush()
-
-    def _flush(self) -> None:
-        outputs = np.stack([outputs for outputs, _ in self.pending], axis=1)
-        parts = [visits for _, visits in self.pending]
-        visits = Visits(*(np.stack([getattr(part, name) for part in parts], axis=1) for name in _FIELDS))
-        for name in self.names:
-            self.values[name].append(evaluate(name, outputs, visits, self.tasks))
-        self.pending = []
-
-    def trace(self) -> Trace:
-        if self.pending:
-            self._flush()
-        like = self.tasks[0].X
-        values = {name: from_numpy(np.concatenate(parts, axis=1), like=like) for name, parts in self.values.items()}
-        weights = self.weights
-        if weights is not None and not self.tasks.target_shape:
-            weights = weights[..., 0]
-        return Trace(self.steps, values, weights)
-
-
-_FIELDS = ("n_steps", "counts", "means", "spread")
+    return seconds

@@ -14,6 +14,7 @@ from typing import Any
 
 from forgetless import plots
 from forgetless._base import html
+from forgetless._base.progress import Progress, silent
 from forgetless._base.tables import Table
 from forgetless.reproduce import tables as reproduce
 from forgetless.reproduce.tables import FAMILIES
@@ -32,12 +33,12 @@ class Section:
     caption: str
 
 
-def sections(parts: Iterable[str], progress: Callable[[str], None] | None = None) -> list[Section]:
+def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
     """Compute the asked parts of the reproduction."""
     wanted, found = set(parts), []
-    tell = progress or _silent
+    tell = progress or silent
     if "figure" in wanted:
-        tell("figure: the best coefficient of two tasks")
+        tell(0, 0, "figure: the best coefficient of two tasks")
         found.append(Section("figure", reproduce.optimum(), _draw_optimum, _FIGURE_ALT, _FIGURE_TEXT))
     if wanted & {"table", "rates"}:
         measured = reproduce.rates(progress=progress)
@@ -46,16 +47,12 @@ def sections(parts: Iterable[str], progress: Callable[[str], None] | None = None
         if "rates" in wanted:
             found.append(Section("rates", measured, _draw_rates, _RATES_ALT, _RATES_TEXT))
     if "curves" in wanted:
-        tell("curves: exact and simulated")
+        tell(0, 0, "curves: exact and simulated")
         found.append(Section("curves", reproduce.curves(), _draw_curves, _CURVES_ALT, _CURVES_TEXT))
     if "reduction" in wanted:
-        tell("reduction: both schemes as gradient descent")
+        tell(0, 0, "reduction: both schemes as gradient descent")
         found.append(Section("reduction", reproduce.reduction(), _draw_reduction, _REDUCTION_ALT, _REDUCTION_TEXT))
     return found
-
-
-def _silent(text: str) -> None:
-    pass
 
 
 def _draw_optimum(table: Table) -> Any:

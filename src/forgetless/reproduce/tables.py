@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
+from forgetless._base.progress import Progress
 from forgetless._base.tables import Table, _table
 from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
@@ -19,9 +20,6 @@ from forgetless.theory.bounds import catalogue
 from forgetless.theory.last_iterate import descend, linear_decay
 from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
-
-Progress = Callable[[str], None]
-
 
 ANGLES = {"π/64": np.pi / 64, "π/32": np.pi / 32, "π/16": np.pi / 16, "π/8": np.pi / 8, "π/4": np.pi / 4}
 
@@ -81,9 +79,9 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
 def rates(exponents: range = range(2, 11), progress: Progress | None = None) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the published bound."""
     rows = []
-    for family, make in FAMILIES.items():
+    for done, (family, make) in enumerate(FAMILIES.items()):
         if progress is not None:
-            progress(f"rates: {family}")
+            progress(done, len(FAMILIES), f"rates, now {family}")
         for exponent in exponents:
             k = 2**exponent
             tasks = make(k)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.progress import Progress
 from forgetless.datasets.files import TaskTable
 
 ORDERS = ("file", "sorted", "random")
@@ -58,7 +59,7 @@ def run_stream(
     holdout: float = 0.2,
     seed: int = 0,
     joint: Any = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> StreamRun:
     """Learn the tasks of a table one after the other.
 
@@ -75,7 +76,7 @@ def run_stream(
     joint : unfitted estimator, optional
         Learned on all tasks together, as a yardstick.
     progress : callable, optional
-        Called with a sentence before each task.
+        Called as ``progress(tasks_done, n_tasks, "tasks, now LABEL")`` before each task.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def run_stream(
     errors = []
     for t, (train, _) in enumerate(parts):
         if progress is not None:
-            progress(f"task {t + 1} of {len(parts)}: {labels[t]}")
+            progress(t, len(parts), f"tasks, now {labels[t]}")
         model.partial_fit(table.X[train], table.y[train])
         errors.append(errors_of(model.predict))
     trained = np.concatenate([train for train, _ in parts])

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._base.arrays import to_numpy
 from forgetless.filters import Filter
-from forgetless.orderings import Cyclic, Ordering, Reshuffled, WithoutReplacement, WithReplacement
+from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
 
@@ -41,6 +41,11 @@ class Setting:
     start: Any
     teacher: Any
     distance: float
+
+    @property
+    def law(self) -> Law | None:
+        """What is exact about the ordering."""
+        return self.ordering.law(self.tasks.n_tasks, self.k)
 
     @property
     def radius(self) -> float:
@@ -93,9 +98,7 @@ def _needs(text: str, holds: Callable[[Setting], bool], otherwise: str) -> Hypot
 
 
 def _uniform(s: Setting) -> bool:
-    return isinstance(s.ordering, WithReplacement) and bool(
-        np.ptp(s.ordering.weights(s.tasks.n_tasks)) <= _CLOSE / s.tasks.n_tasks
-    )
+    return isinstance(s.law, Draws) and s.law.uniform
 
 
 def _unregularized(s: Setting) -> bool:
@@ -123,15 +126,16 @@ UNIFORM = _needs(
 
 WITHOUT = _needs(
     "tasks are drawn uniformly without replacement",
-    lambda s: (
-        isinstance(s.ordering, WithoutReplacement)
-        or (isinstance(s.ordering, Reshuffled) and s.k <= s.tasks.n_tasks)  # the same law within one epoch
-    ),
+    lambda s: isinstance(s.law, Epochs) and s.k <= s.tasks.n_tasks,  # within one epoch
     "tasks are not drawn without replacement",
 )
 
 
-CYCLIC = _needs("tasks come in a cycle", lambda s: isinstance(s.ordering, Cyclic), "tasks do not come in a cycle")
+CYCLIC = _needs(
+    "tasks come in a cycle",
+    lambda s: isinstance(s.law, OneOrder) and s.law.is_cycle(s.tasks.n_tasks),
+    "tasks do not come in a cycle",
+)
 
 
 FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")

@@ -1,0 +1,69 @@
+"""Exact engine for a single order: it is followed, forwards by simulation, backwards by the product of its maps."""
+
+import itertools
+
+import numpy as np
+
+from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._base.progress import Progress
+from forgetless.engines.moments import Moments, average_form, symmetrized
+from forgetless.engines.problem import Computed, Forms, Problem
+from forgetless.engines.simulation import Sampling, simulated
+from forgetless.orderings import OneOrder
+
+
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
+    """Return the metrics at the recorded steps, learned from ``origin``."""
+    sampling = Sampling(names, origin, keep_weights=False)
+    traces = [simulated(problem, b, sampling, progress) for b in range(len(problem.filters))]
+    values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
+    return Computed(values, "one order", 0.0)
+
+
+def forms(problem: Problem, moments: Moments) -> Forms:
+    """Follow the product Z of all maps so far: the form after t steps is Zᵀ H Z."""
+    form, found = average_form(moments), []
+    for b in range(len(problem.filters)):
+        product, done, line = _Product(problem, moments, b), 0, []
+        for step in problem.steps.tolist():
+            product.advance(done, step)
+            done = step
+            line.append(symmetrized(product.Z.T @ form @ product.Z))
+        found.append(line)
+    return Forms(found, "one order")
+
+
+class _Product:
+    """The product of the maps of one order, as a matrix (q, q)."""
+
+    def __init__(self, problem: Problem, moments: Moments, b: int) -> None:
+        assert isinstance(problem.law, OneOrder)
+        self.problem, self.left, self.b, self.law = problem, moments.left, b, problem.law
+        xp = namespace_of(moments.left)
+        self.Z = xp.eye(moments.size, dtype=moments.left.dtype, device=moments.left.device)
+        self.rows = list(itertools.pairwise(problem.tasks.offsets.tolist()))
+
+    def advance(self, first: int, last: int) -> None:
+        """Multiply by the maps of steps first + 1..last; whole periods of a fixed filter by their power."""
+        period = len(self.law.indices) if self.law.repeated else 0
+        if period and self.problem.filters[self.b].horizon is None and last - first > 4 * period:
+            start = -(-first // period) * period
+            self._follow(first, start)
+            before, xp = self.Z, namespace_of(self.Z)
+            self.Z = xp.eye(before.shape[0], dtype=before.dtype, device=before.device)
+            self._follow(0, period)
+            n_periods, square = (last - start) // period, self.Z
+            self.Z = before
+            while n_periods:
+                if n_periods & 1:
+                    self.Z = square @ self.Z
+                square, n_periods = square @ square, n_periods >> 1
+            first = last - (last - start) % period
+        self._follow(first, last)
+
+    def _follow(self, first: int, last: int) -> None:
+        for t in range(first, last):
+            low, high = self.rows[self.law.at(t)]
+            D = self.left[low:high, :]
+            phi = from_numpy(np.ascontiguousarray(self.problem.shares_of(self.b, t, t + 1)[0, low:high]), like=D)
+            self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
