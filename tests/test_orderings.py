@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.orderings import BLOCK
+from forgetless.orderings import BLOCK, Draws, Epochs, OneOrder
+from support.collections import random_pairs
 from support.registry import ORDERINGS
 
 
@@ -75,3 +76,96 @@ def test_sample_gives_the_orders_that_simulate_follows():
     orders = fl.WithReplacement().sample(5, 20, seed=3, n_trials=11)
     np.testing.assert_array_equal(np.rint(trace.weights[:, :, 0]), orders)
     np.testing.assert_array_equal(fl.WithReplacement().sample(5, 20, seed=3), orders[0])
+
+
+class Own(fl.Ordering):
+    """A user's ordering that samples like a known one and has a given law."""
+
+    def __init__(self, like, law):
+        self.like, self.given = like, law
+
+    def check(self, n_tasks, k):
+        self.like.check(n_tasks, k)
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        return self.like.blocks(n_tasks, k, n_trials, rng)
+
+    def law(self, n_tasks, k):
+        return self.given
+
+
+P = [0.1, 0.2, 0.3, 0.4]
+OWN = {
+    "draws": Own(fl.WithReplacement(P), Draws(P)),
+    "epochs": Own(fl.Reshuffled(), Epochs()),
+    "one order": Own(fl.Sequence([3, 1, 1, 0, 2, 3, 0]), OneOrder(np.array([3, 1, 1, 0, 2, 3, 0]))),
+    "a period": Own(fl.Sequence([3, 1, 3, 1, 3, 1, 3]), OneOrder(np.array([3, 1]), repeated=True)),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_own_ordering_with_a_law_is_exact(name, rng):
+    own, tasks = OWN[name], fl.TaskCollection(random_pairs(rng, M=4, d=5, realizable=False))
+    schedule = fl.schedules.increasing(scale=0.2)
+    found, known = (
+        fl.expect(tasks, schedule, 7, ordering=ordering, metrics=fl.metrics.METRICS) for ordering in (own, own.like)
+    )
+    for metric in fl.metrics.METRICS:
+        np.testing.assert_allclose(getattr(found, metric), getattr(known, metric), rtol=1e-12)
+    for filter_ in (schedule, fl.Ridge(0.5)):
+        found, known = (fl.worst_case(tasks, filter_, 7, ordering=ordering).loss for ordering in (own, own.like))
+        assert found == pytest.approx(known, rel=1e-12)
+    certificate = fl.certify(tasks, schedule, 7, ordering=own)
+    assert certificate.average_loss == pytest.approx(fl.certify(tasks, schedule, 7, ordering=own.like).average_loss)
+    best, known = (fl.advise(tasks, 7, ordering=ordering).options[0].loss for ordering in (own, own.like))
+    assert best == pytest.approx(known, rel=1e-9)
+
+
+def test_long_periods_are_raised_to_powers(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))
+    order = np.array([2, 0, 0, 1, 2])
+    for k in (23, 1003):
+        own = Own(fl.Cyclic(), OneOrder(order, repeated=True))
+        whole = fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=fl.Sequence(np.resize(order, k))).loss
+        assert fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=own).loss == pytest.approx(whole, rel=1e-11)
+
+
+def test_gradients_of_own_draws(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
+    found, known = (
+        fl.gradient(tasks, fl.Ridge(0.5), 4, ordering=each) for each in (OWN["draws"], fl.WithReplacement(P))
+    )
+    np.testing.assert_allclose(found.coefficient, known.coefficient, rtol=1e-12)
+    with pytest.raises(TypeError, match="draws with replacement"):
+        fl.gradient(tasks, fl.Ridge(0.5), 4, ordering=OWN["epochs"])
+
+
+@pytest.mark.parametrize(
+    ("law", "error", "said"),
+    [
+        (None, fl.NoExactLawError, "its law\\(\\) gives none; use simulate"),
+        (Draws([0.5, 0.5]), ValueError, "one probability for each of the 4 tasks, got 2"),
+        (OneOrder(np.array([0, 1])), ValueError, "the tasks of all 7 steps, got 2"),
+        (OneOrder(np.array([0, 4]), repeated=True), ValueError, "indices in 0..3, got 0..4"),
+        (OneOrder(np.array([0.5]), repeated=True), TypeError, "a vector of task indices, got dtype float64"),
+    ],
+)
+def test_a_law_that_does_not_fit_is_refused(law, error, said, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
+    with pytest.raises(error, match=said):
+        fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Own(fl.Reshuffled(), law))
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
+def test_every_ordering_has_a_law_that_agrees_with_its_samples(ordering):
+    law = ordering.law(4, 4)
+    orders = ordering.sample(4, 4, seed=0, n_trials=4000).astype(int)
+    if isinstance(law, OneOrder):
+        assert (orders == [law.at(t) for t in range(4)]).all()
+        assert law.is_cycle(4) == isinstance(ordering, fl.Cyclic)
+        return
+    shares = np.stack([np.bincount(orders[:, t], minlength=4) for t in range(4)]) / len(orders)
+    p = law.probabilities if isinstance(law, Draws) else np.full(4, 0.25)
+    np.testing.assert_allclose(shares, np.broadcast_to(p, (4, 4)), atol=4 * 0.5 / np.sqrt(len(orders)))
+    once = [len(set(order)) == 4 for order in orders.tolist()]
+    assert all(once) == isinstance(law, Epochs)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 
 import pytest
 
@@ -44,9 +45,12 @@ def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
     assert ended[-1] == -1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_threads_of_its_own():
     compiled.spread(lambda first, last: None, 4, 1, 2)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+        child = os.fork()
     if child == 0:  # pragma: no cover - the child
         seen = []
         compiled.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
