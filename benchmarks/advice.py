@@ -47,16 +47,16 @@ def real(data, by, n_tasks, n_rows=None):
 FAMILIES = {
     "two tasks, π/4": (fl.constructions.two_tasks(np.pi / 4), 20, "worst_case"),
     **{f"two tasks, π/{n}": (fl.constructions.two_tasks(np.pi / n), 128, "worst_case") for n in (8, 16, 32, 64)},
-    "random, rank 2": (low_rank(20, 15, 2), 200, "expected"),
+    "random, rank 2": (low_rank(20, 15, 2), 200, "average_loss"),
     "random, rank 2, worst teacher": (low_rank(20, 15, 2), 60, "worst_case"),
-    "ill-conditioned": (low_rank(12, 10, 3, condition=100.0), 200, "expected"),
-    "noisy, one row each": (low_rank(5, 20, 1, noise=0.5), 200, "expected"),
-    "noisy, eight rows each": (low_rank(5, 10, 8, noise=1.0), 200, "expected"),
+    "ill-conditioned": (low_rank(12, 10, 3, condition=100.0), 200, "average_loss"),
+    "noisy, one row each": (low_rank(5, 20, 1, noise=0.5), 200, "average_loss"),
+    "noisy, eight rows each": (low_rank(5, 10, 8, noise=1.0), 200, "average_loss"),
     "equiangular, cosine 0.9": (equiangular(8, 0.9), 100, "worst_case"),
-    "diabetes by age": (real(load_diabetes(), 0, 20), 200, "expected"),
-    "wine by alcohol": (real(load_wine(), 0, 12), 100, "expected"),
-    "breast cancer by radius": (real(load_breast_cancer(), 0, 15), 100, "expected"),
-    "digits, 300 rows by digit": (real(load_digits(), None, 10, 300), 60, "expected"),
+    "diabetes by age": (real(load_diabetes(), 0, 20), 200, "average_loss"),
+    "wine by alcohol": (real(load_wine(), 0, 12), 100, "average_loss"),
+    "breast cancer by radius": (real(load_breast_cancer(), 0, 15), 100, "average_loss"),
+    "digits, 300 rows by digit": (real(load_digits(), None, 10, 300), 60, "average_loss"),
 }
 
 
@@ -115,7 +115,7 @@ def speed_rows(n_seeds=50, measured=1000):
         repeats=3,
     )
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
-    curves = compare(problem, "expected", 0, lambda: None)[0]
+    curves = compare(problem, "average_loss", 0, lambda: None)[0]
     solves = gradients = 0
     for curve in curves:
         for scale in curve.scales:

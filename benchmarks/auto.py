@@ -89,13 +89,25 @@ def row(name):
     plain = run(tasks, alpha=1.0)
     theorem = run(tasks, schedule="increasing", n_tasks=len(tasks))
     return [
-        name, len(tasks), f"{GRID[constants[:, 0].argmin()]:.1g} R²", f"{auto / best:.2f}", f"{auto_final / final:.2f}",
-        f"{plain[0] / best:.2f}", f"{theorem[0] / best:.2f}", f"{ms:.1f} ms",
-    ]  # fmt: skip
+        name,
+        len(tasks),
+        f"{GRID[constants[:, 0].argmin()]:.1g} R²",
+        f"{auto / best:.2f}",
+        f"{auto_final / final:.2f}",
+        f"{plain[0] / best:.2f}",
+        f"{theorem[0] / best:.2f}",
+        f"{ms:.1f} ms",
+    ]
 
 
 if __name__ == "__main__":
     rows = [row(name) for name in STREAMS]
     header = ["stream", "tasks", "best constant", "auto", "auto, at the end", "alpha=1", "increasing", "auto, per task"]
-    print(table("Streaming advice: mean squared error over that of the best constant in hindsight",
-                "python benchmarks/auto.py", header, rows))  # fmt: skip
+    print(
+        table(
+            "Streaming advice: mean squared error over that of the best constant in hindsight",
+            "python benchmarks/auto.py",
+            header,
+            rows,
+        )
+    )

@@ -31,10 +31,16 @@ def main():
             found, seconds = timed(schedule, k, "mixed")
             random, _ = timed(schedule, k, "random")
             total += seconds
-            rows.append([
-                f"{name}, k={k}", f"{found.value:.4f}", reference, f"{found.value / reference:.4f}", f"{seconds:.1f} s",
-                f"{random.value:.4f}",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    f"{name}, k={k}",
+                    f"{found.value:.4f}",
+                    reference,
+                    f"{found.value / reference:.4f}",
+                    f"{seconds:.1f} s",
+                    f"{random.value:.4f}",
+                ]
+            )
     rows.append(
         ["all six", "", "", f"{min(float(row[3]) for row in rows):.4f} (bar 0.98)", f"{total:.1f} s (bar 600 s)", ""]
     )

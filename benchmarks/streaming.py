@@ -45,10 +45,14 @@ def one_row(d, count=2000):
     times = medians({"ours": stream(ours), "schedule": stream(scheduled), "sgd": stream(theirs), "bare": bare})
     micro = {name: 1e6 * value / count for name, value in times.items()}
     return [
-        f"d={d}", f"{micro['ours']:.1f} µs", f"{micro['schedule']:.1f} µs", f"{micro['bare']:.1f} µs",
-        f"{micro['sgd']:.0f} µs", f"{ratio(times['sgd'] / times['ours'])} (bar 15×)",
+        f"d={d}",
+        f"{micro['ours']:.1f} µs",
+        f"{micro['schedule']:.1f} µs",
+        f"{micro['bare']:.1f} µs",
+        f"{micro['sgd']:.0f} µs",
+        f"{ratio(times['sgd'] / times['ours'])} (bar 15×)",
         f"{times['ours'] / times['bare']:.2f}× (bar 2×)",
-    ]  # fmt: skip
+    ]
 
 
 def dense_task(n, d, seed=0):
@@ -83,11 +87,18 @@ def dense_rows(n, d, strengths, bar):
         times = medians(contestants, 3 if n * d > 2e7 else 5)
         made = learn(Rows.of(X), y[:, None], fl.Ridge(lam))
         used = f"{made.solver}, {made.passes} passes" if made.passes else made.solver
-        rows.append([
-            f"{n} × {d}, λ = {strength:g} R²", used, f"{1e3 * times['ours']:.0f} ms ({times['ours'] / one:.0f} passes)",
-            f"{1e3 * times['cholesky']:.0f} ms", f"{1e3 * times['lsmr']:.0f} ms", f"{1e3 * times['sklearn']:.0f} ms",
-            bar(times), f"{made.error:.0e}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{n} × {d}, λ = {strength:g} R²",
+                used,
+                f"{1e3 * times['ours']:.0f} ms ({times['ours'] / one:.0f} passes)",
+                f"{1e3 * times['cholesky']:.0f} ms",
+                f"{1e3 * times['lsmr']:.0f} ms",
+                f"{1e3 * times['sklearn']:.0f} ms",
+                bar(times),
+                f"{made.error:.0e}",
+            ]
+        )
     return rows
 
 
@@ -193,20 +204,56 @@ def extremes():
 
 
 if __name__ == "__main__":
-    print(table("One-row tasks, per call", COMMAND,
-                ["", "alpha=1.0", "schedule", "bare NumPy", "SGDRegressor", "faster than that", "of bare NumPy"],
-                [one_row(d) for d in (10, 100, 1000)]), "\n", flush=True)  # fmt: skip
+    print(
+        table(
+            "One-row tasks, per call",
+            COMMAND,
+            ["", "alpha=1.0", "schedule", "bare NumPy", "SGDRegressor", "faster than that", "of bare NumPy"],
+            [one_row(d) for d in (10, 100, 1000)],
+        ),
+        "\n",
+        flush=True,
+    )
     dense = (
         dense_rows(3000, 3000, [5.9, 1.0], against_sklearn)
         + dense_rows(500, 20_000, [5.9, 1.0, 1e-2, 1e-4], against_best)
         + dense_rows(50_000, 500, [5.9, 1.0, 1e-2, 1e-4], against_primal)
     )
-    print(table("One dense task", COMMAND,
-                ["task", "solver chosen", "ours", "Cholesky", "LSMR", "sklearn Ridge", "", "error stated"],
-                dense), "\n", flush=True)  # fmt: skip
-    print(table("Against decompositions and loops", COMMAND, ["task", "other", "time", "ours is faster by"],
-                [svd_row(), *budget_rows()]), "\n", flush=True)  # fmt: skip
-    print(table("Sparse, n = 10 000, d = 10⁶, density 10⁻⁵", COMMAND, ["", "time", "in passes", "peak memory"],
-                sparse_rows()), "\n", flush=True)  # fmt: skip
-    print(table("Extremes: ‖X‖ from 1e-150 to 1e150, λ from 1e-12 to 1e12 ‖X‖²", COMMAND,
-                ["", "largest relative error against 50 digits", "named errors"], [extremes()]))  # fmt: skip
+    print(
+        table(
+            "One dense task",
+            COMMAND,
+            ["task", "solver chosen", "ours", "Cholesky", "LSMR", "sklearn Ridge", "", "error stated"],
+            dense,
+        ),
+        "\n",
+        flush=True,
+    )
+    print(
+        table(
+            "Against decompositions and loops",
+            COMMAND,
+            ["task", "other", "time", "ours is faster by"],
+            [svd_row(), *budget_rows()],
+        ),
+        "\n",
+        flush=True,
+    )
+    print(
+        table(
+            "Sparse, n = 10 000, d = 10⁶, density 10⁻⁵",
+            COMMAND,
+            ["", "time", "in passes", "peak memory"],
+            sparse_rows(),
+        ),
+        "\n",
+        flush=True,
+    )
+    print(
+        table(
+            "Extremes: ‖X‖ from 1e-150 to 1e150, λ from 1e-12 to 1e12 ‖X‖²",
+            COMMAND,
+            ["", "largest relative error against 50 digits", "named errors"],
+            [extremes()],
+        )
+    )

@@ -21,6 +21,42 @@ from numpy.typing import NDArray
 from forgetless._base.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
+QUANTITIES = {
+    "average_loss": "expected loss over all tasks",
+    "seen_loss": "expected loss over the tasks seen",
+    "forgetting": "expected loss degradation since each task was learned",
+    "drift": "expected squared change of outputs since each task was learned",
+    "worst_case": "expected loss for the worst unit teacher",
+    "validation": "expected loss on the held-out tasks",
+}
+"""What can be asked for, by the one name it has in Python, tables, JSON and on the command line, and in words."""
+
+_OTHER_WORDS = {
+    "average": "average_loss",
+    "expected": "average_loss",
+    "seen": "seen_loss",
+    "worst case": "worst_case",
+    "worst-case": "worst_case",
+    "average-loss": "average_loss",
+    "seen-loss": "seen_loss",
+}
+
+
+def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
+    """Return the one name of a quantity, given by it or by another word for it.
+
+    Examples
+    --------
+    >>> from forgetless.metrics import quantity
+    >>> quantity("objective", "worst-case", ("average_loss", "worst_case"))
+    'worst_case'
+    """
+    found = _OTHER_WORDS.get(name, name) if isinstance(name, str) else name
+    if found not in allowed:
+        raise ValueError(f"{argument} must be one of {', '.join(allowed)}, got {name!r}")
+    return str(found)
+
+
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
 
 
@@ -40,7 +76,8 @@ def follows_path(names: tuple[str, ...]) -> bool:
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
     """Return ``metrics`` as a tuple of known names; a single name may stand alone."""
-    names = (metrics,) if isinstance(metrics, str) else tuple(dict.fromkeys(metrics))
+    given = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    names = tuple(dict.fromkeys(_OTHER_WORDS.get(name, name) for name in given))
     unknown = [name for name in names if name not in allowed]
     if unknown or not names:
         raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")

@@ -122,8 +122,16 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
     for i, scheme in enumerate(dict.fromkeys(table.columns["scheme"])):
         part = table.where(scheme=scheme).columns
         ax.plot([0, *part["w1"]], [0, *part["w2"]], label=scheme, **_look(i))
-        ax.plot(part["descent1"], part["descent2"], linewidth=0, marker=MARKERS[i], markersize=6, fillstyle="none",
-                color=COLOURS[i], label="descent on its surrogates")  # fmt: skip
+        ax.plot(
+            part["descent1"],
+            part["descent2"],
+            linewidth=0,
+            marker=MARKERS[i],
+            markersize=6,
+            fillstyle="none",
+            color=COLOURS[i],
+            label="descent on its surrogates",
+        )
     ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
     ax.set(xlabel="w₁", ylabel="w₂")
     ax.set_aspect("equal", adjustable="datalim")
@@ -174,9 +182,9 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     for curve in advice.curves:
         if len(curve.scales) == 1:
             ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=curve.title)
-    if advice.least > 0 and advice.objective == "expected":
+    if advice.least > 0 and advice.objective == "average_loss":
         ax.axhline(advice.least, color="black", linewidth=0.8, linestyle=":", zorder=1, label="least possible")
-    names = {"expected": "expected loss", "seen": "seen-task loss", "worst_case": "worst-case loss"}
+    names = {"average_loss": "expected loss", "seen_loss": "seen-task loss", "worst_case": "worst-case loss"}
     ax.set(xscale="log", yscale="log", xlabel="scale / R²", ylabel=names.get(advice.objective, "held-out loss"))
     # Far above the best nothing is decided; the curves may end a thousand times higher.
     low, high = ax.get_ylim()

@@ -25,7 +25,7 @@ def value_and_differences(search, x, softness, step=1e-5):
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("objective", ["expected", "worst_case", "validation"])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case", "validation"])
 @pytest.mark.parametrize("family", ["plain", "two targets, non-realizable"])
 def test_slopes_equal_differences(family, objective, monotone, rng):
     tasks, k = collection(rng, family), 6
@@ -46,14 +46,14 @@ def test_a_soft_maximum_is_above_the_largest_by_little(rng):
     assert hard <= soft <= hard * tasks.span_dimension**0.01
 
 
-@pytest.mark.parametrize("objective", ["expected", "worst_case"])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_never_worse_than_the_best_constant(family, objective, rng):
     tasks, k = collection(rng, family), 8
     found = fl.optimal_schedule(tasks, k, objective=objective)
     grid = np.concatenate([[0.0], np.geomspace(1e-7, 1e3, 400)]) * tasks.radius**2
     schedules = [fl.Ridge(c) for c in grid]
-    if objective == "expected":
+    if objective == "average_loss":
         constants, own = fl.expect(tasks, schedules, k).average_loss, fl.expect(tasks, found, k).average_loss[0]
     else:
         constants, own = fl.worst_case(tasks, schedules, k).loss, fl.worst_case(tasks, found, k).loss
@@ -74,7 +74,7 @@ def test_against_a_grid_over_all_coefficients(rng):
     assert found.loss >= 0.8 * losses.min()
 
 
-@pytest.mark.parametrize("objective", ["expected", "worst_case"])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
 def test_the_certificate_by_differences(objective, rng):
     """Where a coefficient is positive the loss does not change to first order; where it is 0 it does not fall."""
     tasks, k = collection(rng, M=5), 10
@@ -84,7 +84,7 @@ def test_the_certificate_by_differences(objective, rng):
     unit = tasks.singular_values.min() ** 2
 
     def loss(values):
-        if objective == "expected":
+        if objective == "average_loss":
             return float(fl.expect(tasks, fl.Ridge(values), k).average_loss[0])
         return fl.worst_case(tasks, fl.Ridge(values), k).loss
 
@@ -158,7 +158,7 @@ TASKS = fl.TaskCollection([(np.eye(2), np.ones(2))])
 BAD = [
     (lambda: fl.optimal_schedule([1], 5), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.optimal_schedule(TASKS, 0), ValueError, "k must be at least 1, got 0"),
-    (lambda: fl.optimal_schedule(TASKS, 5, objective="seen"), ValueError, "objective must be.*got 'seen'"),
+    (lambda: fl.optimal_schedule(TASKS, 5, objective="seen_loss"), ValueError, "objective must be.*got 'seen_loss'"),
     (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.Cyclic()), TypeError, "must be WithReplacement.*got Cyclic"),
     (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.WithReplacement([0.5, 0.5])), ValueError, "one per task"),
     (lambda: fl.optimal_schedule(TASKS, 5, smooth=-1.0), ValueError, "smooth must be nonnegative and finite, got -1.0"),

@@ -16,7 +16,7 @@ def collection(rng, family="plain", **changes):
     return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
 
 
-@pytest.mark.parametrize("objective", ["expected", "worst_case", "seen"])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case", "seen_loss"])
 def test_losses_of_a_sketch_are_exact_where_that_is_affordable(objective, rng):
     tasks, k = collection(rng, "non-realizable", M=24), 60
     advice = fl.advise(tasks, k, objective=objective, sketch=6, seed=3)
@@ -26,7 +26,7 @@ def test_losses_of_a_sketch_are_exact_where_that_is_affordable(objective, rng):
         [option.schedule for option in advice.options], [objective]
     )
     np.testing.assert_allclose([option.loss for option in advice.options], exact[objective], rtol=1e-9)
-    if objective == "expected":
+    if objective == "average_loss":
         assert advice.options[0].loss < 1.1 * fl.advise(tasks, k).options[0].loss
     assert fl.advise(tasks, k, objective=objective, sketch=6, seed=3).table == advice.table
 
@@ -45,10 +45,10 @@ def test_a_sampled_sketch_states_its_error_honestly(family, rng, monkeypatch):
     assert "standard error" in advice.notes[0]
     worst = fl.advise(tasks, k, objective="worst_case", sketch=6)
     assert "those of the sketch" in worst.notes[0]
-    assert worst.options[0].expected is None
+    assert worst.options[0].average_loss is None
 
 
-@pytest.mark.parametrize("objective", ["seen", "worst_case", "validation"])
+@pytest.mark.parametrize("objective", ["seen_loss", "worst_case", "validation"])
 def test_sketches_serve_every_objective(objective, rng):
     tasks = collection(rng, M=10)
     ordering = fl.WithReplacement(rng.dirichlet(np.ones(10)))
@@ -67,7 +67,7 @@ def test_sketches_take_tasks_that_can_come(rng):
 def test_large_collections_are_sketched_by_themselves(rng, monkeypatch):
     tasks = collection(rng, M=12)
     monkeypatch.setattr(_sketch, "BUDGET", 1.0)
-    monkeypatch.setattr(_sketch, "_SKETCH", _sketch.operations(tasks, 20, "expected", 5))
+    monkeypatch.setattr(_sketch, "_SKETCH", _sketch.operations(tasks, 20, "average_loss", 5))
     assert "5 of 12 tasks" in fl.advise(tasks, 20).notes[0]
 
 
@@ -86,7 +86,7 @@ def test_the_seen_column_of_a_large_table_says_that_it_is_sampled(rng, monkeypat
 
 
 @pytest.mark.parametrize("family", ["plain", "two targets, non-realizable", "badly scaled"])
-@pytest.mark.parametrize("objective", ["expected", "worst_case", "validation"])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case", "validation"])
 def test_the_reduced_model_is_close(family, objective, rng, monkeypatch):
     """In few coordinates the space of the pilots is all of it, and only the interpolation between strengths is left."""
     monkeypatch.setattr(_losses, "_QUICK", 0.0)
@@ -112,7 +112,7 @@ def test_the_reduced_model_in_many_coordinates(rng):
         s.increasing(1.0),
         s.end_ramp(1 / 16, 0.1),
     ]
-    exact = problem(schedules, ["expected"])["expected"]
+    exact = problem(schedules, ["average_loss"])["average_loss"]
     approximate = [0.5 * np.sum(V * problem.moments.start) for V in model.forms(schedules)]
     np.testing.assert_allclose(approximate, exact, rtol=0.01)
 
@@ -136,7 +136,7 @@ def test_pilots_make_the_reduced_model_exact_where_they_went(rng):
     tasks, k = fl.TaskCollection(random_pairs(rng, M=25, d=40, rows=(2, 2), scales=(1.0, 0.03))), 60
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
     pilot, form = s.increasing(0.003), _losses.average_form(problem.moments)
-    exact = problem([pilot], ["expected"])["expected"][0]
+    exact = problem([pilot], ["average_loss"])["average_loss"][0]
     errors = []
     for pilots in ([], [pilot]):
         V = ReducedModel(problem.moments, fl.WithReplacement(), k, form, pilots).forms([pilot])[0]

@@ -15,11 +15,11 @@ def applying(certificate, kind=None):
 
 
 def assert_consistent(certificate):
-    exact = {"average": certificate.average_loss, "seen": certificate.seen_loss}
+    exact = {"average_loss": certificate.average_loss, "seen_loss": certificate.seen_loss}
     for check in applying(certificate):
         if check.kind == "upper":
             assert check.value >= exact[check.quantity] * (1 - 1e-9) - 1e-15, check
-            if check.quantity == "average":
+            if check.quantity == "average_loss":
                 assert check.value >= certificate.worst_case * (1 - 1e-9) - 1e-15, check
         else:
             assert check.value <= exact[check.quantity] * (1 + 1e-9), check
@@ -30,20 +30,30 @@ PRESETS = {
     "fixed budget": (s.fixed_budget(4), {"fixed, general", "fixed, near-optimal", "fixed, near-optimal, tight"}),
     "increasing": (
         s.increasing(),
-        {"increasing", "increasing, finite k", "increasing, larger scale", "increasing, seen tasks",
-         "increasing, seen tasks, tight"},
+        {
+            "increasing",
+            "increasing, finite k",
+            "increasing, larger scale",
+            "increasing, seen tasks",
+            "increasing, seen tasks, tight",
+        },
     ),
     "increasing budget": (
         s.increasing_budget(3),
-        {"increasing", "increasing, finite k", "increasing, larger scale", "increasing, seen tasks",
-         "increasing, seen tasks, tight"},
+        {
+            "increasing",
+            "increasing, finite k",
+            "increasing, larger scale",
+            "increasing, seen tasks",
+            "increasing, seen tasks, tight",
+        },
     ),
     "strong": (s.increasing(scale=9.0), {"increasing, larger scale"}),
     "first free": (s.unregularized_first(s.increasing()), {"increasing, first task free"}),
     "first free budget": (s.unregularized_first(s.increasing_budget(2)), {"increasing, first task free"}),
     "none": (fl.Projection(), {"fixed, general", "unregularized, dimension-free"}),
     "weak": (s.increasing(scale=1.0), set()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("batch", range(25))

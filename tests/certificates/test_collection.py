@@ -191,10 +191,13 @@ def test_other_files_are_refused(small, tmp_path):
 # What is shipped --------------------------------------------------------------------------------------------------
 
 REFERENCE = {
-    ("none", 64): 0.2126, ("none", 256): 0.2133,
-    ("fixed", 64): 0.445, ("fixed", 256): 0.573,
-    ("increasing", 64): 0.952, ("increasing", 256): 0.979,
-}  # fmt: skip
+    ("none", 64): 0.2126,
+    ("none", 256): 0.2133,
+    ("fixed", 64): 0.445,
+    ("fixed", 256): 0.573,
+    ("increasing", 64): 0.952,
+    ("increasing", 256): 0.979,
+}
 
 
 @pytest.mark.parametrize(("name", "k"), REFERENCE)

@@ -241,7 +241,7 @@ BAD = [
     ({"schedule": fl.GradientDescent(3, 2.5)}, ValueError, "makes the error grow"),
     ({"schedule": fl.Ridge(1.0), "k": 10**8}, MemoryError, "use fewer starts or a smaller k"),
     ({"schedule": fl.Projection(), "n_tasks": 1, "n_starts": 2}, ValueError, "the loss vanishes at all 2 starts"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=[repr(case[0]) for case in BAD])

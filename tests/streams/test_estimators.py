@@ -31,9 +31,12 @@ def test_a_stream_is_the_literal_algorithm_for_every_kind_of_input(rng, tmp_path
             model.partial_fit(stored, y)
             continue
         forms = {
-            "dense": X, "csr": sparse.csr_array(X), "csc": sparse.csc_matrix(X), "list": X.tolist(),
+            "dense": X,
+            "csr": sparse.csr_array(X),
+            "csc": sparse.csc_matrix(X),
+            "list": X.tolist(),
             "float32": X.astype(np.float32),
-        }  # fmt: skip
+        }
         model.partial_fit(forms[kind], y)
     assert model.coef_.dtype == (np.float32 if kind == "float32" else np.float64)
     np.testing.assert_allclose(model.coef_, w.T, rtol=1e-4 if kind == "float32" else 1e-9, atol=1e-6)

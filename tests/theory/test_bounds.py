@@ -38,7 +38,7 @@ def test_numbers_of_the_bounds():
 @pytest.mark.parametrize("bound", CATALOGUE, ids=lambda bound: bound.name)
 def test_every_bound_is_complete(bound):
     assert bound.kind in ("upper", "lower")
-    assert bound.quantity in ("average", "seen")
+    assert bound.quantity in ("average_loss", "seen_loss")
     assert bound.status in ("paper", "same proof, tight constant", "derived, unpublished", "literature", "elementary")
     assert bound.hypotheses
     named = ("Theorem", "Lemma", "Corollary", "Table", "Remark", "theorem", "elementary")

@@ -1,11 +1,11 @@
 """Exact losses of many schedules on the same tasks: what choosing between schedules needs, each by its cheapest pass.
 
-===============  ==========================================================================================
-``expected``     the average loss over all tasks, averaged over orderings
-``worst_case``   the same for the worst teacher of unit norm, learned from the origin
-``seen``         the loss over the tasks met on the way
-``validation``   the mean loss over held-out tasks
-===============  ==========================================================================================
+================  =========================================================================================
+``average_loss``  the mean loss over all tasks, averaged over orderings
+``worst_case``    the same for the worst teacher of unit norm, learned from the origin
+``seen_loss``     the loss over the tasks met on the way
+``validation``    the mean loss over held-out tasks
+================  =========================================================================================
 
 For random draws the first two come from one pass: the loss is carried backwards as a quadratic form of the start.
 """
@@ -31,9 +31,6 @@ from forgetless.metrics import average_loss
 from forgetless.orderings import Draws, OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
-
-NAMES = ("expected", "seen", "worst_case", "validation")
-
 
 Evaluate = Callable[[Sequence[Any]], Floats]
 """Schedules to their losses, in one batch."""
@@ -85,7 +82,7 @@ class Losses:
     def __call__(self, schedules: Sequence[Schedule | Filter], names: Sequence[str]) -> dict[str, Floats]:
         """Return the named losses of every schedule, each of shape (B,)."""
         found: dict[str, list[Floats]] = {name: [] for name in names}
-        for part in self._parts(schedules, "seen" in names):
+        for part in self._parts(schedules, "seen_loss" in names):
             for name, values in self._part(part, names).items():
                 found[name].append(values)
         return {name: np.concatenate(values) for name, values in found.items()}
@@ -97,7 +94,7 @@ class Losses:
 
     def _part(self, schedules: list[Any], names: Sequence[str]) -> dict[str, Floats]:
         found = {}
-        if self.random and {"expected", "worst_case"} & set(names):
+        if self.random and {"average_loss", "worst_case"} & set(names):
             found = self._by_forms(schedules, "worst_case" in names)
         for name in names:
             if name not in found:
@@ -110,7 +107,7 @@ class Losses:
         It is best near ``pilots``, schedules that are followed exactly to make it.
         """
         exact = 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2
-        plain = self.random and objective != "seen" and is_numpy_namespace(self.tasks.xp)
+        plain = self.random and objective != "seen_loss" and is_numpy_namespace(self.tasks.xp)
         # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations; and a
         # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
         if not plain or self.k < _SHORT or exact < max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks)):
@@ -147,7 +144,10 @@ class Losses:
         """Return expected and, if asked, worst-case losses, fixed filters apart because their powers are cheaper."""
         problem = Problem.of(self.tasks, schedules, self.k, self.ordering, "last")
         fixed = np.array([filter_.horizon is None for filter_ in problem.filters])
-        found = {"expected": np.empty(len(schedules)), **({"worst_case": np.empty(len(schedules))} if worst else {})}
+        found = {
+            "average_loss": np.empty(len(schedules)),
+            **({"worst_case": np.empty(len(schedules))} if worst else {}),
+        }
         start = to_numpy(self.moments.start)
         for group in (np.flatnonzero(fixed), np.flatnonzero(~fixed)):
             if not group.size:
@@ -155,12 +155,12 @@ class Losses:
             part = Problem.of(self.tasks, [problem.filters[b] for b in group], self.k, self.ordering, "last")
             for b, row in zip(group, draws.forms(part, self.moments).forms, strict=True):
                 V = to_numpy(row[0])
-                found["expected"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
+                found["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 if worst:
                     found["worst_case"][b] = self._worst(V)
         return found
 
-    def _expected(self, schedules: list[Any]) -> Floats:
+    def _average_loss(self, schedules: list[Any]) -> Floats:
         found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start)
         return np.asarray(to_numpy(found.average_loss)[:, 0])
 
@@ -168,10 +168,8 @@ class Losses:
         found = worst_case(self.tasks, schedules, self.k, ordering=self.ordering)
         return np.asarray(to_numpy(found.loss))
 
-    def _seen(self, schedules: list[Any]) -> Floats:
-        found = expect(
-            self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics="seen_loss"
-        )  # fmt: skip
+    def _seen_loss(self, schedules: list[Any]) -> Floats:
+        found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics="seen_loss")
         return np.asarray(to_numpy(found.seen_loss)[:, 0])
 
     def _validation(self, schedules: list[Any]) -> Floats:
@@ -194,9 +192,14 @@ class Losses:
     def _after_one_order(self, schedule: Any) -> float:
         assert self.validation is not None
         trace = simulate(
-            self.tasks, schedule, self.k, ordering=self.ordering, start=self.start, record="last",
+            self.tasks,
+            schedule,
+            self.k,
+            ordering=self.ordering,
+            start=self.start,
+            record="last",
             metrics="average_loss",
-        )  # fmt: skip
+        )
         assert trace.weights is not None
         return float(average_loss(self.validation, trace.weights[0, -1]))
 

@@ -99,20 +99,20 @@ def best_of_each(curves: list[Curve]) -> list[Curve]:
 
 def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -> tuple[dict[str, Floats], list[str]]:
     """Return every loss that can be had of the schedules, and notes on those that cannot or were sampled."""
-    names = ["expected", "worst_case", *(["validation"] if problem.validation is not None else [])]
-    columns = problem(schedules, [*names, *(["seen"] if objective == "seen" else [])])
-    if "seen" in columns:
+    names = ["average_loss", "worst_case", *(["validation"] if problem.validation is not None else [])]
+    columns = problem(schedules, [*names, *(["seen_loss"] if objective == "seen_loss" else [])])
+    if "seen_loss" in columns:
         return columns, []
-    cost = _sketch.operations(problem.tasks, problem.k, "seen") * len(schedules)
+    cost = _sketch.operations(problem.tasks, problem.k, "seen_loss") * len(schedules)
     if not problem.random or cost < _SEEN_BUDGET:
-        return {**columns, **problem(schedules, ["seen"])}, []
-    values, errors = _sketch.seen_by_difference(problem, schedules, columns["expected"], seed)
+        return {**columns, **problem(schedules, ["seen_loss"])}, []
+    values, errors = _sketch.seen_by_difference(problem, schedules, columns["average_loss"], seed)
     worst = float(np.max(errors / np.maximum(values, np.finfo(float).tiny)))
     note = (
         f"seen-task losses are {_sketch.TRIALS} random runs of the difference from the exact average, standard error "
-        f'at most {100 * worst:.2g} %; objective="seen" computes them exactly.'
+        f'at most {100 * worst:.2g} %; objective="seen_loss" computes them exactly.'
     )
-    return {**columns, "seen": values}, [note]
+    return {**columns, "seen_loss": values}, [note]
 
 
 def ranked(options: list[Option], problem: Losses, objective: str) -> list[Option]:

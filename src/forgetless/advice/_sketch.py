@@ -36,7 +36,7 @@ def operations(tasks: TaskCollection, k: int, objective: str, n_tasks: int | Non
     M = tasks.n_tasks if n_tasks is None else n_tasks
     rows = float(tasks.offsets[-1]) * M / tasks.n_tasks
     size = min(float(tasks.span_dimension), rows) + tasks.n_targets
-    return 4.0 * k * rows * size**2 * (M if objective == "seen" else 1)
+    return 4.0 * k * rows * size**2 * (M if objective == "seen_loss" else 1)
 
 
 def sketch_size(tasks: TaskCollection, k: int, objective: str) -> int:
@@ -69,9 +69,17 @@ def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed:
     seed = np.random.SeedSequence(seed) if isinstance(seed, list) else seed
     for schedule in schedules:
         trace = simulate(
-            problem.tasks, schedule, problem.k, ordering=problem.ordering, start=problem.start, seed=seed,
-            n_trials=TRIALS, record="last", metrics=metric or "average_loss", keep_weights=metric is None,
-        )  # fmt: skip
+            problem.tasks,
+            schedule,
+            problem.k,
+            ordering=problem.ordering,
+            start=problem.start,
+            seed=seed,
+            n_trials=TRIALS,
+            record="last",
+            metrics=metric or "average_loss",
+            keep_weights=metric is None,
+        )
         if metric is None:
             assert trace.weights is not None
             assert problem.validation is not None
@@ -100,9 +108,17 @@ def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floa
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):
         trace = simulate(
-            problem.tasks, schedule, problem.k, ordering=problem.ordering, start=problem.start, seed=seed,
-            n_trials=TRIALS, record="last", metrics=("average_loss", "seen_loss"), keep_weights=False,
-        )  # fmt: skip
+            problem.tasks,
+            schedule,
+            problem.k,
+            ordering=problem.ordering,
+            start=problem.start,
+            seed=seed,
+            n_trials=TRIALS,
+            record="last",
+            metrics=("average_loss", "seen_loss"),
+            keep_weights=False,
+        )
         gap = (to_numpy(trace.seen_loss) - to_numpy(trace.average_loss))[:, -1]
         values[b], errors[b] = expected[b] + gap.mean(), gap.std(ddof=1) / np.sqrt(TRIALS)
     return values, errors

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.arrays import Floats, from_numpy
-from forgetless.advice.answer import OBJECTIVES, Option, vanishing
+from forgetless.advice.answer import Option, vanishing
 from forgetless.certificates.certificate import check_bound, setting_of
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection
+from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
 from forgetless.schedules import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
@@ -51,7 +52,7 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     """Return the smallest published bound on the loss of a schedule, in words, or why there is none."""
     if objective == "validation":
         return "No theorem covers held-out rows."
-    quantity = "seen" if objective == "seen" else "average"
+    quantity = "seen_loss" if objective == "seen_loss" else "average_loss"
     if objective == "worst_case":  # a unit teacher, learned from the origin, fits all tasks
         w = np.zeros(tasks.n_features)
         w[0] = 1.0
@@ -66,8 +67,8 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     useful = [check for check in checks if check.value is not None and check.value < trivial * (1 - 1e-12)]
     if useful:
         least = min(useful, key=lambda check: check.value or 0.0)
-        said = f"A theorem guarantees it an {quantity} loss of at most {least.value:.3g}"
-        return f"{said.replace('an seen', 'a seen-task')} ({least.name}; {least.status})."
+        words = "a seen-task" if quantity == "seen_loss" else "an average"
+        return f"A theorem guarantees it {words} loss of at most {least.value:.3g} ({least.name}; {least.status})."
     if not tasks.is_realizable():
         return "No theorem covers it: they are for tasks that one model fits."
     return f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {trivial:.3g}."
@@ -76,8 +77,8 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
 def reasoning(tasks: TaskCollection, options: Sequence[Option], tried: Floats, objective: str, least: float) -> str:
     """Return why the first option is the best, with numbers; ``tried`` are the scales its shape was evaluated at."""
     best = options[0]
-    floor = least if objective == "expected" else 0.0
-    first = f"It has the smallest {OBJECTIVES[objective]}, {best.loss:.4g}"
+    floor = least if objective == "average_loss" else 0.0
+    first = f"It has the smallest {QUANTITIES[objective]}, {best.loss:.4g}"
     if floor > 0:
         first += f", of which no weights avoid {floor:.4g}"
     compared = _compared(options, floor)

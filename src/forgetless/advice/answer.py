@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.tables import frame
+from forgetless.metrics import QUANTITIES
 from forgetless.schedules.names import code, entry_of, title_of
 
-OBJECTIVES = {
-    "expected": "expected loss over all tasks",
-    "seen": "expected loss over the tasks seen",
-    "worst_case": "expected loss for the worst unit teacher",
-    "validation": "expected loss on the held-out tasks",
-}
+OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,7 @@ class Option:
         without one.
     loss : float
         The objective.
-    expected, seen, worst_case, validation : float or None
+    average_loss, seen_loss, worst_case, validation : float or None
         Losses after k steps; None where not computed, with the reason in the notes.
     error : float
         Standard error of ``loss`` where it was sampled on a large collection; 0 where it is exact.
@@ -44,8 +40,8 @@ class Option:
     schedule: Any
     scale: float | None
     loss: float
-    expected: float | None = None
-    seen: float | None = None
+    average_loss: float | None = None
+    seen_loss: float | None = None
     worst_case: float | None = None
     validation: float | None = None
     error: float = 0.0
@@ -153,7 +149,7 @@ class Advice:
     def __repr__(self) -> str:
         tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
         head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
-        lines = [f"{head} {OBJECTIVES[self.objective]}", "", *_ranking(self.options, self.objective), ""]
+        lines = [f"{head} {QUANTITIES[self.objective]}", "", *_ranking(self.options, self.objective), ""]
         lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
         for note in self.notes:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
@@ -162,9 +158,9 @@ class Advice:
 
 def _ranking(options: Sequence[Option], objective: str) -> list[str]:
     """Return the table: the objective and its ratio to the best, then the other losses."""
-    others = [name for name in ("expected", "seen", "worst_case", "validation") if name != objective]
+    others = [name for name in OBJECTIVES if name != objective]
     others = [name for name in others if any(getattr(option, name) is not None for option in options)]
-    header = ["", "schedule", OBJECTIVES_SHORT[objective], "× best", *(OBJECTIVES_SHORT[name] for name in others)]
+    header = ["", "schedule", objective, "× best", *others]
     rows = [header]
     for rank, option in enumerate(options, start=1):
         ratio = option.loss / options[0].loss if not vanishing(options) else np.nan
@@ -183,9 +179,6 @@ def _ranking(options: Sequence[Option], objective: str) -> list[str]:
 def vanishing(options: Sequence[Option]) -> bool:
     """Whether the best loss is zero for all that can be told: then how many times smaller it is means nothing."""
     return options[0].loss <= 1e-20 * max(option.loss for option in options)
-
-
-OBJECTIVES_SHORT = {"expected": "expected", "seen": "seen", "worst_case": "worst case", "validation": "held out"}
 
 
 def _cell(value: float | None, error: float = 0.0) -> str:

@@ -14,6 +14,7 @@ from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
+from forgetless.metrics import quantity
 from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Coefficients, Preset, resolve
 from forgetless.tasks import TaskCollection
@@ -69,7 +70,7 @@ class OptimalSchedule(Preset):
     def __repr__(self) -> str:
         ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
         return (
-            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective} loss {self.loss:.6g}, "
+            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective} {self.loss:.6g}, "
             f"{100 * self.gap:.2g} % below {self.best_constant!r}, stationarity {self.stationarity:.1g})"
         )
 
@@ -78,7 +79,7 @@ def optimal_schedule(
     tasks: TaskCollection,
     k: int,
     *,
-    objective: Literal["expected", "worst_case", "validation"] = "expected",
+    objective: Literal["average_loss", "worst_case", "validation"] = "average_loss",
     ordering: Ordering | None = None,
     start: Any = None,
     validation: Any = None,
@@ -97,7 +98,7 @@ def optimal_schedule(
     tasks : TaskCollection
     k : int
         Number of steps. A gradient costs two passes over them.
-    objective : "expected", "worst_case" or "validation"
+    objective : "average_loss", "worst_case" or "validation"
         As in ``advise``.
     ordering : Ordering, default ``WithReplacement()``
         Independent draws.
@@ -130,26 +131,25 @@ def optimal_schedule(
     """
     check_tasks(tasks)
     k = checks.integer("k", k, 1, "ask for at least one step")
-    if objective not in ("expected", "worst_case", "validation"):
-        raise ValueError(f'objective must be "expected", "worst_case" or "validation", got {objective!r}')
+    goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
     ordering = checked_ordering(ordering, tasks, k)
     if not isinstance(ordering.law(tasks.n_tasks, k), Draws):
         raise TypeError(f"ordering must be independent draws for exact gradients, got {ordering!r}; leave it out")
     smooth = checks.number("smooth", smooth, "0 allows any change from step to step")
-    held_out = check_held_out(validation, tasks, needed=objective == "validation")
+    held_out = check_held_out(validation, tasks, needed=goal == "validation")
     problem = Losses(tasks, k, ordering, start, held_out)
-    starts = _starts(problem, objective)
+    starts = _starts(problem, goal)
     constants = [name for name in ("no regularization", "constant") if name in starts]
     best_constant = min(constants, key=lambda name: starts[name][1])
-    search = _Search(_adjoint(problem, objective), _Coordinates(tasks, k, monotone), smooth)
+    search = _Search(_adjoint(problem, goal), _Coordinates(tasks, k, monotone), smooth)
     name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, progress)
-    loss = float(problem([Ridge(found)], [objective])[objective][0])
+    loss = float(problem([Ridge(found)], [goal])[goal][0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]
         found = _coefficients(starts[name][0], k, tasks.radius)
     return OptimalSchedule(
-        tuple(found.tolist()), objective, loss, *starts[best_constant], search.stationarity(found), name, monotone
-    )  # fmt: skip
+        tuple(found.tolist()), goal, loss, *starts[best_constant], search.stationarity(found), name, monotone
+    )
 
 
 Start = tuple[Any, float]
@@ -242,10 +242,14 @@ class _Search:
         from scipy.optimize import minimize
 
         found = minimize(
-            self._value, x, (softness,), jac=True, method="L-BFGS-B",
+            self._value,
+            x,
+            (softness,),
+            jac=True,
+            method="L-BFGS-B",
             bounds=[(0.0, self.coordinates.largest)] * len(x),
             options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8},
-        )  # fmt: skip
+        )
         return np.asarray(found.x), float(found.fun)
 
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:

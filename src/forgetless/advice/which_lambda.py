@@ -8,25 +8,25 @@ import numpy as np
 from forgetless._base import checks
 from forgetless._base.progress import Progress
 from forgetless.advice import _sketch, _words
-from forgetless.advice._losses import NAMES, Losses, check_held_out
+from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import best_of_each, compare, ranked, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, significant
-from forgetless.advice.answer import Advice, Option, ScaleCurve
+from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
-from forgetless.metrics import average_loss
+from forgetless.metrics import average_loss, quantity
 from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
-Objective = Literal["expected", "seen", "worst_case", "validation"]
+Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
 
 
 def advise(
     tasks: TaskCollection,
     k: int,
     *,
-    objective: Objective = "expected",
+    objective: Objective = "average_loss",
     ordering: Ordering | None = None,
     start: Any = None,
     validation: Any = None,
@@ -48,7 +48,7 @@ def advise(
         Realizable or not.
     k : int
         Number of steps that are planned.
-    objective : "expected", "seen", "worst_case" or "validation"
+    objective : "average_loss", "seen_loss", "worst_case" or "validation"
         The average loss over all tasks, over those seen on the way, over all tasks for the worst unit teacher (whatever
         the labels are), or over ``validation``; always averaged over orderings.
     ordering : Ordering, default ``WithReplacement()``
@@ -88,22 +88,21 @@ def advise(
     check_tasks(tasks)
     k = checks.integer("k", k, 1, "ask for at least one step")
     ordering = checked_ordering(ordering, tasks, k)
-    if objective not in NAMES:
-        raise ValueError(f"objective must be one of {', '.join(NAMES)}, got {objective!r}")
-    held_out = check_held_out(validation, tasks, needed=objective == "validation")
+    goal = quantity("objective", objective, OBJECTIVES)
+    held_out = check_held_out(validation, tasks, needed=goal == "validation")
     seed = checks.integer("seed", seed, 0, "use 0")
     tell = _stages(progress)
-    n_tasks = _sketch_tasks(tasks, k, ordering, objective, sketch)
+    n_tasks = _sketch_tasks(tasks, k, ordering, goal, sketch)
     problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also)
     if n_tasks < tasks.n_tasks:
-        curves, options, notes = _from_sketch(problem, n_tasks, own, objective, seed, tell)
+        curves, options, notes = _from_sketch(problem, n_tasks, own, goal, seed, tell)
         horizon: dict[str, float] = {}
     else:
-        curves, options, notes = compare(problem, objective, seed, tell, own)
-        horizon = wrong_horizon(problem, options[0], curves, objective)
+        curves, options, notes = compare(problem, goal, seed, tell, own)
+        horizon = wrong_horizon(problem, options[0], curves, goal)
     tell()
-    return _written(problem, objective, curves, options, horizon, notes)
+    return _written(problem, goal, curves, options, horizon, notes)
 
 
 def _from_sketch(
@@ -167,13 +166,15 @@ def _at_sampled_scales(
             tried += [(shape.make(scale), scale) for scale in scales if shape.scales[0] <= scale <= shape.scales[-1]]
         best = 0
         if tried[1:]:
-            runs = _sketch.sampled(problem, [schedule for schedule, _ in tried], _METRICS.get(objective), [seed, 0])
+            runs = _sketch.sampled(problem, [schedule for schedule, _ in tried], _metric(objective), [seed, 0])
             best = int(np.argmin(runs.mean(axis=1)))
         chosen.append(Option(option.shape, *tried[best], option.loss))
     return chosen
 
 
-_METRICS = {"expected": "average_loss", "seen": "seen_loss"}
+def _metric(objective: str) -> str | None:
+    """Return what is simulated for an objective; None for held-out rows, whose loss is taken of the weights."""
+    return None if objective == "validation" else objective
 
 
 def _by_runs(problem: Losses, options: list[Option], objective: str, seed: int) -> tuple[list[Option], float]:
@@ -181,7 +182,7 @@ def _by_runs(problem: Losses, options: list[Option], objective: str, seed: int) 
 
     The runs that rank are not those that are reported: the smallest of several sampled means is too small.
     """
-    metric = _METRICS.get(objective)
+    metric = _metric(objective)
     ranked = []
     for option in options:
         runs = _sketch.enough_runs(problem, option.schedule, metric, [seed, 1])
@@ -219,9 +220,21 @@ def _written(
         if curve.shape.scales.size or curve.shape.name == "no regularization"
     )
     return Advice(
-        best.schedule, tuple(options), objective, problem.k, tasks.n_tasks, sum(len(curve.scales) for curve in curves),
-        tasks.radius, least, noise, horizon, said, why, tuple(notes), drawn,
-    )  # fmt: skip
+        best.schedule,
+        tuple(options),
+        objective,
+        problem.k,
+        tasks.n_tasks,
+        sum(len(curve.scales) for curve in curves),
+        tasks.radius,
+        least,
+        noise,
+        horizon,
+        said,
+        why,
+        tuple(notes),
+        drawn,
+    )
 
 
 def _sketch_tasks(tasks: TaskCollection, k: int, ordering: Ordering, objective: str, sketch: int | None) -> int:

@@ -65,9 +65,18 @@ class Descent:
         # A start without a value stays where it is.
         idle = np.where(np.isfinite(value), 0, _PATIENCE)
         return cls(
-            x, value, gradient, -scale[:, None] * gradient, np.ones(len(x)), scale, np.zeros(memory), np.zeros(memory),
-            np.zeros(memory[:2]), idle, np.array(0),
-        )  # fmt: skip
+            x,
+            value,
+            gradient,
+            -scale[:, None] * gradient,
+            np.ones(len(x)),
+            scale,
+            np.zeros(memory),
+            np.zeros(memory),
+            np.zeros(memory[:2]),
+            idle,
+            np.array(0),
+        )
 
     @property
     def active(self) -> NDArray[np.bool_]:

@@ -177,11 +177,11 @@ def certify(
         raise TypeError("certify takes one schedule at a time; call it for each")
     setting = setting_of(problem, start)
     average, seen, worst, notes = _exact(problem, setting.start, setting.distance)
-    exact = {"average": average, "seen": seen}
+    exact = {"average_loss": average, "seen_loss": seen}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in catalogue)
     return Certificate(
         problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes)
-    )  # fmt: skip
+    )
 
 
 def setting_of(problem: Problem, start: Any) -> Setting:

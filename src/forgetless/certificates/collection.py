@@ -141,7 +141,7 @@ class WorstCollection:
 
     @staticmethod
     def _holds(bound: Bound, setting: Setting) -> bool:
-        return bound.quantity == "average" and bound.constant_known and not bound.failures(setting)
+        return bound.quantity == "average_loss" and bound.constant_known and not bound.failures(setting)
 
     def _setting(self, tasks: TaskCollection) -> Setting:
         start, teacher = tasks.start(), tasks.teacher()

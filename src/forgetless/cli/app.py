@@ -57,7 +57,7 @@ def bounds(as_json: bool) -> None:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for row in rows:
-        click.echo(f"{row['name']}: {row['kind']} bound of the {row['quantity']} loss, {row['rate']} ({row['status']})")
+        click.echo(f"{row['name']}: {row['kind']} bound of {row['quantity']}, {row['rate']} ({row['status']})")
         click.echo(f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}")
         click.echo(f"    {row['citation']}")
 

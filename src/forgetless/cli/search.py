@@ -15,8 +15,13 @@ from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
 @click.option("--tasks", type=click.IntRange(1), default=6, show_default=True, help="Different tasks, at most.")
 @click.option("--starts", type=click.IntRange(1), default=32, show_default=True, help="Independent searches.")
 @click.option("--rounds", type=click.IntRange(1), default=400, show_default=True, help="Most steps of each.")
-@click.option("--kind", type=click.Choice(["mixed", "random", "rare"]), default="mixed", show_default=True,
-              help="Where they begin: anywhere, near rare tasks, or both in turn.")  # fmt: skip
+@click.option(
+    "--kind",
+    type=click.Choice(["mixed", "random", "rare"]),
+    default="mixed",
+    show_default=True,
+    help="Where they begin: anywhere, near rare tasks, or both in turn.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, as JSON.")
 @click.option("--resume", is_flag=True, help="Go on from where an interrupted search to the same --out stopped.")
@@ -50,10 +55,18 @@ def worst_collection(
     try:
         with progress() as tell:
             found = fl.worst_collection(
-                schedule_of(schedule, tasks), k, n_features=features, n_tasks=tasks, n_starts=starts, n_rounds=rounds,
-                starts=kind, seed=seed, checkpoint=state, resume=resume,
+                schedule_of(schedule, tasks),
+                k,
+                n_features=features,
+                n_tasks=tasks,
+                n_starts=starts,
+                n_rounds=rounds,
+                starts=kind,
+                seed=seed,
+                checkpoint=state,
+                resume=resume,
                 progress=tell,
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
         if state is not None and state.exists():
             click.echo(f"the search is kept in {state}; go on with the same command and --resume", err=True)

@@ -23,16 +23,31 @@ SCHEDULES = usage("auto")
 @click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
 @click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
 @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
-@click.option("--holdout", type=click.FloatRange(0, 1, True, True), default=0.2, show_default=True,
-              help="Share of the rows of each task that is watched and not trained on.")  # fmt: skip
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, True, True),
+    default=0.2,
+    show_default=True,
+    help="Share of the rows of each task that is watched and not trained on.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def fit(
-    file: Path, task: str, target: tuple[str, ...], schedule: str, loss: str, intercept: bool, order: str,
-    holdout: float, seed: int, out: Path, report: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    file: Path,
+    task: str,
+    target: tuple[str, ...],
+    schedule: str,
+    loss: str,
+    intercept: bool,
+    order: str,
+    holdout: float,
+    seed: int,
+    out: Path,
+    report: Path | None,
+    as_json: bool,
+) -> None:
     """Learn the tasks in FILE (CSV or Parquet) one after the other and write the model.
 
     Every column but task and target is a feature. Tasks come in the order in which they first appear.
@@ -46,9 +61,7 @@ def fit(
     n_tasks = len(set(table.groups.tolist()))
     model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
     with progress() as tell:
-        run = run_stream(
-            model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell
-        )  # fmt: skip
+        run = run_stream(model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell)
         _name_features(model, table.features)
         model.save(out)
         settings = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from forgetless.advice.answer import OBJECTIVES
 from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, schedule_of
-
-OBJECTIVES = ("expected", "seen", "worst-case", "validation")
+from forgetless.metrics import quantity
 
 
 def _load(file: Path, task: str | None, target: str | None, schedule: str, ordering: str) -> tuple[Any, Any, Any]:
@@ -44,7 +44,7 @@ def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering:
 
 @click.command()
 @about_file
-@click.option("--objective", type=click.Choice(OBJECTIVES), help="[default: expected, or validation if given]")
+@click.option("--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]")
 @click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
 @click.option("--sketch", type=click.IntRange(2), help="Search on this many random tasks of a large collection.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -65,15 +65,25 @@ def advise(
     from forgetless.datasets.files import load_tasks
 
     tasks = load_tasks(file, task, target)
+    try:
+        objective = objective and quantity("--objective", objective, OBJECTIVES)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if objective == "validation" and validation is None:
         raise click.UsageError("--objective validation needs held-out rows; give their file with --validation FILE")
     held_out = None if validation is None else load_tasks(validation, task, target)
-    chosen: Any = (objective or ("expected" if held_out is None else "validation")).replace("-", "_")
+    chosen: Any = objective or ("average_loss" if held_out is None else "validation")
     with progress() as tell:
         found = fl.advise(
-            tasks, k, objective=chosen, ordering=ordering_of(ordering), validation=held_out, sketch=sketch, seed=seed,
+            tasks,
+            k,
+            objective=chosen,
+            ordering=ordering_of(ordering),
+            validation=held_out,
+            sketch=sketch,
+            seed=seed,
             progress=tell,
-        )  # fmt: skip
+        )
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
@@ -100,9 +110,14 @@ def expect(
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
     with progress() as tell:
         found = fl.expect(
-            tasks, chosen, k, ordering=law, metrics=fl.metrics.METRICS, record=record,
+            tasks,
+            chosen,
+            k,
+            ordering=law,
+            metrics=fl.metrics.METRICS,
+            record=record,
             progress=tell,
-        )  # fmt: skip
+        )
     curves = {"step": found.steps.tolist(), **{name: value.tolist() for name, value in found.values.items()}}
     _print_curves(curves, as_json, f"{tasks}, exact over all orders ({ordering})")
 
@@ -130,8 +145,15 @@ def simulate(
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
     with progress() as tell:
         found = fl.simulate(
-            tasks, chosen, k, ordering=law, n_trials=trials, seed=seed, record=record, keep_weights=False,
+            tasks,
+            chosen,
+            k,
+            ordering=law,
+            n_trials=trials,
+            seed=seed,
+            record=record,
+            keep_weights=False,
             progress=tell,
-        )  # fmt: skip
+        )
     means = {name: value.mean(0).tolist() for name, value in found.values.items()}
     _print_curves({"step": found.steps.tolist(), **means}, as_json, f"{tasks}, mean of {trials} runs ({ordering})")

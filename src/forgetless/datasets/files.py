@@ -104,9 +104,12 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
     X = numbers_of(features, path.name)
     y = numbers_of(table[targets], path.name)
     return TaskTable(
-        X, y[:, 0] if isinstance(target, str) else y, table[task].to_numpy(), tuple(map(str, features.columns)),
+        X,
+        y[:, 0] if isinstance(target, str) else y,
+        table[task].to_numpy(),
+        tuple(map(str, features.columns)),
         tuple(map(str, targets)),
-    )  # fmt: skip
+    )
 
 
 def read_table(path: Path) -> Any:

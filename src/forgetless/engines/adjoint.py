@@ -11,6 +11,7 @@ from forgetless._base.checks import check_memory
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, moments_around_teacher
 from forgetless.engines.problem import Problem
 from forgetless.filters import Filter
+from forgetless.metrics import quantity
 from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
@@ -84,9 +85,7 @@ def gradient(
         raise TypeError(f"gradient takes one schedule, got a list of {len(problem.filters)}; call it for each")
     if not isinstance(problem.law, Draws):
         raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
-    if objective not in ("average_loss", "worst_case"):
-        raise ValueError(f'objective must be "average_loss" or "worst_case", got {objective!r}')
-    worst = objective == "worst_case"
+    worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"
     if worst and start is not None:
         raise ValueError('start does not matter for objective="worst_case"; leave it out')
     moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))

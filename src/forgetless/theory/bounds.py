@@ -74,7 +74,7 @@ class Bound:
     ----------
     name : str
     kind : "upper" or "lower"
-    quantity : "average" or "seen"
+    quantity : "average_loss" or "seen_loss"
     ordering, scheme, regularization : str
         The setting in words.
     rate : str
@@ -152,7 +152,7 @@ class Bound:
 
 
 def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
-    return Bound(name=name, hypotheses=hypotheses, **{"min_k": 1, "kind": "upper", "quantity": "average", **rest})
+    return Bound(name=name, hypotheses=hypotheses, **{"min_k": 1, "kind": "upper", "quantity": "average_loss", **rest})
 
 
 _RANDOM = {"ordering": "uniform with replacement"}
@@ -174,7 +174,7 @@ _ENTRIES = [
     _entry("trivial", REALIZABLE, ordering="any", scheme="any non-expansive step", regularization="any", rate="1/2",
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²", status="elementary",
            per_unit=_one_half),
-    _entry("trivial, seen tasks", REALIZABLE, quantity="seen", ordering="any", scheme="any non-expansive step",
+    _entry("trivial, seen tasks", REALIZABLE, quantity="seen_loss", ordering="any", scheme="any non-expansive step",
            regularization="any", rate="1/2", status="elementary", per_unit=_one_half,
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²"),
     _entry("fixed, general", REALIZABLE, UNIFORM, FIXED, CONCAVE, IN_RANGE, **_RANDOM, scheme="any concave filter",
@@ -204,10 +204,10 @@ _ENTRIES = [
            regularization="increasing, λ₁ = 0", rate="19.5(k+1)/k²", min_k=3, status="derived, unpublished",
            citation=f"{THIS}, Remark \"Unregularized first task\", Section 2; the constant is derived",
            per_unit=lambda k: 19.5 * (k + 1) / k**2),
-    _entry("increasing, seen tasks", REALIZABLE, UNIFORM, INCREASING, quantity="seen", **_RANDOM,
+    _entry("increasing, seen tasks", REALIZABLE, UNIFORM, INCREASING, quantity="seen_loss", **_RANDOM,
            scheme="explicit or budget", regularization="increasing", rate="87/(k+1)", min_k=2, citation=_SEEN,
            status="paper", per_unit=lambda k: 87 / (k + 1)),
-    _entry("increasing, seen tasks, tight", REALIZABLE, UNIFORM, INCREASING, quantity="seen", **_RANDOM,
+    _entry("increasing, seen tasks, tight", REALIZABLE, UNIFORM, INCREASING, quantity="seen_loss", **_RANDOM,
            scheme="explicit or budget", regularization="increasing", rate="(39 + 24/13)/(k+1)", min_k=2, citation=_SEEN,
            status="derived, unpublished", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
     _entry("unregularized, dimension-free", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
@@ -241,11 +241,12 @@ _ENTRIES = [
            regularization="any", rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)", min_k=2, status="derived, unpublished",
            citation=f"{THIS}, Theorem in Appendix B (any algorithm), on its construction",
            per_unit=lambda k: (1 - 1 / k) ** k / (2 * k)),
-    _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen", **_RANDOM,
+    _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen_loss", **_RANDOM,
            scheme="explicit", regularization="any", rate="(1/4)·1/(144k)", min_k=9, status="paper",
            citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3: 1/(144k) with probability ≥ ¼",
            per_unit=lambda k: 1 / (576 * k)),
-    _entry("seen tasks, explicit, tight", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen", **_RANDOM,
+    _entry("seen tasks, explicit, tight", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen_loss",
+           **_RANDOM,
            scheme="explicit", regularization="any", rate="(1 − 1/k)^{k−1}·(1/16k)·2(k−1)/(2k−1)", min_k=2,
            citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3, minimised over its case split",
            status="derived, unpublished", per_unit=lambda k: seen_task_probability(k) * seen_task_loss(k)),

@@ -21,7 +21,7 @@ class Construction(TaskCollection):
     origin : array of shape (d,)
         The start w₀ the claim is for.
     quantity : str
-        What is claimed: ``"average"``, ``"worst case"`` (the average loss over unit teachers) or ``"seen"``.
+        What is claimed: ``"average_loss"``, ``"worst_case"`` (the largest over unit teachers) or ``"seen_loss"``.
     statement : str
         The claim in words.
     """
@@ -97,7 +97,7 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
         [(row[None, :], row[None, :] @ w) for row in rows],
         name="two_tasks",
         origin=np.zeros(2),
-        quantity="worst case",
+        quantity="worst_case",
         statement="the worst expected average loss over unit teachers, from a 2 × 2 recursion",
         # The sign of a row does not matter, so cosines may be taken nonnegative.
         claim=lambda filter_, k: _equiangular_loss(2, abs(float(np.cos(theta))), 2, filter_, k),
@@ -139,7 +139,7 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
         [(frequent, np.zeros(1))] * (k - 1) + [(rare, np.array([float(sign)]))],
         name="unseen_task",
         origin=np.zeros(2),
-        quantity="average",
+        quantity="average_loss",
         statement="the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)",
         claim=claim,
     )
@@ -180,7 +180,7 @@ def seen_task(k: int, start: Any = None) -> Construction:
         [(rows[0], rows[0] @ teacher)] * (k - 1) + [(rows[1], rows[1] @ teacher)],
         name="seen_task",
         origin=w0,
-        quantity="seen",
+        quantity="seen_loss",
         statement="a lower bound of the expected seen-task loss under explicit L2 from the given start",
         claim=lambda *_: seen_task_probability(k) * seen_task_loss(k),
     )
@@ -243,7 +243,7 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
         [(rows[i : i + 1], rows[i : i + 1] @ teacher) for i in chosen],
         name="rare_tasks",
         origin=np.zeros(n_rare + 1),
-        quantity="worst case",
+        quantity="worst_case",
         statement="the worst expected average loss over unit teachers, from a recursion of three numbers",
         claim=lambda filter_, steps: _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps),
     )
