@@ -31,7 +31,7 @@ from forgetless.streams._input import (
     whole,
 )
 from forgetless.streams._monitor import History, Holdout
-from forgetless.streams._state import Change, Gathered, Learned, Origin, State
+from forgetless.streams._state import Change, Gathered, Learned, Origin, Settable, State
 
 
 class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
@@ -56,17 +56,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     coef_ = Learned(lambda state: state.coef, "Coefficients, of shape (d,) or (c, d).")
     intercept_ = Learned(lambda state: state.intercept, "Intercept, a float or of shape (c,).")
     n_tasks_seen_ = Learned(lambda state: state.n_tasks, "Number of tasks learned.")
-    # The two below are set by scikit-learn where it finds them, and names also by those whose rows come without.
-    n_features_in_ = Learned(
-        lambda state: state.origin.n_features,
-        "Number of features.",
-        lambda state, value: state._replace(origin=state.origin._replace(n_features=value)),
-    )
-    feature_names_in_ = Learned(
-        lambda state: state.origin.feature_names,
-        "Names of the features, where X had them.",
-        lambda state, value: state._replace(origin=state.origin._replace(feature_names=value)),
-    )
+    n_features_in_ = Settable("n_features", "Number of features.")
+    feature_names_in_ = Settable("feature_names", "Names of the features, where X had them.")
 
     @abstractmethod
     def _step(self, state: State, task: Gathered) -> Change:
@@ -239,8 +230,12 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         stored, state = files.load(cls.__name__, path, parameters)
         model = cls(**stored)
         model._check_parameters(state)
-        model._state = state
+        model._state = model._resumed(state)
         return model
+
+    def _resumed(self, state: State) -> State:
+        """Return a state that was loaded with what follows from the parameters."""
+        return state
 
     def _fitted(self) -> State:
         check_is_fitted(self)

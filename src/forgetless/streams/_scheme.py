@@ -72,6 +72,9 @@ class Continual(StreamingModel):
             checks.number("radius", self.radius, "leave it out for the running maximum", positive=True)
         self._plan(state)
 
+    def _resumed(self, state: State) -> State:
+        return state._replace(plan=self._plan(state))
+
     def _step(self, state: State, task: Gathered) -> Change:
         plan, number = self._plan(state), state.n_tasks + 1
         scale = task.total if self.loss == "mean" else 1.0

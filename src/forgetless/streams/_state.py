@@ -7,6 +7,7 @@ another thread finds the state before a task or the one after it, and never a mi
 import json
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,8 +181,9 @@ class State(NamedTuple):
         return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
 
     def apart(self) -> "State":
-        """Return a state that goes its own way: what is shared and changed, the log and the plan, is its own."""
-        return self._replace(history=self.history.apart(), plan=None)
+        """Return a state that goes its own way: what is changed in place, the log and the strength, is its own."""
+        plan = None if self.plan is None else self.plan._replace(strength=copy(self.plan.strength))
+        return self._replace(history=self.history.apart(), plan=plan)
 
     @property
     def nbytes(self) -> int:
@@ -245,10 +247,8 @@ class State(NamedTuple):
 class Learned:
     """An attribute of a model that shows a part of its state, and is absent as long as that is not known."""
 
-    def __init__(
-        self, read: Callable[[State], Any], doc: str, write: Callable[[State, Any], State] | None = None
-    ) -> None:
-        self.read, self.write, self.__doc__ = read, write, doc
+    def __init__(self, read: Callable[[State], Any], doc: str) -> None:
+        self.read, self.__doc__ = read, doc
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -256,15 +256,28 @@ class Learned:
     def __get__(self, model: Any, owner: Any = None) -> Any:
         if model is None:
             return self
-        found = None if model._state is None else self.read(model._state)
+        state = model._state
+        found = None if state is None else self.read(state)
         if found is None:
             raise AttributeError(f"this {type(model).__name__} has no {self.name}: it comes with the first task")
         return found
 
     def __set__(self, model: Any, value: Any) -> None:
-        if self.write is None or model._state is None:
-            raise AttributeError(f"{self.name} is learned by fit and partial_fit and cannot be set")
-        model._state = self.write(model._state, value)
+        raise AttributeError(f"{self.name} is what fit and partial_fit learn; it cannot be set")
+
+
+class Settable(Learned):
+    """A part of the origin that can also be set: by scikit-learn where it finds features, and by users for names."""
+
+    def __init__(self, part: str, doc: str) -> None:
+        super().__init__(lambda state: getattr(state.origin, part), doc)
+        self.part = part
+
+    def __set__(self, model: Any, value: Any) -> None:
+        state = model._state
+        if state is None:
+            super().__set__(model, value)
+        model._state = state._replace(origin=state.origin._replace(**{self.part: value}))
 
 
 def _scalar(array: Array) -> Any:

@@ -115,8 +115,17 @@ class ContinualRidge(Regressor, Continual):
         return ridge_names()
 
     def _key(self) -> tuple[Any, ...]:
-        strength = (self.alpha, self.schedule, self.n_tasks, self.beyond)
-        return (*strength, self.radius, self.fit_intercept, self.loss, self.holdout, self.history_size)
+        return (
+            self.alpha,
+            self.schedule,
+            self.n_tasks,
+            self.beyond,
+            self.radius,
+            self.fit_intercept,
+            self.loss,
+            self.holdout,
+            self.history_size,
+        )
 
     def _after_row(self, X: Any, y: Any) -> State | None:
         # Compared with what the usual path has established: type, dtype, shape, the parameters behind the strength;
@@ -125,12 +134,14 @@ class ContinualRidge(Regressor, Continual):
         if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
             return None
         origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan = state
+        dtype = coef.dtype
         if (
             plan is None
             or type(coef) is not np.ndarray
-            or X.shape != (1, *coef.shape)
-            or X.dtype != coef.dtype
-            or y.dtype != coef.dtype
+            or coef.ndim != 1
+            or X.shape != (1, origin.n_features)
+            or X.dtype != dtype
+            or y.dtype != dtype
             or y.shape != (1,)
             or plan.key != self._key()
             or holdout is not None
@@ -139,10 +150,10 @@ class ContinualRidge(Regressor, Continual):
         ):
             return None
         x = X[0]
-        square = float(x @ x)
+        square = float(x.dot(x))  # a method is found faster than an operator
         if not 1e-10 < square < 1e30:
             return None
-        before = float(y[0]) - float(x @ coef)
+        before = y.item() - float(x.dot(coef))
         if not -1e20 < before < 1e20:
             return None
         if self.fit_intercept:
@@ -157,7 +168,7 @@ class ContinualRidge(Regressor, Continual):
         gain = before / (square + coefficient)
         after = before - gain * square
         if self.fit_intercept:
-            intercept = coef.dtype.type(intercept + gain)
+            intercept = dtype.type(intercept + gain)
         history = history.with_row((task, 1, coefficient, used, before * before, after * after, 0.0, math.nan), 1.0)
         learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan)
         return tuple.__new__(State, learned)
