@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -205,6 +205,19 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     # --- prediction, files, monitoring ---
 
+    def predict(self, X: Any) -> Array:
+        """Return X·coef_ + intercept_.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,) or (n, c)
+        """
+        return self._linear(self._fitted(), X, "predict")
+
     def _linear(self, state: State, X: Any, method: str) -> Array:
         """Return X·coef_ + intercept_ of one state."""
         coef, xp = state.coef, namespace_of(state.coef)
@@ -282,29 +295,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
-        tags.array_api_support = self._array_api
-        return tags
-
-
-class Regressor(RegressorMixin):  # type: ignore[misc]
-    """What a streaming model adds that predicts numbers."""
-
-    def predict(self: Any, X: Any) -> Array:
-        """Return X·coef_ + intercept_.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,) or (n, c)
-        """
-        return self._linear(self._fitted(), X, "predict")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.array_api_support = self._array_api
         return tags
 
 

@@ -6,18 +6,19 @@ Both remember all past tasks and forget nothing that their memory holds. They ar
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from forgetless._base import checks
 from forgetless._base.arrays import Array
 from forgetless.errors import ConvergenceError
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
-from forgetless.streams._model import Regressor, StreamingModel, store
+from forgetless.streams._model import StreamingModel, store
 from forgetless.streams._state import Change, Gathered, Learned, State
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-class _Baseline(Regressor, StreamingModel):
+class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
     alpha: float
 
     def __init__(

@@ -2,15 +2,17 @@
 
 from typing import Any
 
+from sklearn.base import RegressorMixin
+
 from forgetless import schedules
 from forgetless._base import checks
 from forgetless.filters import GradientDescent
-from forgetless.streams._model import Regressor, store
+from forgetless.streams._model import store
 from forgetless.streams._scheme import Continual
 from forgetless.streams._strength import HalfStep
 
 
-class ContinualGD(Regressor, Continual):
+class ContinualGD(RegressorMixin, Continual):  # type: ignore[misc]
     """Regression on a stream of tasks with a budget of gradient steps per task, from the previous solution.
 
     Task t makes N_t steps of size γ_t on ½‖X_t w − y_t‖², computed exactly but not one by one.

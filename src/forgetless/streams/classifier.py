@@ -140,6 +140,11 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
         labels = state.origin.classes[to_numpy(xp.argmax(scores, axis=1))]
         return from_numpy(labels, like=scores) if dispatched(scores) and labels.dtype.kind in "iufb" else labels
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
     def _own_schedule(self) -> Any:
         return alpha_filter(self.alpha)
 

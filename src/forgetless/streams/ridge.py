@@ -8,13 +8,14 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
-from forgetless.streams._model import Regressor, store
+from forgetless.streams._model import store
 from forgetless.streams._scheme import Continual, alpha_filter, ridge_names
 from forgetless.streams._state import State
 
 
-class ContinualRidge(Regressor, Continual):
+class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
     """Ridge regression on a stream of tasks that is pulled to the previous solution instead of to zero.
 
     Task t minimises ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
@@ -72,6 +73,12 @@ class ContinualRidge(Regressor, Continual):
         Mean squared error on the held-out rows of the tasks seen, each task counting the same.
     nbytes_ : int
         Bytes of what is kept from one task to the next.
+
+    Notes
+    -----
+    One thread may learn while others read. Learning replaces all of the state at once, so an error or an interruption
+    leaves the model as it was before the task, and ``predict``, ``save``, pickling and copying see one state whole. Two
+    attributes read one after the other may be of two states: take both from ``copy.copy(model)``.
 
     Examples
     --------
