@@ -29,16 +29,18 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _ESTIMATORS = {
-    "ContinualGD": "streams.estimators",
-    "ContinualRidge": "streams.estimators",
-    "ContinualRidgeClassifier": "streams.estimators",
+    "ContinualGD": "streams.budget",
+    "ContinualRidge": "streams.ridge",
+    "ContinualRidgeClassifier": "streams.classifier",
     "JointRidge": "streams.baselines",
     "RecursiveLeastSquares": "streams.baselines",
 }
 
 if TYPE_CHECKING:
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
-    from forgetless.streams.estimators import ContinualGD, ContinualRidge, ContinualRidgeClassifier
+    from forgetless.streams.budget import ContinualGD
+    from forgetless.streams.classifier import ContinualRidgeClassifier
+    from forgetless.streams.ridge import ContinualRidge
 
 
 def __getattr__(name: str) -> Any:

@@ -106,7 +106,7 @@ def test_the_reduced_model_in_many_coordinates(rng):
     """64 of 820 dimensions are enough."""
     tasks, k = fl.TaskCollection(random_pairs(rng, M=25, d=40, rows=(2, 2))), 150
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
-    model = ReducedModel(problem.moments, fl.WithReplacement(), k, _losses.average_form(problem.moments))
+    model = ReducedModel(problem.moments, problem.law, k, _losses.average_form(problem.moments))
     assert model.dimension <= 64
     schedules = [fl.Ridge(c * tasks.radius**2) for c in (0.003, 0.1, 3.0)] + [
         s.increasing(1.0),
@@ -139,6 +139,6 @@ def test_pilots_make_the_reduced_model_exact_where_they_went(rng):
     exact = problem([pilot], ["average_loss"])["average_loss"][0]
     errors = []
     for pilots in ([], [pilot]):
-        V = ReducedModel(problem.moments, fl.WithReplacement(), k, form, pilots).forms([pilot])[0]
+        V = ReducedModel(problem.moments, problem.law, k, form, pilots).forms([pilot])[0]
         errors.append(abs(0.5 * np.sum(V * problem.moments.start) / exact - 1))
     assert errors[1] < min(errors[0], 1e-3)

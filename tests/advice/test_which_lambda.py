@@ -330,7 +330,8 @@ class Elsewhere(fl.Ordering):
 BAD = [
     (lambda: fl.advise([(X, y)], 5), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.advise(TASKS, 0), ValueError, "k must be at least 1, got 0"),
-    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "expected, seen, worst_case, validation, got 'best'"),
+    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, validation, got 'best'"),
+    (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
     (lambda: fl.advise(TASKS, 5, objective="validation"), ValueError, "give validation="),
     (lambda: fl.advise(TASKS, 5, validation=(np.eye(3), np.ones(3))), ValueError, "has 3 features.*the tasks have 2"),
     (lambda: fl.advise(TASKS, 5, validation=[(X, np.ones((2, 1)))]), ValueError, r"shape \(1,\)"),

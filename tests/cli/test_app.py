@@ -119,7 +119,11 @@ def test_advise_with_held_out_rows(tables, archive, capsys):
 
 BAD = [
     (["advise", "ARCHIVE"], 2, "Missing option '--k'"),
-    (["advise", "ARCHIVE", "--k", "5", "--objective", "best"], 2, "'best' is not one of"),
+    (
+        ["advise", "ARCHIVE", "--k", "5", "--objective", "best"],
+        2,
+        "--objective must be one of average_loss, seen_loss, worst_case, validation, got 'best'",
+    ),
     (["advise", "ARCHIVE", "--k", "5", "--objective", "validation"], 2, "needs held-out rows"),
     (["advise", "ARCHIVE", "--k", "5", "--validation", "missing.npz"], 1, "there is no file"),
     (["advise", "ARCHIVE", "--k", "5", "--ordering", "cyclic", "--sketch", "2"], 1, "sketch needs draws"),

@@ -175,7 +175,7 @@ def stored(folder):
 
 def test_changed_contents_and_newer_versions_are_refused(tmp_path):
     path, arrays = stored(tmp_path)
-    np.savez(path, **{**arrays, "state.coef_": arrays["state.coef_"] + 1})
+    np.savez(path, **{**arrays, "state.coef": arrays["state.coef"] + 1})
     with pytest.raises(ValueError, match="do not match their hash"):
         fl.ContinualRidge.load(path)
     header = json.loads(arrays["header"].tobytes())

@@ -78,7 +78,7 @@ def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
     for _ in range(5):
         A = rng.standard_normal((8, 4))
         model.partial_fit(A, A @ teacher)
-        held = model._holdout.parts[-1][1]
+        held = model._state.holdout.parts[-1][1]
         assert held.shape == (2, 4)
         kept = [row for row in A if not (held == row).all(axis=1).any()]
         trained.append(np.array(kept))
@@ -86,7 +86,7 @@ def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
     for A in trained:
         plain.partial_fit(A, A @ teacher)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-10)
-    errors = [np.mean((part @ model.coef_ - part @ teacher) ** 2) for _, part, _ in model._holdout.parts]
+    errors = [np.mean((part @ model.coef_ - part @ teacher) ** 2) for _, part, _ in model._state.holdout.parts]
     assert model.seen_mse_ == pytest.approx(np.mean(errors))
     assert model.history_["seen_mse"][-1] == model.seen_mse_
 
@@ -96,11 +96,11 @@ def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
     counts = []
     for _ in range(40):
         model.partial_fit(rng.standard_normal((20, 3)), rng.standard_normal(20))
-        counts.append([part.shape[0] for _, part, _ in model._holdout.parts])
+        counts.append([part.shape[0] for _, part, _ in model._state.holdout.parts])
         assert sum(counts[-1]) <= 12
     assert counts[2] == [4, 4, 4]
     assert counts[-1] == [1] * 12
-    assert max(task for task, _, _ in model._holdout.parts) > 20
+    assert max(task for task, _, _ in model._state.holdout.parts) > 20
 
 
 def test_the_size_of_the_state_is_told(rng):
@@ -126,7 +126,7 @@ def test_rows_of_weight_zero_are_absent(rng):
 
 
 def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):
-    monkeypatch.setattr("forgetless.streams._model.BLOCK_BYTES", 8 * 5 * 7)
+    monkeypatch.setattr("forgetless.streams._input.BLOCK_BYTES", 8 * 5 * 7)
     A, b, weight = rng.standard_normal((40, 4)), rng.standard_normal(40), rng.uniform(0, 2, 40)
     small = fl.ContinualRidge(0.4, fit_intercept=True, memory=1500).fit(A, b, sample_weight=weight)
     whole = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)

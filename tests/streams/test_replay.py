@@ -33,7 +33,7 @@ def test_scores_are_what_constant_coefficients_would_have_cost(rng, targets, kin
     options = {"loss": loss, "fit_intercept": intercept}
     auto = learned(fl.ContinualRidge(schedule="auto", **options), tasks, kind)
     coefficients = np.array([1e-3, 0.1, 2.0, 50.0])
-    scores = auto._advisor.window.scores(coefficients)
+    scores = auto._state.advisor.window.scores(coefficients)
     for coefficient, score in zip(coefficients, scores, strict=True):
         history = learned(fl.ContinualRidge(alpha=float(coefficient), **options), tasks, kind).history_
         size = 6 * (targets[0] if targets else 1)
@@ -47,7 +47,7 @@ def test_a_window_that_went_on_starts_from_the_weights_of_then(rng, monkeypatch)
     model = fl.ContinualRidge(schedule="auto")
     for X, y in tasks:
         path.append(model.partial_fit(X, y).coef_)
-        window = model._advisor.window
+        window = model._state.advisor.window
         assert len(window.gram) <= 40
         first = len(path) - 1 - len(window.targets)
         np.testing.assert_array_equal(window.anchor[:, 0], path[first])
@@ -62,7 +62,7 @@ def test_a_window_that_went_on_starts_from_the_weights_of_then(rng, monkeypatch)
 def test_large_tasks_are_sampled_and_stand_for_all_their_rows(rng):
     X = rng.standard_normal((1000, 5)) * [3, 1, 1, 0.1, 0.1]
     model = fl.ContinualRidge(schedule="auto").partial_fit(X, X @ np.ones(5))
-    A = model._advisor.window.rows[0]
+    A = model._state.advisor.window.rows[0]
     assert A.shape == (_replay.TASK_ROWS, 5)
     assert np.linalg.norm(A, 2) ** 2 == pytest.approx(np.linalg.norm(X, 2) ** 2, rel=0.4)
 
@@ -91,10 +91,10 @@ def test_many_targets_and_wide_rows_are_bounded(rng):
     X = rng.standard_normal((40, 6))
     W = rng.standard_normal((6, 400))
     model = learned(fl.ContinualRidge(schedule="auto"), [(X, X @ W + rng.standard_normal((40, 400))) for _ in range(4)])
-    assert model._advisor.window.errors.shape[1] == _replay.TARGETS
+    assert model._state.advisor.window.errors.shape[1] == _replay.TARGETS
     wide = rng.standard_normal((30, 60_000))
     narrow = fl.ContinualRidge(schedule="auto").partial_fit(wide, wide[:, 0]).partial_fit(wide, wide[:, 0])
-    assert all(A.shape[0] == 4 for A in narrow._advisor.window.rows)
+    assert all(A.shape[0] == 4 for A in narrow._state.advisor.window.rows)
 
 
 def test_a_window_never_lacks_a_task(rng):
@@ -102,10 +102,10 @@ def test_a_window_never_lacks_a_task(rng):
     model = learned(fl.ContinualRidge(schedule="auto"), tasks[:3])
     model.set_params(schedule=None).partial_fit(*tasks[3])
     learned(model.set_params(schedule="auto"), tasks[4:6])
-    assert len(model._advisor.window.targets) == 2
+    assert len(model._state.advisor.window.targets) == 2
     model.partial_fit_blocks([tasks[6], tasks[7]])
-    assert model._advisor.window is None
-    assert np.isfinite(model._advisor.coefficient)
+    assert model._state.advisor.window is None
+    assert np.isfinite(model._state.advisor.coefficient)
 
 
 def test_strength_follows_the_noise(rng):
@@ -130,7 +130,7 @@ def test_fit_with_groups_classifier_float32_and_blocks(rng):
     )
     assert small.coef_.dtype == np.float32
     # Blocks are not sampled: the coefficient stays what it was.
-    before = grouped._advisor.coefficient
+    before = grouped._state.advisor.coefficient
     grouped.partial_fit_blocks([tasks[0], tasks[1]])
     assert grouped.history_["strength"][-1] == before
 
@@ -149,4 +149,4 @@ def test_one_row_tasks_and_bounded_memory(rng, monkeypatch):
     tracemalloc.stop()
     # The Gram matrix of 120 rows takes 115 kB; the rows and some bookkeeping come on top.
     assert after - before < 250_000
-    assert len(model._advisor.window.gram) <= 120
+    assert len(model._state.advisor.window.gram) <= 120

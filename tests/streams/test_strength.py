@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules.names import REGISTRY
+from forgetless.schedules.names import REGISTRY, named
 from forgetless.streams._strength import Strength
 from support import literal
 from support.streams import learned, stream
@@ -112,7 +112,7 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
     [
         ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
         ({"alpha": "1"}, TypeError, "alpha must be a real number"),
-        ({"schedule": "rising"}, ValueError, "must be none, fixed, increasing, auto, a filter"),
+        ({"schedule": "rising"}, ValueError, "there is no schedule 'rising'; use auto, none, "),
         ({"schedule": 3.0}, TypeError, "schedule must be a name"),
         ({"schedule": "fixed", "n_tasks": 2}, ValueError, "k must be at least 3"),
         ({"n_tasks": 0}, ValueError, "n_tasks must be at least 1"),
@@ -138,3 +138,23 @@ def test_divergent_step_sizes_are_refused():
         fl.ContinualRidge(schedule=fl.GradientDescent(20, 10.0)).partial_fit([[2.0, 0.0]], [1.0])
     with pytest.raises(TypeError, match="n_steps"):
         fl.ContinualGD(2.5).partial_fit([[2.0, 0.0]], [1.0])
+
+
+@pytest.mark.parametrize("text", ["none", "fixed", "increasing:0.5", "end-ramp:1/2,0.3", "noise-aware:2", "cyclic:3"])
+def test_names_of_the_registry_are_schedules_of_a_stream(rng, text):
+    tasks = list(stream(rng, 4))
+    by_name, given = (
+        learned(fl.ContinualRidge(schedule=schedule, n_tasks=4), tasks) for schedule in (text, named(text))
+    )
+    np.testing.assert_array_equal(by_name.coef_, given.coef_)
+
+
+def test_budgets_by_name_take_the_steps_of_the_model(rng):
+    tasks = list(stream(rng, 4))
+    for text, schedule in {
+        "fixed": fl.schedules.fixed_budget(7),
+        "increasing-budget": fl.schedules.increasing_budget(7),
+        "increasing-budget:3,1": fl.schedules.increasing_budget(3, 1.0),
+    }.items():
+        models = [learned(fl.ContinualGD(7, schedule=each, n_tasks=4), tasks) for each in (text, schedule)]
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

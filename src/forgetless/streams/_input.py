@@ -1,8 +1,8 @@
-"""What a user hands to a streaming estimator: arrays, groups and row blocks, checked."""
+"""What a user hands to a streaming estimator: arrays, groups and row blocks, checked and seen from its weights."""
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -10,7 +10,8 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
-from forgetless.solvers.rows import Rows, columns_of, is_sparse, plain, rows_of, sum_of_grams, weighted
+from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, plain, rows_of, sum_of_grams, weighted
+from forgetless.streams._state import Gathered, State
 
 
 def dispatched(X: Any) -> bool:
@@ -20,31 +21,30 @@ def dispatched(X: Any) -> bool:
     return hasattr(X, "dtype") and not hasattr(X, "iloc")
 
 
-def check_dispatch(model: Any) -> None:
+def check_dispatch(coef: Array) -> None:
     """Refuse to use a model of tensors where scikit-learn was not told to keep them."""
-    known = model.__dict__.get("coef_")
-    if known is not None and not isinstance(known, np.ndarray) and not get_config()["array_api_dispatch"]:
+    if coef is not None and not isinstance(coef, np.ndarray) and not get_config()["array_api_dispatch"]:
         raise ValueError(
-            f"the model holds {type(known).__module__.split('.')[0]} arrays; use it inside "
+            f"the model holds {type(coef).__module__.split('.')[0]} arrays; use it inside "
             "sklearn.config_context(array_api_dispatch=True), as when it was fitted"
         )
 
 
-def check_namespace(model: Any, X: Any, method: str) -> None:
-    """Refuse an X of another array library than that of the fitted model."""
-    if not (dispatched(X) or dispatched(model.coef_)):
+def check_namespace(coef: Array, X: Any, method: str) -> None:
+    """Refuse an X of another array library than that of the fitted model; ``method`` is called by the error."""
+    if not (dispatched(X) or dispatched(coef)):
         return
-    ours, theirs = namespace_of(model.coef_), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
+    ours, theirs = namespace_of(coef), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
     if ours is not theirs and ours.__name__ != theirs.__name__:
         raise ValueError(
-            f"Inputs passed to {type(model).__name__}.{method}() must use the same namespace and the same device as "
+            f"Inputs passed to {method}() must use the same namespace and the same device as "
             f"those passed to fit(); the model holds {ours.__name__} arrays and X is of {theirs.__name__}. Convert X."
         )
 
 
-def is_plain(model: Any, X: Any, y: Any) -> bool:
+def is_plain(state: State, X: Any, y: Any) -> bool:
     """Return whether X and y are finite float arrays that need no conversion: the light but complete check."""
-    coef = model.coef_
+    coef = state.coef
     with np.errstate(all="ignore"):  # a sum of two infinities is NaN, which is all that is asked here
         return bool(
             type(X) is np.ndarray
@@ -54,20 +54,23 @@ def is_plain(model: Any, X: Any, y: Any) -> bool:
             and y.dtype == coef.dtype
             and X.ndim == 2
             and X.shape[0] > 0
-            and X.shape[1] == model.n_features_in_
+            and X.shape[1] == state.origin.n_features
             and y.shape == (X.shape[0], *coef.shape[:-1])
             and math.isfinite(X.sum())
             and math.isfinite(y.sum())
-            and not hasattr(model, "feature_names_in_")
+            and state.origin.feature_names is None
         )
 
 
-def validated(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, array_api: bool) -> tuple[Any, Any, Any]:
-    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the model."""
-    known = model.__dict__.get("coef_")
+def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, array_api: bool) -> tuple[Any, Any, Any]:
+    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the weights so far.
+
+    ``model`` is what scikit-learn takes names and tags from; for the first rows of a stream it is told their features.
+    """
+    known, reset = state.coef, state.origin.n_features is None
     if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
         raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
-    check_dispatch(model)
+    check_dispatch(known)
     # A graph through a fit is never wanted, and would pin every task in memory.
     X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
     if dispatched(X) and not array_api:
@@ -78,9 +81,9 @@ def validated(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, ar
     if dispatched(X):
         xp = namespace_of(X)
         y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
-    if known is not None and not reset and (dispatched(known) or dispatched(X)):
-        check_namespace(model, X, "partial_fit")
-    floats = [xp.float64, xp.float32] if known is None or reset else [known.dtype]
+    if known is not None:
+        check_namespace(known, X, f"{type(model).__name__}.partial_fit")
+    floats = [xp.float64, xp.float32] if known is None else [known.dtype]
     with np.errstate(invalid="ignore"):  # the check for infinities adds them up
         X, y = validate_data(
             model, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
@@ -89,7 +92,7 @@ def validated(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, ar
         X = X.copy()
         X.sum_duplicates()
     y = namespace_of(y).astype(y, X.dtype, copy=False)
-    if known is not None and not reset and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
+    if known is not None and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
         expected = (X.shape[0], *known.shape[:-1])
         raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
     return X, y, _weight(sample_weight, X)
@@ -144,29 +147,57 @@ def take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
     return rows_of(X, at), rows_of(y, at), None if weight is None else rows_of(weight, at)
 
 
-class Gathered(NamedTuple):
-    """What a step needs of a task: X, r = y − Xw, the sum of row weights, rows that count, w, and Xᵀr if known."""
+def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
+    """Return a task given as arrays, seen from the weights of a state."""
+    start = state.start(X, y)
+    residual, n, total = state.residual(X, y, start), int(X.shape[0]), float(X.shape[0])
+    if weight is not None:
+        total = float(to_numpy(weight).sum())
+        residual = weighted(residual, weight)
+    rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
+    return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]))
 
-    rows: Rows
-    residual: Array
-    total: float
-    n: int
-    weights: Array
-    right: Array | None
+
+def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows:
+    if weight is None and not intercept and X.dtype == dtype and not is_sparse(X):
+        return Rows.of(X)
+    n, d = int(X.shape[0]), int(X.shape[1]) + intercept
+    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= memory:
+        return Rows.of(plain(X, weight, intercept, dtype))
+    step = max(1, BLOCK_BYTES // (8 * d))
+
+    def blocks() -> Iterator[Any]:
+        for first in range(0, n, step):
+            part = slice(first, first + step)
+            yield plain(X[part], None if weight is None else weight[part], intercept, dtype)
+
+    return Rows(blocks, (n, d), n * d)
 
 
-def gathered(model: Any, read: Callable[[], Iterator[Any]], *, once: bool) -> Gathered:
-    """Return a task read from blocks (X, y) or (X, y, sample_weight), checked by ``model``, seen from its weights."""
-    weights: Any = None
+Check = Callable[[State, Any, Any, Any], tuple[Any, Any, Any, State]]
+"""Returns X, y and weights of a block, checked, and the state, which learns its features from the first block."""
+
+
+def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gathered, State]:
+    """Return a task given as blocks (X, y) or (X, y, sample_weight), seen from the weights of a state, and the state.
+
+    ``blocks`` is iterable or returns an iterator. What can be read again is; of the rest XᵀX is added up.
+    """
+    read: Callable[[], Iterator[Any]] = (lambda: iter(blocks())) if callable(blocks) else (lambda: iter(blocks))
+    once = not callable(blocks) and iter(blocks) is iter(blocks)
+    start: Any = None
+    targets: tuple[int, ...] = ()
     gram: Any = None
     right: Any = None
     squares: Any = 0.0
     residuals: list[Any] = []
     n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
-    for X, y, weight in _checked(model, read()):
-        weights = model._weights(X, y) if weights is None else weights
-        part = plain(X, weight, bool(model.fit_intercept), weights.dtype)
-        r = columns_of(y) - model._raw_predict(X, weights)
+    for block in read():
+        X, y, weight, state = check(state, *_triple(block))
+        if start is None:
+            start, targets = state.start(X, y), tuple(y.shape[1:])
+        part = plain(X, weight, state.fit_intercept, start.dtype)
+        r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
         r = r if weight is None else weighted(r, weight)
         rows_read += part.shape[0]
         stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
@@ -176,7 +207,7 @@ def gathered(model: Any, read: Callable[[], Iterator[Any]], *, once: bool) -> Ga
         if not once:
             residuals.append(r)
             continue
-        _check_gram(part.shape[1], model.memory)
+        _check_gram(part.shape[1], memory)
         more = sum_of_grams([part], part.shape[1])
         gram = more if gram is None else gram + more
         right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
@@ -185,24 +216,24 @@ def gathered(model: Any, read: Callable[[], Iterator[Any]], *, once: bool) -> Ga
         raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
     if once:
         # Of the residual only its size is left, which is all that is asked of it beside Xᵀr.
-        return Gathered(Rows.of_gram(gram, rows_read), np.sqrt(squares)[None, :], total, n, weights, right)
+        left = np.sqrt(squares)[None, :]
+        return Gathered(start, Rows.of_gram(gram, rows_read), left, total, n, targets, right), state
 
     def again() -> Iterator[Any]:
-        for X, _, weight in _checked(model, read()):
-            yield plain(X, weight, bool(model.fit_intercept), weights.dtype)
+        for block in read():
+            X, _, weight, _ = check(state, *_triple(block))
+            yield plain(X, weight, state.fit_intercept, start.dtype)
 
-    rows = Rows(again, (rows_read, len(weights)), stored)
-    return Gathered(rows, np.concatenate(residuals), total, n, weights, None)
+    rows = Rows(again, (rows_read, len(start)), stored)
+    return Gathered(start, rows, np.concatenate(residuals), total, n, targets), state
 
 
-def _checked(model: Any, blocks: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
-    for block in blocks:
-        if not isinstance(block, tuple | list) or len(block) not in (2, 3):
-            raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
-        if dispatched(block[0]):
-            raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
-        X, y, weight = (*block, None)[:3]
-        yield model._validated(X, y, weight, reset="n_features_in_" not in model.__dict__)
+def _triple(block: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(block, tuple | list) or len(block) not in (2, 3):
+        raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
+    if dispatched(block[0]):
+        raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
+    return block[0], block[1], block[2] if len(block) == 3 else None
 
 
 def _check_gram(d: int, memory: int) -> None:

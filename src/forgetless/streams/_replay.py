@@ -8,6 +8,7 @@ score of λ is the prequential one, Σ ‖e[m]‖² before learning m. The best 
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from forgetless._base.arrays import Floats, to_numpy
 from forgetless.solvers.rows import Rows, is_sparse, rows_of
+from forgetless.streams._monitor import matrix_from_arrays, matrix_to_arrays
 
 TASK_ROWS = 64
 
@@ -88,10 +90,15 @@ class Window:
         side = np.concatenate(cross) if cross else np.zeros((0, len(target)))
         error = np.asarray(A @ window.anchor) - target
         return Window(
-            window.anchor, [*window.rows, A], [*window.targets, target], [*window.weights, weight],
-            np.block([[window.gram, side], [side.T, own]]),
-            error if window.errors is None else np.concatenate([window.errors, error]), middle, half,
-        )  # fmt: skip
+            anchor=window.anchor,
+            rows=[*window.rows, A],
+            targets=[*window.targets, target],
+            weights=[*window.weights, weight],
+            gram=np.block([[window.gram, side], [side.T, own]]),
+            errors=error if window.errors is None else np.concatenate([window.errors, error]),
+            middle=middle,
+            half=half,
+        )
 
     def _second_half(self, now: Floats) -> "Window":
         if self.middle is None:  # a single stretch that is too long: begin anew
@@ -101,9 +108,13 @@ class Window:
         anchor = self.middle
         errors = [np.asarray(A @ anchor) - y for A, y in zip(self.rows[half:], self.targets[half:], strict=True)]
         return Window(
-            anchor, self.rows[half:], self.targets[half:], self.weights[half:], self.gram[start:, start:],
-            np.concatenate(errors) if errors else None,
-        )  # fmt: skip
+            anchor=anchor,
+            rows=self.rows[half:],
+            targets=self.targets[half:],
+            weights=self.weights[half:],
+            gram=self.gram[start:, start:],
+            errors=np.concatenate(errors) if errors else None,
+        )
 
     def scores(self, coefficients: Floats) -> Floats:
         """Return the prequential squared error of every coefficient over the window, but for its first task."""
@@ -124,6 +135,30 @@ class Window:
             lift = self.gram[later, at] @ U
             e[later] -= (lift @ a.reshape(len(theta), c * count)).reshape(-1, c, count)
         return total
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the window as arrays."""
+        arrays = {name: getattr(self, name) for name in ("anchor", "gram", "errors", "middle")}
+        arrays = {name: value for name, value in arrays.items() if value is not None}
+        arrays |= {"weights": np.array(self.weights), "half": np.array(self.half)}
+        for i, (X, y) in enumerate(zip(self.rows, self.targets, strict=True)):
+            arrays |= {f"{i}.y": y, **matrix_to_arrays(f"{i}.", X)}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Window":
+        """Return a window from what ``to_arrays`` gave."""
+        weights = arrays["weights"].tolist()
+        return cls(
+            anchor=arrays["anchor"],
+            rows=[matrix_from_arrays(f"{i}.", arrays) for i in range(len(weights))],
+            targets=[arrays[f"{i}.y"] for i in range(len(weights))],
+            weights=weights,
+            gram=arrays["gram"],
+            errors=arrays.get("errors"),
+            middle=arrays.get("middle"),
+            half=int(arrays["half"]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +183,17 @@ class Advisor:
         if len(window.targets) < 2 or (task > 8 and pending < EVERY_ROWS):
             return dataclasses.replace(self, window=window, pending=pending)
         return Advisor(window, _best(window), 0)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return coefficient, count and window as arrays."""
+        numbers = {"numbers": np.array([self.coefficient, self.pending])}
+        return numbers if self.window is None else numbers | self.window.to_arrays()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Advisor":
+        """Return an advisor from what ``to_arrays`` gave."""
+        coefficient, pending = arrays["numbers"].tolist()
+        return cls(Window.from_arrays(arrays) if "anchor" in arrays else None, coefficient, int(pending))
 
 
 def _best(window: Window) -> float:

@@ -12,7 +12,8 @@ from forgetless._base import checks
 from forgetless._base.arrays import Array
 from forgetless.errors import ConvergenceError
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
-from forgetless.streams._model import Change, StreamingModel, store
+from forgetless.streams._model import StreamingModel, store
+from forgetless.streams._state import Change, Gathered, Learned, State
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -33,8 +34,8 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
     ) -> None:
         store(self, locals())
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_parameters(self, state: State | None) -> None:
+        super()._check_parameters(state)
         checks.number("alpha", self.alpha, "the prior must be proper; use e.g. 1e-6", positive=True)
 
     def _check_memory(self, d: int) -> None:
@@ -43,15 +44,6 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
                 f"{type(self).__name__} keeps a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, "
                 f"more than memory={self.memory:,}; use ContinualRidge, whose memory is O(d), or allow more"
             )
-
-    def predict(self, X: Any) -> Array:
-        """Return X·coef_ + intercept_, of shape (n,) or (n, c)."""
-        return self._linear(X, "predict")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 class JointRidge(_Baseline):
@@ -74,21 +66,24 @@ class JointRidge(_Baseline):
     2.3333
     """
 
-    def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
-        d = rows.shape[1]
+    gram_ = Learned(lambda state: state.memory["gram_"], "The sum of XᵀX of all tasks.")
+    moment_ = Learned(lambda state: state.memory["moment_"], "The sum of Xᵀy of all tasks.")
+
+    def _step(self, state: State, task: Gathered) -> Change:
+        d = task.rows.shape[1]
         self._check_memory(d)
-        gram = _primal_gram(rows)
-        right = _moment(rows, residual, d) if right is None else _float64(right)
-        start = _float64(start)
-        before = self.__dict__.get("gram_")
-        total = gram if before is None else before + gram
+        gram = _primal_gram(task.rows)
+        right = _moment(task.rows, task.residual, d) if task.right is None else _float64(task.right)
+        start = _float64(task.start)
         moment = right + gram @ start
-        moment = moment if before is None else self.moment_ + moment
+        total = gram
+        if state.memory:
+            total, moment = state.memory["gram_"] + gram, state.memory["moment_"] + moment
         weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
-        after = np.maximum(_squares(residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
-        keep = {"gram_": total, "moment_": moment}
-        return Change(change, after, float(self.alpha), error=10 * EPS / rcond, keep=keep)
+        after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+        memory = {"gram_": total, "moment_": moment}
+        return Change(change, after, float(self.alpha), error=10 * EPS / rcond, parts={"memory": memory})
 
 
 class RecursiveLeastSquares(_Baseline):
@@ -116,21 +111,23 @@ class RecursiveLeastSquares(_Baseline):
     Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
     """
 
-    def _fixed_names(self) -> tuple[str, ...]:
-        return (*super()._fixed_names(), "alpha")  # it went into the first inverse
+    inverse_ = Learned(lambda state: state.memory["inverse_"], "P, the inverse of alpha·I + Σ XᵀX.")
+    energy_ = Learned(lambda state: state.memory["energy_"], "The sum of ‖X‖² (Frobenius) of all tasks.")
 
-    def _change(self, rows: Rows, residual: Array, weight: float, right: Array | None, start: Array) -> Change:
-        d = rows.shape[1]
+    _fixed_names = (*StreamingModel._fixed_names, "alpha")  # it went into the first inverse
+
+    def _step(self, state: State, task: Gathered) -> Change:
+        rows, residual, d = task.rows, task.residual, task.rows.shape[1]
         self._check_memory(d)
         if not rows.readable:
             raise ConvergenceError(
                 "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
                 "give a list of blocks, or use JointRidge"
             )
-        P = self.__dict__.get("inverse_")
-        P = np.eye(d) / self.alpha if P is None else P
-        energy = float(self.__dict__.get("energy_", 0.0))
-        total = np.zeros(start.shape)
+        P, energy = np.eye(d) / self.alpha, 0.0
+        if state.memory:
+            P, energy = state.memory["inverse_"], state.memory["energy_"]
+        total = np.zeros(task.start.shape)
         for X, r in _few_rows(rows, residual, d):
             P, change = _updated(P, X, r - X @ total)
             total += change
@@ -138,8 +135,8 @@ class RecursiveLeastSquares(_Baseline):
         left = residual - rows.forward(total.astype(residual.dtype, copy=False))
         # ‖P‖·‖P⁻¹‖ is at most this, which bounds what rounding does.
         condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
-        keep = {"inverse_": P, "energy_": energy}
-        return Change(total, _squares(left), float(self.alpha), error=10 * EPS * condition, keep=keep)
+        memory = {"inverse_": P, "energy_": energy}
+        return Change(total, _squares(left), float(self.alpha), error=10 * EPS * condition, parts={"memory": memory})
 
 
 def _updated(P: Array, X: Array, r: Array) -> tuple[Array, Array]:

@@ -3,36 +3,41 @@
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
-from forgetless._base.arrays import to_numpy
 from forgetless._base.files import replace_file
 from forgetless.schedules.plain import describe, from_plain
-from forgetless.solvers.rows import is_sparse
-from forgetless.streams._monitor import COLUMNS, History, Holdout
-from forgetless.streams._replay import Advisor, Window
+from forgetless.streams._state import State
 
 FORMAT = "forgetless-model"
 
 
-VERSION = 1
+VERSION = 2
 
 
-def save(model: Any, path: str | Path) -> None:
-    """Write a fitted streaming model to ``path``.
+STATE = "state."
+"""How the names of the arrays of a state begin."""
+
+
+def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path) -> None:
+    """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
 
     The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
-    before is kept as ``path`` + ``.previous``. Weights, counters, history and held-out rows are stored as arrays,
-    parameters as JSON; a schedule that is a function of your own cannot be stored and must be given again to ``load``.
-    Arrays of other libraries are stored as NumPy's, and loaded as such.
+    before is kept as ``path`` + ``.previous``. The state is stored as arrays, parameters as JSON; a schedule that is a
+    function of your own cannot be stored and must be given again to ``load``. Arrays of other libraries are stored as
+    NumPy's, and loaded as such.
 
     Parameters
     ----------
-    model : fitted streaming estimator
+    state : State
+    kind : str
+        Name of the class of the model.
+    parameters : mapping
+        Those of its constructor.
     path : str or Path
 
     Examples
@@ -44,141 +49,40 @@ def save(model: Any, path: str | Path) -> None:
     >>> ContinualRidge.load(path).coef_.tolist()
     [1.0]
     """
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model)
-    path = Path(path)
-    arrays = _arrays_of(model)
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "class": type(model).__name__,
-        "parameters": {name: _encoded(value, name) for name, value in model.get_params(deep=False).items()},
-        "counters": {
-            name: value for name, value in vars(model).items() if name.endswith("_") and type(value) in (int, float)
-        },
-        "totals": [model._history.total, model._history.squares],
-        "groups": vars(model).get("_n_groups"),
-        "holdout_seed": None if model._holdout is None else model._holdout.seed,
+        "class": kind,
+        "parameters": {name: _encoded(value, name) for name, value in parameters.items()},
     }
+    arrays = {STATE + name: array for name, array in state.to_arrays().items()}
     arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
     arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
-    replace_file(path, buffer.getvalue())
+    replace_file(Path(path), buffer.getvalue())
 
 
-def load(cls: Any, path: str | Path, parameters: dict[str, Any]) -> Any:
-    """Return the model of class ``cls`` stored at ``path``; ``parameters`` replace stored ones."""
+def load(kind: str, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
+    """Return parameters and state of the model of class ``kind`` at ``path``; ``parameters`` replace stored ones."""
     path = Path(path)
     header, arrays = _read(path)
-    if header["class"] != cls.__name__:
-        raise ValueError(f"{path.name} holds a {header['class']}, not a {cls.__name__}; use {header['class']}.load")
-    stored: dict[str, Any] = {}
+    if header["class"] != kind:
+        raise ValueError(f"{path.name} holds a {header['class']}, not a {kind}; use {header['class']}.load")
     unknown = set(parameters) - set(header["parameters"])
     if unknown:
-        raise TypeError(f"{cls.__name__} has no parameter {', '.join(sorted(unknown))}")
-    for name, value in header["parameters"].items():
-        stored[name] = parameters[name] if name in parameters else _decoded(value, name, path)
-    model = cls(**stored)
-    model.__dict__.update(header["counters"])
-    for name, value in arrays.items():
-        if name.startswith("state."):
-            setattr(model, name.removeprefix("state."), value if value.ndim else value[()])
-    model._target_shape = model.coef_.shape[:-1]
-    if header["groups"] is not None:
-        model._n_groups = header["groups"]
-    table = {name: arrays[f"history.{name}"] for name in COLUMNS}
-    model._history = History.from_arrays(model.history_size, table, *header["totals"])
-    model._holdout = None
-    if header["holdout_seed"] is not None:
-        model._holdout = Holdout(model.holdout, model.holdout_size, header["holdout_seed"])
-        model._holdout.parts = _held_parts(arrays)
-    if "advisor.numbers" in arrays:
-        model._advisor = _advisor(arrays)
-    model._fixed = {name: header["parameters"][name] for name in model._fixed_names()}
-    model._check_parameters()
-    return model
+        raise TypeError(f"{kind} has no parameter {', '.join(sorted(unknown))}")
+    stored = {
+        name: parameters[name] if name in parameters else _decoded(value, name, path)
+        for name, value in header["parameters"].items()
+    }
+    state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
+    return stored, State.from_arrays(state)
 
 
 def stored_class(path: str | Path) -> str:
     """Return the name of the class of the model stored at ``path``."""
     return str(_read(Path(path))[0]["class"])
-
-
-def _arrays_of(model: Any) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    for name, value in vars(model).items():
-        if not name.endswith("_") or type(value) in (int, float):
-            continue
-        array = to_numpy(value) if is_array_api_obj(value) else np.asarray(value)
-        arrays[f"state.{name}"] = array.astype(np.str_) if array.dtype.kind == "O" else array
-    for name, column in model._history.to_arrays().items():
-        arrays[f"history.{name}"] = column
-    if model._holdout is not None:
-        for i, (task, X, y) in enumerate(model._holdout.parts):
-            arrays[f"held.{i}.task"], arrays[f"held.{i}.y"] = np.array(task), to_numpy(y)
-            _put_matrix(arrays, f"held.{i}.", X)
-    if vars(model).get("_advisor") is not None:
-        _put_advisor(arrays, model._advisor)
-    return arrays
-
-
-def _put_matrix(arrays: dict[str, Any], at: str, X: Any) -> None:
-    if is_sparse(X):
-        for part in ("data", "indices", "indptr", "shape"):
-            arrays[at + part] = np.asarray(getattr(X, part))
-    else:
-        arrays[at + "X"] = to_numpy(X)
-
-
-def _matrix(arrays: dict[str, Any], at: str) -> Any:
-    if at + "X" in arrays:
-        return arrays[at + "X"]
-    from scipy import sparse
-
-    triple = arrays[at + "data"], arrays[at + "indices"], arrays[at + "indptr"]
-    return sparse.csr_array(triple, shape=tuple(arrays[at + "shape"]))
-
-
-def _put_advisor(arrays: dict[str, Any], advisor: Advisor) -> None:
-    arrays["advisor.numbers"] = np.array([advisor.coefficient, advisor.pending])
-    window = advisor.window
-    if window is None:
-        return
-    for name in ("anchor", "gram", "errors", "middle"):
-        if getattr(window, name) is not None:
-            arrays[f"advisor.{name}"] = getattr(window, name)
-    arrays["advisor.weights"], arrays["advisor.half"] = np.array(window.weights), np.array(window.half)
-    for i, (X, y) in enumerate(zip(window.rows, window.targets, strict=True)):
-        arrays[f"advisor.{i}.y"] = y
-        _put_matrix(arrays, f"advisor.{i}.", X)
-
-
-def _advisor(arrays: dict[str, Any]) -> Advisor:
-    coefficient, pending = arrays["advisor.numbers"].tolist()
-    if "advisor.anchor" not in arrays:
-        return Advisor(None, coefficient, int(pending))
-    weights = arrays["advisor.weights"].tolist()
-    window = Window(
-        arrays["advisor.anchor"],
-        [_matrix(arrays, f"advisor.{i}.") for i in range(len(weights))],
-        [arrays[f"advisor.{i}.y"] for i in range(len(weights))],
-        weights,
-        arrays["advisor.gram"],
-        arrays["advisor.errors"],
-        arrays.get("advisor.middle"),
-        int(arrays["advisor.half"]),
-    )
-    return Advisor(window, coefficient, int(pending))
-
-
-def _held_parts(arrays: dict[str, Any]) -> list[tuple[int, Any, Any]]:
-    parts: list[tuple[int, Any, Any]] = []
-    while f"held.{len(parts)}.task" in arrays:
-        at = f"held.{len(parts)}."
-        parts.append((int(arrays[at + "task"]), _matrix(arrays, at), arrays[at + "y"]))
-    return parts
 
 
 def _encoded(value: Any, name: str) -> Any:

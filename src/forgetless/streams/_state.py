@@ -1,0 +1,291 @@
+"""Everything a stream has learned, as one immutable value: what a task is to it, and what it is after the task.
+
+A model holds a single reference to its state and learns by replacing it. So an interruption, an error or a reader in
+another thread finds the state before a task or the one after it, and never a mixture.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Array, namespace_of, to_numpy, zeros
+from forgetless.solvers.rows import Rows, columns_of, is_sparse
+from forgetless.streams._monitor import History, Holdout, nbytes
+from forgetless.streams._replay import Advisor
+from forgetless.streams._strength import Strength
+
+
+class Gathered(NamedTuple):
+    """A task as a step needs it, seen from the weights it starts from.
+
+    Attributes
+    ----------
+    start : array of shape (d, c)
+        The weights w, the last row being the intercept.
+    rows : Rows
+        X, scaled by the square roots of the row weights.
+    residual : array of shape (n, c)
+        r = y − Xw, scaled likewise.
+    total : float
+        The number of rows, or the sum of their weights.
+    n : int
+        The number of rows that count.
+    targets : tuple of int
+        The shape of the targets of one row, () or (c,).
+    right : array of shape (d, c), optional
+        Xᵀr where it is known.
+    """
+
+    start: Array
+    rows: Rows
+    residual: Array
+    total: float
+    n: int
+    targets: tuple[int, ...]
+    right: Array | None = None
+
+
+class Change(NamedTuple):
+    """What a step makes of a task: new weights minus old (d, c), what the history records, and parts of the state."""
+
+    weights: Array
+    after: Any
+    strength: float = math.nan
+    radius: float = math.nan
+    error: float = math.nan
+    parts: Mapping[str, Any] = {}
+
+
+class Plan(NamedTuple):
+    """The strength of a stream, and the parameters that it was made for."""
+
+    key: tuple[Any, ...]
+    strength: Strength
+
+
+class Origin(NamedTuple):
+    """What the beginning of a stream decided for all its tasks.
+
+    Attributes
+    ----------
+    fixed : dict
+        Parameters that cannot change within a stream.
+    n_groups : int or None
+        The number of tasks that ``fit`` counted.
+    n_features : int or None
+    feature_names, classes : arrays or None
+    """
+
+    fixed: dict[str, Any]
+    n_groups: int | None = None
+    n_features: int | None = None
+    feature_names: Any = None
+    classes: Any = None
+
+
+class State(NamedTuple):
+    """All that is kept from one task to the next.
+
+    Attributes
+    ----------
+    origin : Origin
+    history : History
+    holdout : Holdout or None
+    coef : array of shape (d,) or (c, d), or None before the first task
+    intercept : float or array of shape (c,)
+    n_tasks : int
+    radius : float
+        The running maximum of ‖X_t‖₂, where the model asks for it.
+    advisor : Advisor or None
+        The replay window of ``schedule="auto"``.
+    memory : dict
+        What a baseline knows of all tasks, e.g. the sum of XᵀX, under the names of its attributes.
+    plan : Plan or None
+        The schedule as it was resolved; made again where it is missing.
+    """
+
+    origin: Origin
+    history: History
+    holdout: Holdout | None = None
+    coef: Any = None
+    intercept: Any = 0.0
+    n_tasks: int = 0
+    radius: float = 0.0
+    advisor: Advisor | None = None
+    memory: Mapping[str, Any] = {}
+    plan: Plan | None = None
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the last of the weights is an intercept."""
+        return bool(self.origin.fixed["fit_intercept"])
+
+    @property
+    def weights(self) -> Array:
+        """The weights (d, c), the last row being the intercept."""
+        coef, xp = self.coef, namespace_of(self.coef)
+        columns = xp.reshape(coef, (-1, 1)) if coef.ndim == 1 else coef.T
+        if not self.fit_intercept:
+            return columns
+        last = xp.reshape(xp.asarray(self.intercept, dtype=coef.dtype), (1, -1))
+        return xp.concat([columns, last], axis=0)
+
+    def start(self, X: Any, y: Any) -> Array:
+        """Return the weights that a task starts from: zeros for the first one."""
+        if self.coef is not None:
+            return self.weights
+        shape = (int(X.shape[1]) + self.fit_intercept, y.shape[1] if y.ndim > 1 else 1)
+        return zeros(shape, np.zeros(0, dtype=X.dtype) if is_sparse(X) else X)
+
+    def residual(self, X: Any, y: Any, start: Array) -> Array:
+        """Return y − Xw, of shape (n, c)."""
+        # From zero weights there is nothing to subtract.
+        return columns_of(y) if self.coef is None else columns_of(y) - self._predicted(X, start)
+
+    def _predicted(self, X: Any, weights: Array) -> Array:
+        return X @ weights[:-1, :] + weights[-1, :] if self.fit_intercept else X @ weights
+
+    def seen_error(self) -> float:
+        """Return the mean over tasks of the mean squared error on their held-out rows; NaN where there are none."""
+        if self.holdout is None:
+            return math.nan
+        weights = self.weights
+        return self.holdout.error(lambda X: self._predicted(X, weights))
+
+    def after(self, task: Gathered, change: Change, held: Any = None) -> "State":
+        """Return the state after a task, of whose rows ``held`` were not trained on."""
+        xp = namespace_of(task.start)
+        weights = task.start + xp.astype(change.weights, task.start.dtype, copy=False)
+        if not bool(xp.all(xp.isfinite(weights))):
+            raise OverflowError("the new weights are not finite; rescale X and y towards 1")
+        new = self._replace(n_tasks=self.n_tasks + 1, **change.parts, **self._split(weights, task.targets))
+        seen = math.nan
+        if self.holdout is not None:
+            new = new._replace(holdout=self.holdout.with_part(held, new.n_tasks))
+            seen = new.seen_error()
+        scale = task.total * task.residual.shape[1]
+        before = float(np.sum(np.square(to_numpy(task.residual), dtype=np.float64))) / scale
+        after = float(np.sum(change.after)) / scale
+        row = (new.n_tasks, task.n, change.strength, change.radius, before, after, change.error, seen)
+        return new._replace(history=self.history.with_row(row, task.total))
+
+    def _split(self, weights: Array, targets: tuple[int, ...]) -> dict[str, Any]:
+        """Return coefficients and intercept in the shape of the targets."""
+        columns, last = (weights[:-1, :], weights[-1, :]) if self.fit_intercept else (weights, None)
+        if targets == ():
+            return {"coef": columns[:, 0], "intercept": 0.0 if last is None else last[0]}
+        return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
+
+    def apart(self) -> "State":
+        """Return a state that goes its own way: what is changed in place, the log and the strength, is its own."""
+        plan = None if self.plan is None else self.plan._replace(strength=copy(self.plan.strength))
+        return self._replace(history=self.history.apart(), plan=plan)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers kept."""
+        origin = self.origin
+        learned = (self.coef, self.intercept, self.radius, self.memory, origin.feature_names, origin.classes)
+        return nbytes((*learned, self.history, self.holdout, self.advisor))
+
+    # --- arrays ---
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything but the plan, which follows from the parameters, as NumPy arrays."""
+        origin = self.origin
+        found: dict[str, Any] = {
+            "coef": to_numpy(self.coef),
+            "n_tasks": np.array(self.n_tasks),
+            "radius": np.array(self.radius),
+            "fixed": np.frombuffer(json.dumps(origin.fixed, default=_plain, sort_keys=True).encode(), dtype=np.uint8),
+        }
+        if type(self.intercept) is not float:
+            found["intercept"] = to_numpy(self.intercept) if hasattr(self.intercept, "ndim") else self.intercept
+        for name in ("n_groups", "n_features", "feature_names", "classes"):
+            value = getattr(origin, name)
+            if value is not None:
+                array = np.asarray(value)
+                found[name] = array.astype(np.str_) if array.dtype.kind == "O" else array
+        parts = {"history": self.history.to_arrays(), "memory": self.memory}
+        if self.holdout is not None:
+            parts["holdout"] = self.holdout.to_arrays()
+        if self.advisor is not None:
+            parts["advisor"] = self.advisor.to_arrays()
+        found |= {f"{part}.{name}": np.asarray(value) for part, held in parts.items() for name, value in held.items()}
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "State":
+        """Return a state from what ``to_arrays`` gave."""
+        fixed = json.loads(arrays["fixed"].tobytes())
+        known = {name: arrays[name] for name in ("feature_names", "classes") if name in arrays}
+        known |= {name: int(arrays[name]) for name in ("n_groups", "n_features") if name in arrays}
+        parts: dict[str, dict[str, Any]] = {"history": {}, "memory": {}, "holdout": {}, "advisor": {}}
+        for name, value in arrays.items():
+            part, dot, rest = name.partition(".")
+            if dot:
+                parts[part][rest] = value
+        held = parts["holdout"]
+        return cls(
+            Origin(fixed, **known),
+            History.from_arrays(fixed["history_size"], parts["history"]),
+            Holdout.from_arrays(fixed["holdout"], fixed["holdout_size"], held) if held else None,
+            arrays["coef"],
+            # A Python zero where none was learned: it leaves the precision of predictions as it is.
+            _scalar(arrays["intercept"]) if "intercept" in arrays else 0.0,
+            int(arrays["n_tasks"]),
+            float(arrays["radius"]),
+            Advisor.from_arrays(parts["advisor"]) if parts["advisor"] else None,
+            {name: value if value.ndim else value.item() for name, value in parts["memory"].items()},
+        )
+
+
+class Learned:
+    """An attribute of a model that shows a part of its state, and is absent as long as that is not known."""
+
+    def __init__(self, read: Callable[[State], Any], doc: str) -> None:
+        self.read, self.__doc__ = read, doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: Any = None) -> Any:
+        if model is None:
+            return self
+        state = model._state
+        found = None if state is None else self.read(state)
+        if found is None:
+            raise AttributeError(f"this {type(model).__name__} has no {self.name}: it comes with the first task")
+        return found
+
+    def __set__(self, model: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name} is what fit and partial_fit learn; it cannot be set")
+
+
+class Settable(Learned):
+    """A part of the origin that can also be set: by scikit-learn where it finds features, and by users for names."""
+
+    def __init__(self, part: str, doc: str) -> None:
+        super().__init__(lambda state: getattr(state.origin, part), doc)
+        self.part = part
+
+    def __set__(self, model: Any, value: Any) -> None:
+        state = model._state
+        if state is None:
+            super().__set__(model, value)
+        model._state = state._replace(origin=state.origin._replace(**{self.part: value}))
+
+
+def _scalar(array: Array) -> Any:
+    return array if array.ndim else array[()]
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy number as JSON knows it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} cannot be stored")

@@ -1,0 +1,181 @@
+"""Regression on a stream with explicit L2 to the previous weights: scheme 1 of the paper.
+
+``partial_fit`` learns one task; ``fit`` forgets everything and learns one task per group of rows. The state is O(d):
+the weights alone. What a task does is in ``_scheme``, how its step is computed in ``solvers.one_task``.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from forgetless.streams._model import store
+from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
+from forgetless.streams._state import State
+
+
+class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
+    """Ridge regression on a stream of tasks that is pulled to the previous solution instead of to zero.
+
+    Task t minimises ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
+    schedule : str, schedule, filter or callable, optional
+        λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
+        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` takes the λ that would have predicted
+        the last tasks best, found by replaying a bounded sample of them.
+    n_tasks : int, optional
+        The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
+        in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.
+    radius : float, optional
+        R, for schedules. If omitted, the largest ‖X_t‖₂ so far, the current task included: the true R is reached with
+        the largest task, and the strengths before it are smaller than the theorem's.
+    beyond : {"error", "anytime"}, default "error"
+        What happens to tasks after ``n_tasks``: an error, or epochs of doubling length as above.
+    loss : {"sum", "mean"}, default "sum"
+        ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so that λ_t means the
+        same for tasks of different sizes; R is then that of X_t/√n.
+    fit_intercept : bool, default False
+        Adds a feature that is always 1. Like every other weight the intercept is pulled to its previous value.
+    solver : {"auto", "gram", "krylov", "svd"}, default "auto"
+        How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
+    tol : float, default 1e-10
+        Bound of the relative error of a step of ``"krylov"``.
+    memory : int, default 2**31
+        Bytes that one factorisation may take; larger tasks are solved by ``"krylov"``.
+    history_size : int, default 1000
+        How many tasks ``history_`` keeps.
+    holdout : float, default 0.0
+        Share of the rows of each task that is kept for ``seen_mse_`` and never trained on.
+    holdout_size : int, default 10000
+        How many held-out rows are kept in all.
+    random_state : int, optional
+        Chooses the held-out rows.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,) or (c, d)
+    intercept_ : float or array of shape (c,)
+    n_tasks_seen_ : int
+    radius_ : float
+        The running maximum of ‖X_t‖₂, over the tasks for which it was needed or came with the solution (smaller side
+        up to 200).
+    history_ : dict of arrays
+        Per task: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not known), ``mse_before`` and
+        ``mse_after`` learning it, ``error`` of the step (relative; bound or estimate), ``seen_mse`` on held-out rows.
+    prequential_mse_ : float
+        Mean squared error of predicting every row before learning it.
+    seen_mse_ : float
+        Mean squared error on the held-out rows of the tasks seen, each task counting the same.
+    nbytes_ : int
+        Bytes of what is kept from one task to the next.
+
+    Notes
+    -----
+    One thread may learn while others read. Learning replaces all of the state at once, so an error or an interruption
+    leaves the model as it was before the task, and ``predict``, ``save``, pickling and copying see one state whole. Two
+    attributes read one after the other may be of two states: take both from ``copy.copy(model)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from forgetless import ContinualRidge
+    >>> model = ContinualRidge(alpha=1.0)
+    >>> for X, y in [([[1.0, 0.0]], [2.0]), ([[0.0, 1.0]], [4.0])]:
+    ...     model = model.partial_fit(X, y)
+    >>> model.coef_.tolist(), model.n_tasks_seen_
+    ([1.0, 2.0], 2)
+
+    References
+    ----------
+    Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        schedule: Any = None,
+        n_tasks: int | None = None,
+        radius: float | None = None,
+        beyond: str = "error",
+        loss: str = "sum",
+        fit_intercept: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-10,
+        memory: int = 2**31,
+        history_size: int = 1000,
+        holdout: float = 0.0,
+        holdout_size: int = 10_000,
+        random_state: int | None = None,
+    ) -> None:
+        store(self, locals())
+
+    def _own_schedule(self) -> Any:
+        return alpha_filter(self.alpha)
+
+    def _named(self, text: str) -> Any:
+        return ridge_named(text)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.alpha,
+            self.schedule,
+            self.n_tasks,
+            self.beyond,
+            self.radius,
+            self.fit_intercept,
+            self.loss,
+            self.holdout,
+            self.history_size,
+        )
+
+    def _after_row(self, X: Any, y: Any) -> State | None:
+        # Compared with what the usual path has established: type, dtype, shape, the parameters behind the strength;
+        # finiteness shows in the two inner products. Whatever is unusual goes the usual path, which says what is wrong.
+        state = self._state
+        if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
+            return None
+        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan = state
+        dtype = coef.dtype
+        if (
+            plan is None
+            or type(coef) is not np.ndarray
+            or coef.ndim != 1
+            or X.shape != (1, origin.n_features)
+            or X.dtype != dtype
+            or y.dtype != dtype
+            or y.shape != (1,)
+            or plan.key != self._key()
+            or holdout is not None
+            or advisor is not None
+            or origin.feature_names is not None
+        ):
+            return None
+        x = X[0]
+        square = float(x.dot(x))  # a method is found faster than an operator
+        if not 1e-10 < square < 1e30:
+            return None
+        before = y.item() - float(x.dot(coef))
+        if not -1e20 < before < 1e20:
+            return None
+        if self.fit_intercept:
+            before -= float(intercept)
+            square += 1.0
+        radius = max(radius, math.sqrt(square))
+        used = radius if self.radius is None else self.radius
+        task = n_tasks + 1
+        coefficient = plan.strength.ready_coefficient(task, used)
+        if not 0.0 <= coefficient < 1e30:
+            return None
+        gain = before / (square + coefficient)
+        after = before - gain * square
+        if self.fit_intercept:
+            intercept = dtype.type(intercept + gain)
+        history = history.with_row((task, 1, coefficient, used, before * before, after * after, 0.0, math.nan), 1.0)
+        learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan)
+        return tuple.__new__(State, learned)
