@@ -26,8 +26,8 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
-        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` takes the λ that would have predicted
-        the last tasks best, found by replaying a bounded sample of them.
+        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` takes the λ that would have
+        predicted the last tasks best, found by replaying a bounded sample of them.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
         in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.
