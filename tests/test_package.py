@@ -19,7 +19,7 @@ LAYERS = [
     {"equation"},
     {"engines", "theory", "datasets"},
     {"certificates", "streams"},
-    {"advice", "reproduce"},
+    {"advice", "reproduce", "checks"},
     {"cli"},
     {"__main__"},
 ]

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetless import filters, metrics, orderings, schedules
+from forgetless import checks, filters, metrics, orderings, schedules
 from forgetless.advice.answer import Advice
 from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
@@ -16,7 +16,7 @@ from forgetless.engines.results import Expectation, Trace
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import WorstCase, worst_case
 from forgetless.equation import step
-from forgetless.errors import ConvergenceError, NoExactLawError
+from forgetless.errors import CheckError, ConvergenceError, NoExactLawError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
@@ -53,6 +53,7 @@ __all__ = [
     "Advice",
     "BoundConstant",
     "Certificate",
+    "CheckError",
     "ContinualGD",
     "ContinualRidge",
     "ContinualRidgeClassifier",
@@ -85,6 +86,7 @@ __all__ = [
     "certify",
     "check_reduction",
     "check_time_varying",
+    "checks",
     "constructions",
     "descend",
     "expect",

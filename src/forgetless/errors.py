@@ -5,5 +5,9 @@ class ConvergenceError(ArithmeticError):
     """The step of one task could not be computed to the accuracy asked for; the message names the cure."""
 
 
+class CheckError(AssertionError):
+    """A filter, schedule or ordering lacks a property that the engines rely on; see :mod:`forgetless.checks`."""
+
+
 class NoExactLawError(TypeError):
     """The expectation over this ordering cannot be computed here, only sampled."""

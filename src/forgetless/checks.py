@@ -1,0 +1,261 @@
+"""Conformance checks: is a filter, a schedule or an ordering of your own what the engines take it for?
+
+Every leaf of this package passes them in its tests. Each check raises :class:`forgetless.CheckError` with the property
+that fails and the numbers that show it.
+"""
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import Floats
+from forgetless.engines.expectation import expect
+from forgetless.engines.simulation import simulate
+from forgetless.equation import step
+from forgetless.errors import CheckError
+from forgetless.filters import Filter, Ridge
+from forgetless.metrics import METRICS
+from forgetless.orderings import BLOCK, Draws, Epochs, Law, OneOrder, Ordering
+from forgetless.schedules import Schedule, resolve
+from forgetless.tasks import TaskCollection
+
+_XI = np.array([1e-3, 0.02, 0.3, 1.0])
+"""Eigenvalues at which a filter is looked at, for tasks of radius 1."""
+
+
+def check_filter(filter: Filter) -> None:
+    """Check that a filter is one: its shares, its steps, its derivatives, and the step it makes of a task.
+
+    Parameters
+    ----------
+    filter : Filter
+        With parameters that make sense for tasks of radius 1; constant, or with one value per step.
+
+    Raises
+    ------
+    CheckError
+        With the property that fails.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> @dataclass(frozen=True, eq=False)
+    ... class GradientFlow(fl.Filter):
+    ...     time: float
+    ...     def share(self, eigenvalues):
+    ...         return -np.expm1(-self.time * eigenvalues)
+    >>> fl.checks.check_filter(GradientFlow(2.0))
+    >>> fl.checks.check_filter(GradientFlow(np.array([1.0, 2.0, 4.0])))
+    """
+    if not isinstance(filter, Filter):
+        raise CheckError(f"a filter must inherit from fl.Filter, got {type(filter).__name__}")
+    name = type(filter).__name__
+    _check_shares(name, filter)
+    _check_copies(name, filter)
+    for t in range(filter.horizon or 1):
+        now = filter if filter.horizon is None else filter.at(t)
+        _check_derivatives(name, now)
+        _check_scaling(name, now)
+        _check_step(name, now)
+
+
+def _check_shares(name: str, filter: Filter) -> None:
+    xi = np.concatenate([[0.0], _XI])
+    shares, shape = np.asarray(filter(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
+    _require(
+        shares.shape == shape, f"{name}.share must give one share per eigenvalue: shape {shape}, got {shares.shape}"
+    )
+    _require(bool(np.isfinite(shares).all()), f"{name}.share must be finite, got {shares.ravel().tolist()}")
+    _require(bool((shares[..., 0] == 0).all()), f"{name}.share must be 0 at 0, got {shares[..., 0]}")
+    inside = bool((shares >= -1e-12).all() and (shares <= 2 + 1e-12).all())
+    _require(inside, f"{name}.share must lie in [0, 2], got {shares.min():.6g} to {shares.max():.6g}")
+    _same(f"{name}.learned(s) must be φ(s²)", filter.learned(np.sqrt(xi)), shares)
+    _same(f"{name}.kept(s) must be 1 − φ(s²)", filter.kept(np.sqrt(xi)), 1 - shares)
+    _same(f"{name}.value_at_radius(1) must be φ(1)", filter.value_at_radius(1.0), shares[..., -1])
+    if filter.horizon is not None:
+        for t in range(filter.horizon):
+            _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t)(xi), shares[t])
+        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon))(xi), shares)
+
+
+def _check_copies(name: str, filter: Filter) -> None:
+    twin = copy.deepcopy(filter)
+    _require(twin == filter and hash(twin) == hash(filter), f"{name} must compare and hash by value; use eq=False")
+
+
+def _check_derivatives(name: str, filter: Filter) -> None:
+    h = 1e-6 * _XI
+    differences = (filter(_XI + h) - filter(_XI - h)) / (2 * h)
+    _same(f"{name}.derivative must be φ'", filter.derivative(_XI), differences, 1e-5)
+    slope = np.asarray(filter.slope())
+    if np.isfinite(slope):
+        tiny = 1e-7 / max(1.0, float(slope))
+        _same(f"{name}.slope must be φ'(0)", slope, float(np.asarray(filter(np.array([tiny]))[0])) / tiny, 1e-4)
+        _same(f"{name}.strength must be 1/φ'(0)", filter.strength(), np.inf if slope == 0 else 1 / slope, 1e-6)
+    s = np.sqrt(_XI)
+    for parameter, slopes in filter.sensitivities(s).items():
+        expected = filter._by_differences(parameter, getattr(filter, parameter), s)
+        _same(f"{name}.sensitivities[{parameter!r}] must be ∂φ/∂{parameter}", slopes, expected, 1e-4)
+
+
+def _check_scaling(name: str, filter: Filter) -> None:
+    for factor in (0.25, 9.0):
+        _same(f"{name}.scaled({factor}) at {factor}·ξ must be φ(ξ)", filter.scaled(factor)(factor * _XI), filter(_XI))
+
+
+def _check_step(name: str, filter: Filter) -> None:
+    """Compare the step on one task, by its spectrum and as a task met once, with a dense eigendecomposition."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3, 5))
+    X /= np.linalg.norm(X, 2)
+    y, w = rng.standard_normal(3), rng.standard_normal(5)
+    eigenvalues, vectors = np.linalg.eigh(X.T @ X)
+    eigenvalues = np.where(eigenvalues > 1e-12, eigenvalues, 0.0)
+    expected = w - vectors @ (np.asarray(filter(eigenvalues)) * (vectors.T @ (w - np.linalg.pinv(X) @ y)))
+    task = TaskCollection([(X, y)])[0]
+    _same(f"{name}: fl.step(w, task) must be w − φ(XᵀX)(w − X⁺y)", step(w, task, filter), expected, 1e-8)
+    _same(f"{name}: fl.step(w, (X, y)) must be w − φ(XᵀX)(w − X⁺y)", step(w, (X, y), filter), expected, 1e-8)
+
+
+def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101)) -> None:
+    """Check that a schedule gives a filter of k steps that contracts, the same each time, for several k and radii.
+
+    Parameters
+    ----------
+    schedule : callable (k, radius) → filter, or filter
+    ks : sequence of int, default (3, 10, 101)
+        Numbers of steps that it should be defined for; give the one a schedule is made for.
+
+    Raises
+    ------
+    CheckError
+        With the property that fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> def linear(k, radius):
+    ...     return fl.Ridge(radius**2 * np.arange(1, k + 1))
+    >>> fl.checks.check_schedule(linear)
+    """
+    for k, radius in itertools.product(ks, (0.3, 1.0, 20.0)):
+        said = f"schedule({k}, {radius})"
+        try:
+            filter_, again = (resolve(schedule, k, radius) for _ in range(2))
+        except (TypeError, ValueError) as error:
+            raise CheckError(f"{said} failed: {error}") from error
+        _require(filter_ == again, f"{said} must be the same each time, got {filter_!r} and {again!r}")
+        s = radius * np.sqrt(_XI)
+        kept = np.asarray(filter_.kept(s))
+        _require(bool(np.isfinite(kept).all()), f"{said} must have finite shares at singular values {s.tolist()}")
+        worst = float(np.abs(kept).max())
+        _require(worst <= 1 + 1e-9, f"{said} makes errors grow by a factor {worst:.6g} on tasks of that radius")
+        for t in range(k if filter_.horizon is not None and k <= 10 else 0):
+            _same(f"{said}.at({t}) must be step {t + 1}", filter_.at(t).kept(s), kept[t])
+
+
+def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
+    """Check that an ordering samples reproducibly, and that its law, if it has one, is that of its samples.
+
+    Parameters
+    ----------
+    ordering : Ordering
+    n_tasks, k : int
+        Tasks and steps that it should be defined for.
+
+    Raises
+    ------
+    CheckError
+        With the property that fails. Frequencies and simulated means may be off by five standard errors.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.checks.check_ordering(fl.WithReplacement([0.5, 0.25, 0.125, 0.125]))
+    """
+    if not isinstance(ordering, Ordering):
+        raise CheckError(f"an ordering must inherit from fl.Ordering, got {type(ordering).__name__}")
+    name = type(ordering).__name__
+    ordering.check(n_tasks, k)
+    orders = _sampled(ordering, n_tasks, k, 4000).astype(np.int64)
+    alike = np.array_equal(orders[:3], _sampled(ordering, n_tasks, k, 3))
+    _require(alike, f"{name}: a seed must give the same trials each time, however many; draw from rng alone")
+    law = ordering.law(n_tasks, k)
+    if law is not None:
+        for problem in _disagreements(name, law, orders, n_tasks):
+            raise CheckError(problem)
+        _check_exact(name, ordering, n_tasks, k)
+    try:
+        ordering.check(n_tasks, 2 * BLOCK + 1)
+    except ValueError:
+        return  # not defined for so many steps
+    _sampled(ordering, n_tasks, 2 * BLOCK + 1, 1)  # blocks of the right sizes
+
+
+def _sampled(ordering: Ordering, n_tasks: int, k: int, n_trials: int) -> Any:
+    try:
+        return ordering.sample(n_tasks, k, seed=0, n_trials=n_trials)
+    except (ValueError, TypeError, StopIteration) as error:
+        raise CheckError(f"{type(ordering).__name__}.blocks failed for k={k}: {error}") from error
+
+
+def _disagreements(name: str, law: Law, orders: Any, n_tasks: int) -> Iterator[str]:
+    n_trials, k = orders.shape
+    if isinstance(law, OneOrder):
+        expected = [law.at(t) for t in range(k)]
+        if not (orders == expected).all():
+            yield f"{name}.law says the order {expected[:10]}, but samples are {orders[0, :10].tolist()}"
+        return
+    p = law.probabilities if isinstance(law, Draws) else np.full(n_tasks, 1 / n_tasks)
+    if len(p) != n_tasks:
+        yield f"{name}.law must have one probability for each of {n_tasks} tasks, got {len(p)}"
+        return
+    for t in range(k):
+        shares = np.bincount(orders[:, t], minlength=n_tasks) / n_trials
+        if np.any(np.abs(shares - p) > 5 * np.sqrt(p * (1 - p) / n_trials) + 1e-12):
+            yield f"{name}.law says that step {t + 1} draws tasks with {p.tolist()}, samples have {shares.tolist()}"
+    if isinstance(law, Epochs):
+        for first in range(0, k, n_tasks):
+            epoch = np.sort(orders[:, first : first + n_tasks], axis=1)
+            if (np.diff(epoch, axis=1) == 0).any():
+                yield f"{name}.law says that no task comes twice in an epoch, but in samples it does"
+    elif k > 1:
+        same, chance = float(np.mean(orders[:, 1:] == orders[:, :-1])), float(p @ p)
+        # Neighbouring pairs overlap, which at most doubles the variance of their share.
+        if abs(same - chance) > 5 * np.sqrt(2 * chance / (n_trials * (k - 1))) + 1e-12:
+            yield f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples with {same:.4g}"
+
+
+def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:
+    rng = np.random.default_rng(1)
+    tasks = TaskCollection([(rng.standard_normal((1, 3)), rng.standard_normal(1)) for _ in range(n_tasks)])
+    filter_ = Ridge(tasks.radius**2 * np.linspace(1.0, 0.1, k))
+    exact = expect(tasks, filter_, k, ordering=ordering, metrics=METRICS)
+    runs = simulate(tasks, filter_, k, ordering=ordering, n_trials=2000, seed=2, record="last", keep_weights=False)
+    for metric in METRICS:
+        values = np.asarray(getattr(runs, metric))[:, -1]
+        error, gap = values.std(ddof=1) / np.sqrt(len(values)), abs(values.mean() - float(getattr(exact, metric)[-1]))
+        _require(
+            gap <= 5 * error + 1e-9 * abs(values.mean()),
+            f"{name}: the exact {metric} is {float(getattr(exact, metric)[-1]):.6g}, the mean of 2000 runs "
+            f"{values.mean():.6g} ± {error:.1g}; law() and blocks() disagree",
+        )
+
+
+def _require(holds: bool, said: str) -> None:
+    if not holds:
+        raise CheckError(said)
+
+
+def _same(said: str, found: Any, expected: Any, tolerance: float = 1e-8) -> None:
+    a, b = np.broadcast_arrays(np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64))
+    close: Floats = np.isclose(a, b, rtol=tolerance, atol=1e-3 * tolerance, equal_nan=False)
+    if not close.all():
+        at = int(np.argmin(close))
+        raise CheckError(f"{said}; it is {a.ravel()[at]:.9g} where {b.ravel()[at]:.9g} is expected")

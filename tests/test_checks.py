@@ -1,0 +1,202 @@
+"""The public conformance checks: every leaf of the package passes, and every kind of mistake is named."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.orderings import Draws, Epochs, OneOrder
+from support.registry import FILTERS, ORDERINGS, SCHEDULES, name
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+def test_every_filter_passes(filter_):
+    fl.checks.check_filter(filter_)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
+def test_every_schedule_passes(schedule):
+    steps = (5, 10, 101)
+    if isinstance(schedule, fl.GradientDescent):
+        with pytest.raises(fl.CheckError, match="grow by a factor"):  # a fixed step size suits some radii only
+            fl.checks.check_schedule(schedule, steps)
+        return
+    fl.checks.check_schedule(schedule, steps)
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
+def test_every_ordering_passes(ordering):
+    fl.checks.check_ordering(ordering, n_tasks=4, k=4 if isinstance(ordering, fl.WithoutReplacement) else 8)
+
+
+@dataclass(frozen=True, eq=False)
+class Good(fl.Filter):
+    pull: float
+
+    def share(self, eigenvalues):
+        return eigenvalues / (eigenvalues + self.pull)
+
+
+class AtZero(Good):
+    def share(self, eigenvalues):
+        return 1 / (1 + self.pull * eigenvalues)
+
+
+class TooLarge(Good):
+    def share(self, eigenvalues):
+        return 3 * eigenvalues / (eigenvalues + 0.1)
+
+
+class NotFinite(Good):
+    def share(self, eigenvalues):
+        return np.where(eigenvalues > 0.5, np.nan, eigenvalues)
+
+
+class WrongShape(Good):
+    def share(self, eigenvalues):
+        return np.sum(eigenvalues) + 0 * np.ones(2)
+
+
+class WrongSingular(Good):
+    def share_of_singular(self, singular_values):
+        return self.share(singular_values)
+
+
+class WrongKept(Good):
+    def kept_of_singular(self, singular_values):
+        return self.share_of_singular(singular_values)
+
+
+class WrongDerivative(Good):
+    def share_slope(self, eigenvalues):
+        return eigenvalues
+
+
+class WrongSlope(Good):
+    def slope(self):
+        return 7.0
+
+
+class WrongStrength(Good):
+    def strength(self):
+        return 7.0
+
+
+class WrongSensitivity(Good):
+    def parameter_slopes(self, singular_values):
+        return {"pull": singular_values}
+
+
+class WrongScaling(Good):
+    def scaled(self, factor):
+        return WrongScaling(self.pull / factor)
+
+
+class NeverEqual(Good):
+    def __eq__(self, other):
+        return False
+
+    __hash__ = Good.__hash__
+
+
+@pytest.mark.parametrize(
+    ("filter_", "said"),
+    [
+        (fl.Ridge, "must inherit from fl.Filter"),
+        (AtZero(1.0), "must be 0 at 0"),
+        (TooLarge(1.0), "must lie in"),
+        (NotFinite(1.0), "must be finite"),
+        (WrongShape(1.0), "one share per eigenvalue"),
+        (WrongSingular(1.0), "learned.s. must be"),
+        (WrongKept(1.0), "kept.s. must be"),
+        (WrongDerivative(1.0), "derivative must be"),
+        (WrongSlope(1.0), "slope must be"),
+        (WrongStrength(2.0), "strength must be"),
+        (WrongSensitivity(1.0), "sensitivities.'pull'. must be"),
+        (WrongScaling(1.0), "scaled.0.25. at"),
+        (NeverEqual(1.0), "compare and hash by value"),
+    ],
+)
+def test_mistakes_of_filters_are_named(filter_, said):
+    with pytest.raises(fl.CheckError, match=said):
+        fl.checks.check_filter(filter_)
+
+
+def test_good_filters_of_users_pass():
+    fl.checks.check_filter(Good(0.5))
+    fl.checks.check_filter(Good(np.array([0.5, 2.0])))
+
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        (lambda k, radius: 3.0, "failed: schedule must return a filter"),
+        (lambda k, radius: fl.Ridge(np.ones(k + 1)), "failed: schedule gives"),
+        (lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
+        (lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "grow by a factor"),
+        (fl.schedules.cyclic(5), "k must be at least 6"),
+    ],
+)
+def test_mistakes_of_schedules_are_named(schedule, said):
+    with pytest.raises(fl.CheckError, match=said):
+        fl.checks.check_schedule(schedule)
+
+
+class Own(fl.Ordering):
+    def __init__(self, like, law=None):
+        self.like, self.given = like, law
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        return self.like.blocks(n_tasks, k, n_trials, rng)
+
+    def law(self, n_tasks, k):
+        return self.given
+
+
+class Sticky(fl.Ordering):
+    """Uniform at every step, but not independent: a task comes twice in a row."""
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        for block in fl.WithReplacement().blocks(n_tasks, k, n_trials, rng):
+            block[:, 1::2] = block[:, : block.shape[1] // 2 * 2 : 2]
+            yield block
+
+    def law(self, n_tasks, k):
+        return Draws(np.full(n_tasks, 1 / n_tasks))
+
+
+class Global(fl.Ordering):
+    def blocks(self, n_tasks, k, n_trials, rng):
+        return fl.WithReplacement().blocks(n_tasks, k, n_trials, RANDOM)
+
+
+class OneBlock(fl.Ordering):
+    def blocks(self, n_tasks, k, n_trials, rng):
+        yield rng.integers(n_tasks, size=(n_trials, k), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("ordering", "said"),
+    [
+        (fl.Cyclic, "must inherit from fl.Ordering"),
+        (Own(fl.WithReplacement(), Draws([0.4, 0.2, 0.2, 0.2])), "draws tasks with"),
+        (Own(fl.WithReplacement(), Draws([0.5, 0.5])), "one probability for each of 4"),
+        (Own(fl.WithReplacement(), Epochs()), "no task comes twice"),
+        (Own(fl.Reshuffled(), Draws([0.25] * 4)), "independent draws"),
+        (Own(fl.Cyclic(), OneOrder(np.array([1, 0, 2, 3]), repeated=True)), "says the order"),
+        (Sticky(), "independent draws"),
+        (Global(), "a seed must give the same trials"),
+        (OneBlock(), "blocks failed for k=8193"),
+    ],
+)
+def test_mistakes_of_orderings_are_named(ordering, said):
+    with pytest.raises(fl.CheckError, match=said):
+        fl.checks.check_ordering(ordering)
+
+
+def test_an_ordering_without_a_law_passes():
+    fl.checks.check_ordering(Own(fl.Reshuffled()))
