@@ -1,4 +1,4 @@
-"""Conformance checks: is a filter, a schedule or an ordering of your own what the engines take it for?
+"""Conformance checks: a filter, schedule or ordering of your own must be what the engines take it for.
 
 Every leaf of this package passes them in its tests. Each check raises :class:`forgetless.CheckError` with the property
 that fails and the numbers that show it.
