@@ -17,10 +17,6 @@ class GradientFlow(fl.Filter):
         """Return φ(ξ)."""
         return -np.expm1(-self.time * eigenvalues)
 
-    def slope(self):
-        """Return φ'(0)."""
-        return self.time
-
 
 def main() -> None:
     """Compare decreasing times with the increasing schedule they correspond to."""

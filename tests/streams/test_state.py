@@ -13,7 +13,7 @@ from sklearn.base import clone
 import forgetless as fl
 from forgetless.streams import _model
 from forgetless.streams._monitor import COLUMNS, History
-from forgetless.streams._state import State
+from forgetless.streams.state import State
 
 HELD = {"holdout": 0.4, "holdout_size": 7, "random_state": 0}
 

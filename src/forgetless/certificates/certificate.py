@@ -1,6 +1,6 @@
 """Certificates: the exact loss of a schedule on given tasks, beside every bound that applies and why others do not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -147,6 +147,8 @@ def certify(
     k: int,
     ordering: Ordering | None = None,
     start: Any = None,
+    *,
+    bounds: Iterable[Bound] = catalogue,
 ) -> Certificate:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
 
@@ -158,6 +160,8 @@ def certify(
     ordering : Ordering, default ``WithReplacement()``
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
+    bounds : iterable of Bound, default ``fl.bounds.catalogue``
+        The bounds to try; add your own as ``[*fl.bounds.catalogue, mine]``.
 
     Returns
     -------
@@ -178,7 +182,7 @@ def certify(
     setting = setting_of(problem, start)
     average, seen, worst, notes = _exact(problem, setting.start, setting.distance)
     exact = {"average_loss": average, "seen_loss": seen}
-    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in catalogue)
+    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in bounds)
     return Certificate(
         problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes)
     )

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, plain, rows_of, sum_of_grams, weighted
-from forgetless.streams._state import Gathered, State
+from forgetless.streams.state import Gathered, State
 
 
 def dispatched(X: Any) -> bool:

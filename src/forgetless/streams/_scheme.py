@@ -8,10 +8,10 @@ from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules.names import named
 from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
-from forgetless.streams._model import StreamingModel
 from forgetless.streams._replay import Advisor
-from forgetless.streams._state import Change, Gathered, Learned, Plan, State
 from forgetless.streams._strength import Strength
+from forgetless.streams.model import StreamingModel
+from forgetless.streams.state import Change, Gathered, Learned, Plan, State
 
 LOSSES = ("sum", "mean")
 

@@ -12,8 +12,8 @@ from forgetless._base import checks
 from forgetless._base.arrays import Array
 from forgetless.errors import ConvergenceError
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
-from forgetless.streams._model import StreamingModel, store
-from forgetless.streams._state import Change, Gathered, Learned, State
+from forgetless.streams.model import StreamingModel, store
+from forgetless.streams.state import Change, Gathered, Learned, State
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -7,9 +7,9 @@ from sklearn.base import RegressorMixin
 from forgetless._base import checks
 from forgetless.filters import GradientDescent
 from forgetless.schedules.names import named
-from forgetless.streams._model import store
 from forgetless.streams._scheme import Continual
 from forgetless.streams._strength import HalfStep
+from forgetless.streams.model import store
 
 
 class ContinualGD(RegressorMixin, Continual):  # type: ignore[misc]

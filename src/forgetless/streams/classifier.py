@@ -10,9 +10,9 @@ from sklearn.utils.validation import column_or_1d
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless.streams._input import dispatched
-from forgetless.streams._model import store
 from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
-from forgetless.streams._state import Learned, State
+from forgetless.streams.model import store
+from forgetless.streams.state import Learned, State
 
 
 class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc]

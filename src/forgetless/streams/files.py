@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless._base.files import replace_file
 from forgetless.schedules.plain import describe, from_plain
-from forgetless.streams._state import State
+from forgetless.streams.state import State
 
 FORMAT = "forgetless-model"
 

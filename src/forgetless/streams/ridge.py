@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless.streams._model import store
 from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
-from forgetless.streams._state import State
+from forgetless.streams.model import store
+from forgetless.streams.state import State
 
 
 class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]

@@ -31,7 +31,7 @@ from forgetless.streams._input import (
     whole,
 )
 from forgetless.streams._monitor import History, Holdout
-from forgetless.streams._state import Change, Gathered, Learned, Origin, Settable, State
+from forgetless.streams.state import Change, Gathered, Learned, Origin, Settable, State
 
 
 class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
