@@ -13,7 +13,7 @@ right after its own steps. In that form no two large numbers are subtracted.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,23 +106,58 @@ class Visits:
     spread: Floats
 
 
-def evaluate(name: str, outputs: Floats, visits: Visits, tasks: TaskCollection) -> Floats:
-    """Return one metric from outputs of shape (..., c, Σr).
+class TaskSums(NamedTuple):
+    """Sums over the directions and targets of each task, of shape (..., M); None where not asked for.
+
+    ``squares`` of ‖x‖², x being the outputs now; ``moved`` of ‖x − x̄‖² and ``gained`` of ‖x‖² − ‖x̄‖², x̄ being the mean
+    outputs right after the task's steps. The last is summed as a product, so that it vanishes with the change rather
+    than by cancellation.
+    """
+
+    squares: Floats | None
+    moved: Floats | None
+    gained: Floats | None
+
+
+def sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
+    """Return which of the sums the metrics need."""
+    return (
+        any(name.endswith(("loss", "losses")) for name in names),
+        any(name.endswith("drift") for name in names),
+        any(name.endswith("forgetting") for name in names),
+    )
+
+
+def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
+    """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c, Σr)."""
+    squares, moved, gained = sums_needed(names)
+    change = outputs - means if moved or gained else outputs
+    return TaskSums(
+        _by_task(outputs * outputs, tasks) if squares else None,
+        _by_task(change * change, tasks) if moved else None,
+        _by_task(change * (outputs + means), tasks) if gained else None,
+    )
+
+
+def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -> Floats:
+    """Return one metric.
 
     Metrics of the path are NaN before the first step, those of a single task until it is first seen.
     """
-    if name == "task_losses":
-        return _losses(outputs, tasks)
-    if name == "average_loss":
-        return mean_of(name, 0.5 * np.sum(outputs**2, axis=(-1, -2)), tasks.n_tasks, float(tasks.floors.mean()))
-    if name == "seen_loss":
-        totals = visits.counts * _losses(outputs, tasks)
+    if name.endswith(("loss", "losses")):
+        assert sums.squares is not None
+        losses = 0.5 * sums.squares + tasks.floors
+        if name == "task_losses":
+            return losses
+        if name == "average_loss":
+            return mean_of(name, np.sum(losses, axis=-1), tasks.n_tasks)
+        totals = visits.counts * losses
     elif name.endswith("drift"):
-        totals = visits.counts * _by_task((outputs - visits.means) ** 2, tasks) + visits.spread
+        assert sums.moved is not None
+        totals = visits.counts * sums.moved + visits.spread
     else:
-        # forgetting: |x|² − |mean|² as a product, so that it vanishes with the change rather than by cancellation
-        gained = _by_task((outputs - visits.means) * (outputs + visits.means), tasks)
-        totals = 0.5 * (visits.counts * gained - visits.spread)
+        assert sums.gained is not None
+        totals = 0.5 * (visits.counts * sums.gained - visits.spread)
     if name.startswith("task"):
         return np.asarray(totals / np.where(visits.counts > 0, visits.counts, np.nan))
     return mean_of(name, np.sum(totals, axis=-1), visits.n_steps)
@@ -155,10 +190,13 @@ def _losses(outputs: Floats, tasks: TaskCollection) -> Floats:
 def _by_task(values: Floats, tasks: TaskCollection) -> Floats:
     """Sum values of shape (..., c, Σr) over targets and over the directions of each task: shape (..., M)."""
     offsets = tasks.offsets
+    flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
+    if len(offsets) - 1 == offsets[-1] and np.all(np.diff(offsets) == 1):
+        return flat
     filled = np.flatnonzero(np.diff(offsets))
     result = np.zeros((*values.shape[:-2], tasks.n_tasks))
     if filled.size:
-        result[..., filled] = np.add.reduceat(values.sum(-2), offsets[filled], axis=-1)
+        result[..., filled] = np.add.reduceat(flat, offsets[filled], axis=-1)
     return result
 
 
@@ -253,5 +291,6 @@ def drift(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool
 
 def _from_path(name: str, tasks: TaskCollection, weights: Array, indices: Any, per_task: bool) -> Any:
     outputs, visits = _path(tasks, weights, indices)
-    value = evaluate(f"task_{name}" if per_task else name, outputs, visits, tasks)
+    sums = task_sums(outputs, visits.means, tasks, (name,))
+    value = evaluate(f"task_{name}" if per_task else name, sums, visits, tasks)
     return value if per_task else float(value)

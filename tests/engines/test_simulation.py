@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.engines._trials_numba import CompiledRun
 from support import literal
 from support.agreement import METRICS, check_against_literal, drawn_order, literal_path
 from support.collections import FAMILIES, random_pairs
@@ -13,6 +14,19 @@ from support.registry import ORDERINGS, SCHEDULES, name
 def test_equals_the_literal_algorithm_on_every_family(family, backend, rng):
     pairs = random_pairs(rng, **FAMILIES[family])
     check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 12, backend, rng)
+
+
+@pytest.mark.parametrize("targets", [None, 2])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
+def test_the_loop_for_tasks_of_one_direction(d, targets, rng, monkeypatch):
+    """Short states have their length compiled in, longer ones not; both are the literal algorithm."""
+    made = []
+    start = CompiledRun.__init__
+    monkeypatch.setattr(CompiledRun, "__init__", lambda self, *args: (start(self, *args), made.append(self))[0])
+    pairs = random_pairs(rng, M=2 * d + 3, d=d, rows=(1, 1), targets=targets, realizable=False)
+    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 60, "numba", rng)
+    assert all(run.rank_one for run in made)
+    assert made
 
 
 @pytest.mark.parametrize("backend", ["array", "numba"])

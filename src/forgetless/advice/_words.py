@@ -11,7 +11,6 @@ from forgetless._base.arrays import Floats, from_numpy
 from forgetless.advice.answer import Option, vanishing
 from forgetless.certificates.certificate import check_bound, setting_of
 from forgetless.engines.problem import Problem
-from forgetless.filters import Projection
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
 from forgetless.schedules import Increasing, IncreasingBudget
@@ -113,7 +112,7 @@ def _times(loss: float, best: float) -> str:
 
 
 def _data(tasks: TaskCollection, best: Option) -> str:
-    free = isinstance(best.schedule, Projection)
+    free = best.shape == "no regularization"
     if tasks.is_realizable():
         return "One model fits all tasks: there is no label noise to average out" + (
             ", and regularization only slows learning down." if free else ", only conflict between tasks to damp."
@@ -130,7 +129,7 @@ def _data(tasks: TaskCollection, best: Option) -> str:
 def _flatness(best: Option, tried: Floats) -> str:
     if best.flat is None:
         return ""
-    if isinstance(best.schedule, Projection):
+    if best.shape == "no regularization":
         return f"Constants up to {best.flat[1]:.2g} times R² stay within 10 % of it."
     low, high = best.flat
     verdict = "flat" if high > 10 * low else "sharp" if high < 2 * low else "moderately flat"

@@ -176,8 +176,7 @@ def _adjoint(problem: Losses, objective: str) -> Adjoint:
 
 
 def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
-    filter_ = resolve(schedule, k, radius)
-    return np.array(np.broadcast_to(filter_.coefficient, (k,))) if isinstance(filter_, Ridge) else np.zeros(k)
+    return np.array(np.broadcast_to(resolve(schedule, k, radius).strength(), (k,)))
 
 
 class _Coordinates:

@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.engines._trials import Run, Snapshot
-from forgetless.engines.coordinates import Coordinates
 from forgetless.engines.results import Trace
 from forgetless.metrics import Visits, evaluate, follows_path
 
@@ -17,13 +16,14 @@ class Recorder:
     """Collects snapshots at the recorded steps; a product for many of them costs little more than for one."""
 
     def __init__(
-        self, coordinates: Coordinates, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
+        self, run: Run, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
     ) -> None:
-        self.coordinates, self.names, self.steps, self.n_trials = coordinates, names, steps, n_trials
+        self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
+        self.sums = run.task_sums
         self.track = follows_path(names)
         self.done = 0
         self.pending: list[Snapshot] = []
-        tasks = coordinates.tasks
+        tasks = run.coordinates.tasks
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
         self.batch = max(1, _TOGETHER // per_step)
         self.values: dict[str, Floats] = {
@@ -47,25 +47,28 @@ class Recorder:
             return
         parts, xp = self.pending, namespace_of(self.pending[0].state)
         rows = slice(self.done, self.done + len(parts))
-        state = xp.stack([part.state for part in parts], axis=1)
+        # Snapshots first, trials second: stacked like that, each is copied as a whole.
+        state = xp.stack([part.state for part in parts], axis=0)
         outputs = to_numpy(self.coordinates.errors(state)) * self.coordinates.tasks.singular_values
         visits = self._visits(parts)
+        sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
-            self.values[name][:, rows] = evaluate(name, outputs, visits, self.coordinates.tasks)
+            found = evaluate(name, sums, visits, self.coordinates.tasks)
+            self.values[name][:, rows] = np.swapaxes(found, 0, 1)
         if self.weights is not None:
-            moved = None if parts[0].moved is None else xp.stack([part.moved for part in parts], axis=1)
-            base = None if parts[0].base is None else parts[0].base[:, None, :, :]
-            self.weights[:, rows, :, :] = self.coordinates.weights(state, moved, base)
+            moved = None if parts[0].moved is None else xp.stack([part.moved for part in parts], axis=0)
+            weights = self.coordinates.weights(state, moved, parts[0].base)
+            self.weights[:, rows, :, :] = xp.permute_dims(weights, (1, 0, 2, 3))
         self.done += len(parts)
         self.pending = []
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
-            empty = np.zeros((self.n_trials, len(parts), 0))
-            return Visits(np.zeros((self.n_trials, len(parts)), np.int64), empty, empty, empty)
+            empty = np.zeros((len(parts), self.n_trials, 0))
+            return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
         found = [part.visits for part in parts if part.visits is not None]
         names = ("n_steps", "counts", "means", "spread")
-        return Visits(*(np.stack([getattr(each, name) for each in found], axis=1) for name in names))
+        return Visits(*(np.stack([getattr(each, name) for each in found], axis=0) for name in names))
 
     def trace(self) -> Trace:
         """Return everything recorded."""

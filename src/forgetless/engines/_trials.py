@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.engines.coordinates import Coordinates
-from forgetless.metrics import Visits
+from forgetless.metrics import TaskSums, Visits, task_sums
 from forgetless.orderings import Indices
 
 _BUFFER = 2**20
@@ -39,6 +39,9 @@ class Run(Protocol):
     """Trials under way: what ``simulate`` needs from a backend."""
 
     coordinates: Coordinates
+
+    def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
+        """Return what ``metrics.task_sums`` does."""
 
     def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr)."""
@@ -215,6 +218,9 @@ class ArrayRun:
         steps = np.arange(len(tasks))[:, None] if len(kept) > 1 else 0
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
         self.tally.add(tasks, trials, outputs, self.positions)
+
+    def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
+        return task_sums(outputs, means, self.coordinates.tasks, names)
 
     def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)

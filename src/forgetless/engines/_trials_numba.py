@@ -1,18 +1,21 @@
 """The simulation's inner loop compiled by numba: one trial after the other, trials spread over threads."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from forgetless import metrics
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import n_threads, spread
 from forgetless.engines._trials import Snapshot
 from forgetless.engines.coordinates import Coordinates
-from forgetless.metrics import Visits
+from forgetless.metrics import TaskSums, Visits, follows_path
 from forgetless.orderings import Indices
+from forgetless.tasks import TaskCollection
 
 # Sums may be reordered (SIMD) and fused; nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract"}
@@ -21,6 +24,9 @@ _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
 
+
+_SHORT = 3
+"""Up to so many coordinates the loop over them is unrolled."""
 
 _TOGETHER = 4
 """Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1."""
@@ -112,8 +118,8 @@ def _blocks(gram: bool, track: bool) -> Any:
 
 
 @functools.cache
-def _rank_one(track: bool) -> Any:
-    """Return the loop for tasks of one direction each."""
+def _rank_one(track: bool, width: int) -> Any:
+    """Return the loop for tasks of one direction each; a short state has its length compiled in."""
 
     @njit(cache=True, fastmath=_FAST, nogil=True)
     def advance(
@@ -131,7 +137,7 @@ def _rank_one(track: bool) -> Any:
         missing: Floats,
     ) -> None:
         """Do the same as ``blocks`` where every task has one direction, five times faster for a short state."""
-        n_targets, Q = missing.shape[0], state.shape[1]
+        n_targets, Q = missing.shape[0], width if width else state.shape[1]
         for group in range(first, last, _TOGETHER):
             for t in range(indices.shape[1]):
                 now = t if shares.shape[0] > 1 else 0
@@ -154,6 +160,36 @@ def _rank_one(track: bool) -> Any:
                             state[row, i] -= error * maps[m, i]
 
     return advance
+
+
+@njit(cache=True, fastmath=_FAST, nogil=True)
+def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArray[np.uint64], found: Floats) -> None:
+    """Sum outputs² and their changes over the directions and targets of each task, for rows first..last − 1."""
+    for i in range(first, last):
+        for m in range(len(offsets) - 1):
+            squares = moved = gained = 0.0
+            for c in range(outputs.shape[1]):
+                for j in range(offsets[m], offsets[m + 1]):
+                    x, mean = outputs[i, c, j], means[i, c, j]
+                    change = x - mean
+                    squares += x * x
+                    moved += change * change
+                    gained += change * (x + mean)
+            found[0, i, m], found[1, i, m], found[2, i, m] = squares, moved, gained
+
+
+def _task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
+    """Do the same as ``metrics.task_sums`` in one pass where the path is tracked."""
+    if not follows_path(names):
+        return metrics.task_sums(outputs, means, tasks, names)
+    lead = outputs.shape[:-2]
+    shape = (math.prod(lead), *outputs.shape[-2:])
+    flat, around = np.ascontiguousarray(outputs).reshape(shape), np.ascontiguousarray(means).reshape(shape)
+    found = np.empty((3, len(flat), tasks.n_tasks))
+    offsets = tasks.offsets.astype(np.uint64)
+    threads = n_threads() if flat.size > 200_000 else 1  # handing work over costs 50 µs
+    spread(lambda a, b: _sums(a, b, flat, around, offsets, found), len(flat), -(-len(flat) // threads), threads)
+    return TaskSums(*found.reshape(3, *lead, tasks.n_tasks))
 
 
 class CompiledRun:
@@ -182,17 +218,21 @@ class CompiledRun:
         tasks, gram = self.coordinates.tasks, self.coordinates.gram
         data: tuple[Any, ...] = (indices, shares, kept, tasks.singular_values, self.maps, self.missing)
         visits: tuple[Any, ...] = (self.counts, means, self.spread)
+        Q = state.shape[1]
 
         def work(first: int, last: int) -> None:
             span: tuple[Any, ...] = (first, last, state)
             if self.rank_one:
-                _rank_one(self.track)(*span, *visits, *data)
+                _rank_one(self.track, Q if Q <= _SHORT else 0)(*span, *visits, *data)
             else:
                 _blocks(gram, self.track)(*span, moved, *visits, *data, self.offsets)
 
         size = rows * n_steps * (20 + self.maps.size / tasks.n_tasks)
         threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
         spread(work, n_trials, -(-n_trials // threads), threads)
+
+    def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
+        return _task_sums(outputs, means, self.coordinates.tasks, names)
 
     def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
         visits = None

@@ -1,5 +1,6 @@
 """Small coordinates in which the equation is applied to a whole collection."""
 
+import math
 from dataclasses import dataclass
 
 from forgetless._base.arrays import Array, namespace_of, zeros
@@ -67,7 +68,7 @@ class Coordinates:
 def _times(stack: Array, matrix: Array) -> Array:
     """Return stack @ matrix as one product: broadcasting would make many small ones."""
     xp = namespace_of(matrix)
-    flat = xp.reshape(stack, (-1, stack.shape[-1])) @ matrix
+    flat = xp.reshape(stack, (math.prod(stack.shape[:-1]), stack.shape[-1])) @ matrix
     return xp.reshape(flat, (*stack.shape[:-1], matrix.shape[-1]))
 
 

@@ -24,6 +24,9 @@ from forgetless.tasks import TaskCollection
 
 _WEIGHTS_LIMIT = 2 * 2**30
 
+_SHARES = 2**17
+"""Shares evaluated at once: they stay in the cache until the steps that use them."""
+
 
 def simulate(
     tasks: TaskCollection,
@@ -112,14 +115,15 @@ def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress |
     tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
     track = follows_path(sampling.names)
     run = _start(problem, sampling, track)
-    recorder = Recorder(run.coordinates, sampling.names, steps, n_trials, sampling.keep_weights)
+    recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights)
     recorder.take(run, 0)
+    at_once = max(1, _SHARES // max(1, int(tasks.offsets[-1])))
     done = 0
     for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
         size = indices.shape[1]
         inside = steps[(steps > done) & (steps < done + size)] - done
-        for first in range(0, size, problem.steps_at_once):
-            last = min(size, first + problem.steps_at_once)
+        for first in range(0, size, at_once):
+            last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
             shares, kept = _evaluate(part, tasks.singular_values, track)
             points = [0, *(inside[(inside > first) & (inside < last)] - first).tolist(), last - first]
