@@ -34,7 +34,8 @@ def test_all_checks_of_scikit_learn_pass(model):
         warnings.simplefilter("ignore")  # the checks provoke warnings of their own
         results = check_estimator(model, on_skip=None, on_fail=None)
     assert [result for result in results if result["status"] == "failed"] == []
-    assert len([result for result in results if result["status"] == "passed"]) >= 60
+    passed = [result for result in results if result["status"] == "passed"]
+    assert len(passed) >= 50  # that they ran at all: 59 in scikit-learn 1.6, more since
 
 
 def check_tensors(model, device, dtype):
