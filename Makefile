@@ -59,7 +59,7 @@ needed = $(or $(call interpreter,$(1)),$(error no Python $(1) was found; put its
 found = $(foreach version,$(PYTHONS),$(if $(call interpreter,$(version)),$(version)))
 
 test-pythons:
-	$(MAKE) --keep-going $(addprefix test-python-,$(found))
+	$(MAKE) --keep-going $(or $(addprefix test-python-,$(found)),$(error no Python of $(PYTHONS) was found))
 	@echo "passed with Python $(found); not found here, hence not tried: $(or $(filter-out $(found),$(PYTHONS)),none)"
 
 test-python-%: .venv-%/.installed
