@@ -1,19 +1,27 @@
-.PHONY: setup run test test-long test-torch lint bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage dist bench clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
 # Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/pytest
+SHORT := -m "not long and not torch" -n 2
+# Folders or files for test-oldest, test-pythons and coverage; all where none are given.
+TESTS ?=
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(INSTALL) --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+hooks: setup
+	$(BIN)/pre-commit install
 
 run: setup
 	$(BIN)/forgetless reproduce --out results
@@ -24,14 +32,60 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(PYTEST) -m "not long and not torch" -n 2
+	$(PYTEST) $(SHORT)
 
 test-long: setup
 	$(PYTEST) -m long -n 2
 
 test-torch: setup
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
 	$(PYTEST) -m torch
+
+# The oldest versions that pyproject.toml promises, on the oldest Python.
+test-oldest: .venv-oldest/.installed
+	$(ONE_THREAD) .venv-oldest/bin/pytest $(SHORT) $(TESTS)
+
+.venv-oldest/.installed: pyproject.toml constraints-oldest.txt
+	$(call needed,3.11) -m venv --clear .venv-oldest
+	.venv-oldest/bin/python $(INSTALL) --constraint constraints-oldest.txt --editable '.[test]'
+	touch $@
+
+# Every Python that pyproject.toml promises and that is found: on the PATH, or among pyenv's.
+PYTHONS ?= 3.11 3.12 3.13 3.14
+places = $(wildcard $(addsuffix /python$(1),$(subst :, ,$(PATH))) $(HOME)/.pyenv/versions/$(1).*/bin/python)
+# A pyenv shim is on the PATH also where no interpreter stands behind it, so each is asked.
+interpreter = $(firstword $(foreach place,$(call places,$(1)),$(shell $(place) -c 'import sys; print(sys.executable)' 2>/dev/null)))
+needed = $(or $(call interpreter,$(1)),$(error no Python $(1) was found; put its folder on the PATH))
+found = $(foreach version,$(PYTHONS),$(if $(call interpreter,$(version)),$(version)))
+
+test-pythons:
+	$(MAKE) --keep-going $(or $(addprefix test-python-,$(found)),$(error no Python of $(PYTHONS) was found))
+	@echo "passed with Python $(found); not found here, hence not tried: $(or $(filter-out $(found),$(PYTHONS)),none)"
+
+test-python-%: .venv-%/.installed
+	$(ONE_THREAD) .venv-$*/bin/pytest $(SHORT) $(TESTS)
+
+# Not an intermediate file, which make would remove.
+.PRECIOUS: .venv-%/.installed
+
+.venv-%/.installed: pyproject.toml constraints.txt
+	$(call needed,$*) -m venv --clear .venv-$*
+	.venv-$*/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+coverage: setup
+	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
+
+# Archives as they would be published: the wheel installed alone, the source archive unpacked and tested with it.
+dist: setup
+	rm -rf dist build/dist build/sdist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m venv build/dist
+	build/dist/bin/python $(INSTALL) --constraint constraints.txt "$$(echo dist/*.whl)[test]"
+	mkdir -p build/sdist && tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
+	cd build && dist/bin/python -P sdist/tests/smoke.py ../dist/*.whl
+	cd build/sdist && $(ONE_THREAD) ../dist/bin/python -m pytest -q -n 2 tests/test_package.py tests/test_release.py tests/test_docs.py tests/test_tasks.py
+	@ls -l dist
 
 bench: setup
 	$(BIN)/python benchmarks/simulation.py
@@ -42,5 +96,5 @@ bench: setup
 	$(BIN)/python benchmarks/auto.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

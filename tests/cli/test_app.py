@@ -3,10 +3,10 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import html5lib
@@ -309,20 +309,42 @@ def test_other_folders_are_not_overwritten(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
 
 
+# Stops with a half-written report and says so, then waits for its signal. A shell's background jobs ignore SIGINT, and
+# hand that down; without the first line the process would stay there for ever.
+HALF_WRITTEN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from forgetless import plots
+from forgetless.cli import run
+
+def stopped(*_):
+    print("half-written", flush=True)
+    sys.stdin.read()
+
+plots.plot_reduction = stopped
+run()
+"""
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interruption_leaves_the_old_report(how, made, tmp_path):
-    import shutil
-
     folder = tmp_path / "results"
     shutil.copytree(made, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    code = "import sys; from forgetless.cli import run; sys.argv = ['forgetless', 'reproduce', '--out', %r]; run()"
-    process = subprocess.Popen([sys.executable, "-c", code % str(folder)], stderr=subprocess.DEVNULL)
-    time.sleep(2.0)
-    process.send_signal(how)
-    status = process.wait(timeout=60)
-    assert status == (130 if how == signal.SIGINT else -9)
+    command = [sys.executable, "-c", HALF_WRITTEN, "reproduce", "reduction", "--out", folder]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        try:
+            assert process.stdout.readline() == "half-written\n"
+            (fresh,) = tmp_path.glob(".results-*")
+            assert sorted(path.name for path in fresh.iterdir()) == ["reduction.csv", "reduction.json"]
+            process.send_signal(how)
+            _, said = process.communicate()
+        finally:
+            process.kill()
+    assert (process.returncode, said.strip()) == ((130, "interrupted") if how == signal.SIGINT else (-9, ""))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert fresh.exists() == (how == signal.SIGKILL)  # nothing can tidy up after SIGKILL; a later run does
 
 
 def test_plots_draw_on_given_axes():

@@ -15,6 +15,7 @@ from forgetless.solvers import _costs, _krylov
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
 from support import literal
+from support.streams import sparse_rows
 
 
 def spectral(X, r, filter_):
@@ -188,7 +189,7 @@ def test_float32_rows_of_any_size(rng, scale, solver):
 
 
 def test_memory_is_a_limit_for_every_solver(rng):
-    X = sparse.random_array((300, 5000), density=0.02, rng=rng, format="csr")
+    X = sparse_rows(rng, (300, 5000), density=0.02)
     r = rng.standard_normal((300, 1))
     assert learn(Rows.of(X), r, fl.Projection()).solver == "krylov"
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import forgetless as fl
+from support.streams import sparse_rows
 
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "increasing"}, {"holdout": 0.5, "holdout_size": 50}])
@@ -135,7 +136,7 @@ def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):
 
 def test_wide_sparse_tasks_never_become_dense(rng):
     d = 200_000
-    A = sparse.random_array((300, d), density=1e-4, rng=rng, format="csr")
+    A = sparse_rows(rng, (300, d), density=1e-4)
     b = rng.standard_normal(300)
     for model in (fl.ContinualRidge(alpha=5.0), fl.ContinualGD(50), fl.ContinualRidge(alpha=5.0, solver="krylov")):
         tracemalloc.start()

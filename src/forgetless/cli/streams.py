@@ -169,4 +169,5 @@ def _frame(values: Any, names: Any) -> Any:
         return values
     import pandas
 
-    return pandas.DataFrame(values, columns=list(names))
+    # pandas 2 leaves NumPy's strings as they are, and scikit-learn takes only Python's for names.
+    return pandas.DataFrame(values, columns=[str(name) for name in names])

@@ -59,7 +59,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
     arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    assert not any(array.dtype.hasobject for array in arrays.values())  # savez(allow_pickle=False) came after NumPy 2.0
+    np.savez(buffer, **arrays)
     replace_file(Path(path), buffer.getvalue())
 
 
