@@ -1,6 +1,7 @@
 """The registry of schedules: names, code and files of every kind, each read back."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ def test_names_are_understood_everywhere(entry, rng):
     schedule = names.named(text, n_tasks=3)
     assert type(schedule) is entry.kind
     assert entry.name in names.usage()
+    assert f"`{entry.usage}`" in (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     if entry.proportional:
         one, three = (fl.schedules.resolve(schedule, 8, radius) for radius in (1.0, 3.0))
         np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
