@@ -4,6 +4,7 @@ A schedule is any callable ``(k, radius) → filter`` whose filter is constant o
 Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
+from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
 from forgetless.schedules.presets import (
     Coefficients,
     Constant,
@@ -14,8 +15,6 @@ from forgetless.schedules.presets import (
     Increasing,
     IncreasingBudget,
     NoiseAware,
-    Preset,
-    Schedule,
     UnregularizedFirst,
     constant,
     cyclic,
@@ -26,8 +25,6 @@ from forgetless.schedules.presets import (
     increasing,
     increasing_budget,
     noise_aware,
-    planned_for,
-    resolve,
     unregularized_first,
 )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.schedules import presets
-from forgetless.schedules.presets import Preset
+from forgetless.schedules.base import Preset
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from forgetless.filters import Filter
+from forgetless.schedules.base import Schedule, resolve
 from forgetless.schedules.names import REGISTRY, as_listed, entry_of
-from forgetless.schedules.presets import Schedule, resolve
 
 _KINDS = {entry.kind.__name__: entry.kind for entry in REGISTRY}
 

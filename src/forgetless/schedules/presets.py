@@ -1,12 +1,6 @@
-"""Schedules: which filter is used at each of k steps.
-
-A schedule is any callable ``(k, radius) → filter`` whose filter is constant or has one value per step.
-Wherever a schedule is expected, a bare filter stands for itself at every step.
-"""
+"""The schedules of the paper and some others, one small class each, with its theorem."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,52 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-
-Schedule = Callable[[int, float], Filter]
-
+from forgetless.schedules.base import Preset, resolve
 
 _SCALE_CURE = "the theorem uses 13/3; smaller values regularize less"
-
-
-def resolve(schedule: Schedule | Filter, k: int, radius: float) -> Filter:
-    """Return the filter of ``schedule`` for ``k`` steps on tasks of the given radius, its length checked."""
-    result = schedule if isinstance(schedule, Filter) else _call(schedule, k, radius)
-    if result.horizon not in (None, k):
-        raise ValueError(
-            f"schedule gives {result.horizon} steps but k is {k}; use one value per step, or set k={result.horizon}"
-        )
-    return result
-
-
-def _call(schedule: Any, k: int, radius: float) -> Filter:
-    if not callable(schedule):
-        raise TypeError(
-            f"schedule must be a filter or a callable (k, radius) → filter, got {schedule!r}; "
-            "wrap a coefficient as fl.Ridge(coefficient)"
-        )
-    result = schedule(k, radius)
-    if not isinstance(result, Filter):
-        raise TypeError(
-            f"schedule must return a filter, got {result!r}; return e.g. fl.Ridge(coefficients) with one value per step"
-        )
-    return result
-
-
-class Preset(ABC):
-    """Base of the schedules here: checks k and the radius, then calls ``build``."""
-
-    def __call__(self, k: int, radius: float) -> Filter:
-        """Return the filter for k steps on tasks of radius R."""
-        k = checks.integer("k", k, 1, "ask for at least one step")
-        radius = checks.number("radius", radius, "use tasks.radius")
-        square = radius * radius
-        if not 0.0 < square < math.inf and radius > 0:
-            raise ValueError(f"radius² must be a float, got radius {radius!r}; rescale the data towards 1")
-        return self.build(k, square)
-
-    @abstractmethod
-    def build(self, k: int, square: float) -> Filter:
-        """Return the filter for k ≥ 1 steps and R² = ``square`` ≥ 0."""
 
 
 def _horizon(k: int, minimum: int, name: str, reason: str) -> None:
@@ -429,16 +380,3 @@ noise_aware = NoiseAware
 
 
 unregularized_first = UnregularizedFirst
-
-
-def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float) -> Filter | None:
-    """Return what a schedule planned for another horizon does in k steps: cut off, or its last filter held."""
-    try:
-        filter_ = resolve(schedule, planned, radius)
-    except ValueError:  # some schedules need a few steps
-        return None
-    if filter_.horizon is None:
-        return filter_
-    if planned >= k:
-        return filter_.at(slice(0, k))
-    return Stages((planned, k - planned), (filter_, filter_.at(planned - 1)))
