@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import forgetless as fl
-from forgetless.streams import _model
+from forgetless.streams import model as base
 from forgetless.streams._monitor import COLUMNS, History
 from forgetless.streams.state import State
 
@@ -214,13 +214,13 @@ def test_a_prediction_is_that_of_one_state(monkeypatch):
     """Where a writer comes in between: with X = 1 throughout, coefficient and intercept are the same number."""
     ones = np.ones((1, 1))
     model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(1))
-    validate = _model.validate_data
+    validate = base.validate_data
 
     def meanwhile(*args, **kwargs):
         model.partial_fit(ones, 7 * np.ones(1))
         return validate(*args, **kwargs)
 
-    monkeypatch.setattr(_model, "validate_data", meanwhile)
+    monkeypatch.setattr(base, "validate_data", meanwhile)
     assert model.predict(-ones).tolist() == [0.0]
     assert model.n_tasks_seen_ == 2
     # Two attributes of a model that moves are of two states; those of a copy belong together.
