@@ -1,6 +1,5 @@
 """The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained HTML page."""
 
-import csv
 import json
 import os
 import shutil
@@ -138,18 +137,14 @@ def _swap(fresh: Path, folder: Path) -> None:
 
 
 def _section(part: Section, folder: Path) -> str:
-    with open(folder / f"{part.name}.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(part.table.columns)
-        writer.writerows(part.table.rows())
-    data = {"title": part.table.title, "facts": part.table.facts, "columns": part.table.columns}
-    (folder / f"{part.name}.json").write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
-    facts = "".join(f"<li>{escape(fact)}</li>" for fact in part.table.facts)
+    (folder / f"{part.name}.csv").write_text(part.table.to_csv(), encoding="utf-8", newline="")
+    data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
+    (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
     command = f"forgetless reproduce {part.name}"
     inner = _picture(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
     return (
         f'<section id="{part.name}"><h2>{escape(part.table.title)}</h2>{inner}'
-        f'<p class="small">{escape(part.caption)}</p>{f"<ul>{facts}</ul>" if facts else ""}'
+        f'<p class="small">{escape(part.caption)}</p>{html.bullets(part.table.facts)}'
         f'<p class="small">Made by <code>{command}</code>; numbers in {part.name}.csv and {part.name}.json.</p>'
         "</section>"
     )
