@@ -5,11 +5,13 @@ from typing import Any
 
 from forgetless._base.arrays import Array, namespace_of
 from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.solvers.given import OneTask
 from forgetless.solvers.rows import Rows
 
 
-def exponents(rows: Rows, residual: Array, right: Array, filter: Filter) -> tuple[int, int]:
+def exponents(task: OneTask, filter: Filter) -> tuple[int, int]:
     """Return the powers of two by which X and r are scaled down, from Xᵀr; 0 where their squares are floats anyway."""
+    rows, residual, right, _ = task
     if not rows.readable:
         return 0, 0
     b = exponent(largest(residual), residual)
