@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 Array = Any
 """An array of any array-API library (NumPy, torch, CuPy, …)."""
 
-
 Namespace = Any
 """The module of functions that goes with an :data:`Array`."""
-
 
 __all__ = [
     "Array",

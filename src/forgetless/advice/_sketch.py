@@ -15,17 +15,13 @@ from forgetless.tasks import TaskCollection
 BUDGET = 3e10
 """Operations of one exact evaluation, about a second, from which on advice works on a sketch."""
 
-
 DECIDING = 1e12
 """Operations, about half a minute, up to which the schedules found on a sketch are evaluated exactly on all tasks."""
 
-
 _SKETCH = 4e9
-
 
 TRIALS = 64
 """Random runs at a time."""
-
 
 _MOST, _CLOSE = 16, 0.03
 """Runs are repeated, at most this many times, until their standard error is this small relative to their mean."""

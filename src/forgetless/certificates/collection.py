@@ -26,7 +26,6 @@ from forgetless.theory.hypotheses import Setting
 
 _FORMAT = "forgetless worst collection"
 
-
 _UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
 
 

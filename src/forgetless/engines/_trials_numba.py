@@ -21,7 +21,6 @@ _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
 
-
 _TOGETHER = 4
 """Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1."""
 

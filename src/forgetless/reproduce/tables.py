@@ -49,7 +49,6 @@ SCHEDULES: dict[str, Any] = {
     "increasing budget": schedules.increasing_budget(4),
 }
 
-
 PUBLISHED = {
     "none": "unregularized, dimension-free",
     "fixed": "fixed, near-optimal, tight",

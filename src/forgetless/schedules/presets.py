@@ -18,7 +18,6 @@ from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stage
 
 Schedule = Callable[[int, float], Filter]
 
-
 _SCALE_CURE = "the theorem uses 13/3; smaller values regularize less"
 
 
@@ -403,30 +402,21 @@ def _per_square(relative: Any, square: float) -> Any:
 
 fixed = Fixed
 
-
 increasing = Increasing
-
 
 fixed_budget = FixedBudget
 
-
 increasing_budget = IncreasingBudget
-
 
 cyclic = Cyclic
 
-
 constant = Constant
-
 
 from_coefficients = Coefficients
 
-
 end_ramp = EndRamp
 
-
 noise_aware = NoiseAware
-
 
 unregularized_first = UnregularizedFirst
 

@@ -16,22 +16,17 @@ from forgetless.solvers.rows import Rows
 SMALL_SIDE = 200
 """Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
 
-
 GEMM = {"tall": 1 / 40, "wide": 1 / 20}
 """A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
-
 
 FACTOR = 1 / 42
 """m³ of a Cholesky factorisation."""
 
-
 EIGH = 0.5
 """m³ of all eigenvectors."""
 
-
 SPARSE_ENTRY = 10.0
 """A stored entry of a sparse matrix in a pass."""
-
 
 VECTOR_ENTRY = 10.0
 """An entry of the vectors of the bidiagonalisation, per pass."""
