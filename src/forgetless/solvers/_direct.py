@@ -14,7 +14,7 @@ from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
 from forgetless._base import linalg
-from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._base.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
 from forgetless.solvers.given import OneTask
@@ -106,7 +106,7 @@ def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
 
 def _data_error(residual: Array, condition: float) -> float:
     """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
-    eps = float(namespace_of(residual).finfo(residual.dtype).eps)
+    eps = eps_of(residual)
     return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
 

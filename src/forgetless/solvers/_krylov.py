@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._base.arrays import Array, Floats, eps_of, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.rows import Rows
 
@@ -95,7 +95,7 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
             if coefficient == 0:
                 return Iterated(x, count, math.nan, after)
             left = _relative(largest * np.sqrt(after), coefficient * _norms(x)).max()
-            rounding = 4 * _eps(x) * (1.0 + largest / damp + float(left))
+            rounding = 4 * eps_of(x) * (1.0 + largest / damp + float(left))
             return Iterated(x, count, float(errors.max()) + rounding, after)
         link = next(links)
         w = link.v - w * _as(_ratio(theta, rho), w)
@@ -169,7 +169,7 @@ def _budget_in_basis(
         end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
         summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
     defect = step_size * link.next_alpha * link.beta * summed
-    rounding = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
+    rounding = 4 * eps_of(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
     bound = float(_relative(defect, np.linalg.norm(y, axis=1)).max())
     head = np.zeros((len(size), j + 1))
     head[:, 0] = link.start
@@ -199,7 +199,7 @@ def gradient_steps(task: OneTask, n_steps: int, step_size: float) -> Iterated:
     for _ in range(n_steps - 1):
         change = change + step_size * rows.adjoint(left)
         left = residual - rows.forward(change)
-    return Iterated(change, n_steps, 4 * n_steps * _eps(change), _norms(left) ** 2)
+    return Iterated(change, n_steps, 4 * n_steps * eps_of(change), _norms(left) ** 2)
 
 
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
@@ -246,10 +246,6 @@ def _as(values: Floats, like: Array) -> Any:
     if isinstance(like, np.ndarray):
         return values if like.dtype == np.float64 else values.astype(like.dtype)
     return namespace_of(like).astype(from_numpy(values, like=like), like.dtype)
-
-
-def _eps(like: Array) -> float:
-    return float(namespace_of(like).finfo(like.dtype).eps)
 
 
 def _relative(a: Any, b: Any) -> Floats:

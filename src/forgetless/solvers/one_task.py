@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, namespace_of, zeros
+from forgetless._base.arrays import Array, eps_of, namespace_of, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
@@ -101,11 +101,7 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
 
 def _promised(residual: Array) -> float:
     """Return the relative error up to which a step is accepted: less for float32, where a factorisation knows more."""
-    return _direct.ACCURACY if _eps(residual) < 1e-10 else 1e-4
-
-
-def _eps(like: Array) -> float:
-    return float(namespace_of(like).finfo(like.dtype).eps)
+    return _direct.ACCURACY if eps_of(residual) < 1e-10 else 1e-4
 
 
 def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | None) -> ConvergenceError:
@@ -150,7 +146,7 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
 def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None) -> _krylov.Iterated | None:
     """Return what an iteration finds within its limits, or within the passes after which it is replaced."""
     passes = limits.passes if patience is None else patience
-    tol = max(limits.tol, 30 * _eps(task.residual))  # float32 rows cannot tell more
+    tol = max(limits.tol, 30 * eps_of(task.residual))  # float32 rows cannot tell more
     limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
         promise = math.inf if patience is None or filter.projects else float(patience)
