@@ -90,7 +90,8 @@ class Certificate:
     def __repr__(self) -> str:
         applying = self._applying()
         table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
-        lines = [*self._facts(), "", *table, "", "does not apply:"]
+        facts = [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
+        lines = [*facts, "", *table, "", "does not apply:"]
         for other in self._others():
             lines += textwrap.wrap(other, 98, initial_indent="  ", subsequent_indent="    ")
         return "\n".join(lines)
