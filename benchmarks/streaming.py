@@ -14,6 +14,7 @@ from scipy.sparse.linalg import lsmr
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
+from forgetless.solvers.given import OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
 from harness import medians, ratio, table
@@ -85,7 +86,7 @@ def dense_rows(n, d, strengths, bar):
             "sklearn": lambda lam=lam: Ridge(alpha=lam, fit_intercept=False).fit(X, y),
         }
         times = medians(contestants, 3 if n * d > 2e7 else 5)
-        made = learn(Rows.of(X), y[:, None], fl.Ridge(lam))
+        made = learn(OneTask(Rows.of(X), y[:, None]), fl.Ridge(lam))
         used = f"{made.solver}, {made.passes} passes" if made.passes else made.solver
         rows.append(
             [
@@ -189,7 +190,7 @@ def extremes():
             if not 0 < lam < np.inf:
                 continue  # the coefficient itself is not a float
             try:
-                found = learn(Rows.of(X * size), y, fl.Ridge(lam)).change
+                found = learn(OneTask(Rows.of(X * size), y), fl.Ridge(lam)).change
             except fl.ConvergenceError:
                 refused += 1
                 continue

@@ -13,6 +13,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.filters import Filter
+from forgetless.solvers.given import OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows, is_sparse, plain
 from forgetless.tasks import Task
@@ -85,5 +86,5 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
         )
     residual = y - X @ w
     xp = namespace_of(residual)
-    made = learn(Rows.of(X), xp.reshape(residual, (X.shape[0], -1)), filter)
+    made = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], -1))), filter)
     return w + xp.reshape(made.change, w.shape)

@@ -59,12 +59,9 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
 
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
 
-
 METRICS = ("average_loss", *PATH_METRICS)
 
-
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-
 
 ALL_METRICS = (*METRICS, *TASK_METRICS)
 

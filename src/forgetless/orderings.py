@@ -14,10 +14,8 @@ from forgetless._base import checks
 
 Indices = NDArray[np.unsignedinteger[Any]]
 
-
 BLOCK = 4096
 """Steps drawn at once. Part of the meaning of a seed: changing it changes the sequences a seed gives."""
-
 
 TRIALS = 8
 """Trials that share one generator, which always draws for all of them; part of the meaning of a seed too."""

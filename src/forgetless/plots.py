@@ -14,12 +14,9 @@ from forgetless._base.tables import Table
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
 
-
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
-
 STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
-
 
 MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
 

@@ -179,6 +179,7 @@ def test_a_certificate_prints_and_exports(rng):
     for word in ("exact expected average loss", "increasing, finite k", "does not apply:", "same proof"):
         assert word in text
     assert "<table>" in html
+    assert max(len(line) for line in text.splitlines()) <= 100
     keys = {"name", "kind", "quantity", "value", "applies", "reason", "citation", "status"}
     assert all(keys <= set(row) for row in plain["bounds"])
     assert plain["average_loss"] == pytest.approx(fl.expect(tasks, s.increasing(), 200).average_loss[0])
@@ -190,9 +191,23 @@ def test_a_certificate_prints_and_exports(rng):
     assert keys <= set(frame.columns)
 
 
+def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
+    early = fl.certify(fl.TaskCollection(random_pairs(rng)), s.increasing(), 10)
+    line = next(line for line in repr(early).splitlines() if line.startswith("increasing, finite k"))
+    assert line.split("  ")[-3].strip() == f"{early.bounds[0].value:.6g}*"
+    assert "* the trivial bound" in repr(early)
+    assert "* the trivial bound" in early._repr_html_()
+    noisy = fl.certify(fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [0.0])]), s.increasing(), 10)
+    for shown in (repr(noisy), noisy._repr_html_()):
+        assert "no bound applies" in shown
+        assert "no model fits all tasks" in shown
+    assert max(len(line) for line in repr(noisy).splitlines()) <= 100
+
+
 def test_what_is_out_of_reach_is_said():
     tasks = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
     certificate = fl.certify(tasks, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement())
     assert certificate.average_loss is None
     assert "bytes" in certificate.notes[0]
     assert "unknown" in repr(certificate)
+    assert max(len(line) for line in repr(certificate).splitlines()) <= 100

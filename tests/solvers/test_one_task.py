@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
 from forgetless.solvers import _costs, _krylov
+from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
 from support import literal
@@ -55,7 +56,7 @@ def test_ridge_step_is_the_same_by_every_solver_and_kind_of_rows(rng, shape, sol
     for kind, rows in kinds(X).items():
         if (solver, kind) == ("svd", "blocks"):
             continue  # refused: tested below
-        made = learn(rows, r, filter_, solver=solver)
+        made = learn(OneTask(rows, r), filter_, solver=solver)
         assert relative(made.change, exact) < 1e-9, kind
         np.testing.assert_allclose(made.after, left, rtol=1e-7, atol=1e-11 * np.sum(r**2))
 
@@ -70,7 +71,7 @@ def test_budget_step_is_the_literal_loop_by_every_solver(rng, shape, solver, bud
     for kind, rows in kinds(X).items():
         if (solver, kind) == ("svd", "blocks"):
             continue
-        made = learn(rows, r, filter_, solver=solver)
+        made = learn(OneTask(rows, r), filter_, solver=solver)
         assert relative(made.change, exact) < 1e-9, kind
         assert relative(made.after, np.sum((r - X @ exact) ** 2, axis=0)) < 1e-6
 
@@ -78,8 +79,8 @@ def test_budget_step_is_the_literal_loop_by_every_solver(rng, shape, solver, bud
 def test_budget_of_a_thousand_steps_takes_few_passes_and_little_memory(rng):
     X, r = rng.standard_normal((400, 300)), rng.standard_normal((400, 1))
     filter_ = fl.GradientDescent(1000, 1e-3 / np.linalg.norm(X, 2) ** 2)
-    stored = learn(Rows.of(X), r, filter_, solver="krylov")
-    again = learn(Rows.of(X), r, filter_, solver="krylov", memory=1)
+    stored = learn(OneTask(Rows.of(X), r), filter_, solver="krylov")
+    again = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(memory=1))
     assert stored.passes <= 12
     assert again.passes == 2 * stored.passes
     np.testing.assert_array_equal(stored.change, again.change)
@@ -99,10 +100,10 @@ def test_error_bounds_of_the_iteration_hold(seed, n, d, decay, strength):
     s = np.logspace(0, -decay, min(n, d))
     X, r = (U * s) @ V, rng.standard_normal((n, 1))
     for filter_ in (fl.Ridge(10.0**strength), fl.GradientDescent(int(10 ** (2 - strength / 4)), 0.8)):
-        reference = learn(Rows.of(X), r, filter_)
+        reference = learn(OneTask(Rows.of(X), r), filter_)
         for tol in (1e-2, 1e-6, 1e-10):
             try:
-                made = learn(Rows.of(X), r, filter_, solver="krylov", tol=tol)
+                made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
             except fl.ConvergenceError:
                 assert strength < -2
                 continue
@@ -139,7 +140,7 @@ def test_extremes_against_fifty_digits(rng, kind, shape):
         coefficient = strength * size * size
         if not 0 < coefficient < np.inf:
             continue
-        made = learn(Rows.of(X * size), r, fl.Ridge(coefficient))
+        made = learn(OneTask(Rows.of(X * size), r), fl.Ridge(coefficient))
         assert relative(made.change, fifty_digits(X * size, r, coefficient)) < 1e-8, (size, strength)
 
 
@@ -147,29 +148,29 @@ def test_extremes_against_fifty_digits(rng, kind, shape):
 def test_targets_of_any_size(rng, size):
     X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
     for filter_ in (fl.Ridge(2.0), fl.GradientDescent(20, 0.05), fl.Projection()):
-        expected = learn(Rows.of(X), r, filter_)
-        made = learn(Rows.of(X), r * size, filter_)
+        expected = learn(OneTask(Rows.of(X), r), filter_)
+        made = learn(OneTask(Rows.of(X), r * size), filter_)
         np.testing.assert_allclose(made.change / size, expected.change, rtol=1e-12)
 
 
 def test_budget_at_extreme_norms(rng):
     X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
-    expected = learn(Rows.of(X), r, fl.GradientDescent(50, 0.02)).change
+    expected = learn(OneTask(Rows.of(X), r), fl.GradientDescent(50, 0.02)).change
     for size in (1e-140, 1e140):
-        made = learn(Rows.of(X * size), r, fl.GradientDescent(50, 0.02 / size / size))
+        made = learn(OneTask(Rows.of(X * size), r), fl.GradientDescent(50, 0.02 / size / size))
         np.testing.assert_allclose(made.change * size, expected, rtol=1e-11)
 
 
 def test_projection_solves_rank_deficient_tasks_like_the_pseudoinverse(rng):
     X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 9))
     r = rng.standard_normal((12, 2))
-    made = learn(Rows.of(X), r, fl.Projection())
+    made = learn(OneTask(Rows.of(X), r), fl.Projection())
     np.testing.assert_allclose(made.change, np.linalg.pinv(X, rcond=1e-12) @ r, atol=1e-10)
 
 
 def test_iteration_without_regularization_does_not_claim_to_know_its_error(rng):
     X, r = rng.standard_normal((40, 30)), rng.standard_normal((40, 1))
-    made = learn(Rows.of(X), r, fl.Projection(), solver="krylov")
+    made = learn(OneTask(Rows.of(X), r), fl.Projection(), solver="krylov")
     assert np.isnan(made.error)
     np.testing.assert_allclose(made.change, np.linalg.lstsq(X, r)[0], rtol=1e-6)
 
@@ -183,15 +184,15 @@ def test_float32_rows_of_any_size(rng, scale, solver):
         (fl.Ridge(square), fl.Ridge(square * scale * scale)),
         (fl.GradientDescent(30, 0.5 / square), fl.GradientDescent(30, 0.5 / square / scale / scale)),
     ):
-        exact = learn(Rows.of(X), r, filter_).change / scale
-        made = learn(Rows.of((X * scale).astype(np.float32)), r.astype(np.float32), scaled, solver=solver)
+        exact = learn(OneTask(Rows.of(X), r), filter_).change / scale
+        made = learn(OneTask(Rows.of((X * scale).astype(np.float32)), r.astype(np.float32)), scaled, solver=solver)
         assert relative(made.change.astype(np.float64), exact) < 3e-5
 
 
 def test_memory_is_a_limit_for_every_solver(rng):
     X = sparse_rows(rng, (300, 5000), density=0.02)
     r = rng.standard_normal((300, 1))
-    assert learn(Rows.of(X), r, fl.Projection()).solver == "krylov"
+    assert learn(OneTask(Rows.of(X), r), fl.Projection()).solver == "krylov"
 
     class Soft(fl.Filter):
         horizon = None
@@ -201,7 +202,7 @@ def test_memory_is_a_limit_for_every_solver(rng):
 
     for filter_, memory in ((Soft(), 10**6), (fl.GradientDescent(10**8, 1e-3), 4 * 10**6)):
         with pytest.raises(fl.ConvergenceError, match="memory"):
-            learn(Rows.of(X), r, filter_, memory=memory)
+            learn(OneTask(Rows.of(X), r), filter_, limits=Limits(memory=memory))
 
 
 def test_overshooting_budgets_end_in_time(rng):
@@ -209,14 +210,14 @@ def test_overshooting_budgets_end_in_time(rng):
     square = np.linalg.norm(X, 2) ** 2
     for n_steps in (10**3, 10**6):
         filter_ = fl.GradientDescent(n_steps, 1.5 / square)
-        made = learn(Rows.of(X), r, filter_, solver="krylov")
+        made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov")
         assert relative(made.change, spectral(X, r, filter_)) < 1e-7
 
 
 def test_smooth_filters_do_not_warn_about_conditions_that_do_not_matter(rng):
     X = hard_task("decaying", (30, 8), rng)
     r = rng.standard_normal((30, 1))
-    made = learn(Rows.of(X), r, fl.GradientDescent(3, 0.5), solver="svd")
+    made = learn(OneTask(Rows.of(X), r), fl.GradientDescent(3, 0.5), solver="svd")
     assert made.error < 1e-12
     assert relative(made.change, literal.descent_step(np.zeros((8, 1)), X, r, 3, 0.5)) < 1e-12
 
@@ -227,23 +228,23 @@ def test_blocks_that_change_between_reads_are_refused(rng):
         rows = Rows(lambda lost=lost: iter([lost]), X.shape, X.size)
         for solver in ("gram", "krylov"):
             with pytest.raises(ValueError, match="rows when read again and 30 the first time"):
-                learn(rows, r, fl.Ridge(1.0), solver=solver)
+                learn(OneTask(rows, r), fl.Ridge(1.0), solver=solver)
 
 
-def test_what_cannot_be_computed_accurately_is_not_silent(rng, monkeypatch):
+def test_what_cannot_be_computed_accurately_is_not_silent(rng):
     X = hard_task("decaying", (30, 5), rng)
     r = rng.standard_normal((30, 1))
     with pytest.warns(LinAlgWarning, match="ill-conditioned"):
-        learn(Rows.of(X), r, fl.Ridge(0.0))
+        learn(OneTask(Rows.of(X), r), fl.Ridge(0.0))
     gram = Rows.of_gram(X.T @ X, 30)
     with pytest.raises(fl.ConvergenceError, match="read again"):
-        learn(gram, np.sqrt(np.sum(r**2, axis=0))[None], fl.Ridge(1e-12), right=X.T @ r)
+        learn(OneTask(gram, np.sqrt(np.sum(r**2, axis=0))[None], X.T @ r), fl.Ridge(1e-12))
     with pytest.raises(fl.ConvergenceError, match="one array"):
-        learn(Rows(lambda: iter([X]), X.shape, X.size), r, fl.Ridge(1.0), solver="svd")
+        learn(OneTask(Rows(lambda: iter([X]), X.shape, X.size), r), fl.Ridge(1.0), solver="svd")
     wide = sparse.csr_array(rng.standard_normal((300, 400)))
-    monkeypatch.setattr(_krylov, "MAX_PASSES", 20)
-    with pytest.raises(fl.ConvergenceError, match="passes over a task"):
-        learn(Rows.of(wide), rng.standard_normal((300, 1)), fl.Ridge(1e-3), memory=1000)
+    few = Limits(memory=1000, passes=20)
+    with pytest.raises(fl.ConvergenceError, match="20 passes over a task"):
+        learn(OneTask(Rows.of(wide), rng.standard_normal((300, 1))), fl.Ridge(1e-3), limits=few)
 
 
 def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
@@ -254,11 +255,11 @@ def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
             return np.tanh(eigenvalues)
 
     X, r = rng.standard_normal((10, 6)), rng.standard_normal((10, 1))
-    made = learn(Rows.of(X), r, Soft())
+    made = learn(OneTask(Rows.of(X), r), Soft())
     assert made.solver == "svd"
     assert relative(made.change, spectral(X, r, Soft())) < 1e-12
     with pytest.raises(ValueError, match="solver='krylov' serves"):
-        learn(Rows.of(X), r, Soft(), solver="krylov")
+        learn(OneTask(Rows.of(X), r), Soft(), solver="krylov")
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 500), (700, 500), (400, 900)])
@@ -275,7 +276,8 @@ def test_norm_is_the_largest_singular_value(rng, shape):
 def test_choice_follows_the_costs(rng):
     def chosen(shape, strength, memory=2**31):
         rows = Rows.of(np.broadcast_to(np.ones(1), shape))
-        return _costs.choose(rows, fl.Ridge(strength), 1, 1e-10, memory, lambda: 1.0)
+        task = OneTask(rows, np.ones((shape[0], 1)), norm=1.0)
+        return _costs.choose(task, fl.Ridge(strength), Limits(memory=memory))
 
     assert chosen((50_000, 500), 5.9) == "krylov"
     assert chosen((50_000, 500), 1e-6) == "gram"
@@ -288,12 +290,12 @@ def test_choice_follows_the_costs(rng):
 def test_a_slow_iteration_is_given_up_after_three_passes(rng, monkeypatch):
     X, r = rng.standard_normal((600, 500)), rng.standard_normal((600, 1))
     monkeypatch.setattr(_costs, "TRIAL", 1)
-    quick = learn(Rows.of(X), r, fl.Ridge(5 * np.linalg.norm(X, 2) ** 2))
+    quick = learn(OneTask(Rows.of(X), r), fl.Ridge(5 * np.linalg.norm(X, 2) ** 2))
     assert (quick.solver, quick.passes < 10) == ("krylov", True)
     slow = X * np.logspace(0, -3, 500)
     passes = []
     monkeypatch.setattr(Rows, "forward", lambda self, V: passes.append(1) or self.single @ V)
-    made = learn(Rows.of(slow), r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))
+    made = learn(OneTask(Rows.of(slow), r), fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))
     assert made.solver == "gram"
     assert len(passes) <= 4
     assert relative(made.change, spectral(slow, r, fl.Ridge(1e-4 * np.linalg.norm(slow, 2) ** 2))) < 1e-8
@@ -302,9 +304,9 @@ def test_a_slow_iteration_is_given_up_after_three_passes(rng, monkeypatch):
 def test_float32_rows_keep_their_accuracy(rng):
     X, r = rng.standard_normal((300, 250)), rng.standard_normal((300, 1))
     for filter_ in (fl.Ridge(500.0), fl.GradientDescent(30, 1e-4)):
-        exact = learn(Rows.of(X), r, filter_).change
+        exact = learn(OneTask(Rows.of(X), r), filter_).change
         for solver in ("gram", "krylov"):
-            made = learn(Rows.of(X.astype(np.float32)), r.astype(np.float32), filter_, solver=solver)
+            made = learn(OneTask(Rows.of(X.astype(np.float32)), r.astype(np.float32)), filter_, solver=solver)
             assert relative(made.change, exact) < 2e-5
 
 
@@ -325,11 +327,11 @@ def test_step_of_a_pair_is_the_step_of_the_task(rng):
 
 
 def test_a_residual_of_zero_changes_nothing(rng):
-    made = learn(Rows.of(rng.standard_normal((4, 3))), np.zeros((4, 1)), fl.Ridge(1.0))
+    made = learn(OneTask(Rows.of(rng.standard_normal((4, 3))), np.zeros((4, 1))), fl.Ridge(1.0))
     assert not made.change.any()
     assert made.passes == 0
     r = rng.standard_normal((4, 2))
-    made = learn(Rows.of(sparse.csr_array((4, 3))), r, fl.Ridge(1.0))
+    made = learn(OneTask(Rows.of(sparse.csr_array((4, 3))), r), fl.Ridge(1.0))
     assert not made.change.any()
     np.testing.assert_allclose(made.after, np.sum(r**2, axis=0))
 
@@ -338,13 +340,13 @@ def test_one_exhausted_column_does_not_disturb_another(rng):
     X = rng.standard_normal((300, 260))
     r = np.stack([X @ rng.standard_normal(260), np.zeros(300)], axis=1)
     for filter_ in (fl.Ridge(700.0), fl.GradientDescent(30, 1e-3)):
-        made = learn(Rows.of(X), r, filter_, solver="krylov")
+        made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov")
         assert relative(made.change, spectral(X, r, filter_)) < 1e-9
         assert not made.change[:, 1].any()
 
 
 def test_bidiagonalisation_is_orthonormal(rng):
     X, r = rng.standard_normal((60, 50)), rng.standard_normal((60, 1))
-    links = itertools.islice(_krylov.bidiagonalise(Rows.of(X), r, X.T @ r), 12)
+    links = itertools.islice(_krylov.bidiagonalise(OneTask(Rows.of(X), r, X.T @ r)), 12)
     V = np.concatenate([link.v for link in links], axis=1)
     np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-10)

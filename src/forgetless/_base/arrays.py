@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 Array = Any
 """An array of any array-API library (NumPy, torch, CuPy, …)."""
 
+Floats = NDArray[np.float64]
 
 Namespace = Any
 """The module of functions that goes with an :data:`Array`."""
 
-
 __all__ = [
     "Array",
+    "Floats",
     "Namespace",
     "as_float",
     "device",
+    "eps_of",
     "from_numpy",
     "is_array_api_obj",
     "is_numpy_namespace",
@@ -101,9 +103,11 @@ def same_library(array: Array, like: Array) -> Array:
     return from_numpy(to_numpy(array), like)
 
 
+def eps_of(array: Array) -> float:
+    """Return the relative rounding error of the dtype of ``array``."""
+    return float(namespace_of(array).finfo(array.dtype).eps)
+
+
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return zeros of the given shape, in the library, dtype and device of ``like``."""
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
-
-
-Floats = NDArray[np.float64]

@@ -1,8 +1,8 @@
-"""The few pieces of HTML that reports are made of: one self-contained page, tables, embedded pictures."""
+"""The few pieces of HTML that reports are made of: one self-contained page, lists, tables, embedded pictures."""
 
 import base64
+from collections.abc import Iterable
 from html import escape
-from typing import Any
 
 from forgetless._base.tables import Table
 
@@ -33,12 +33,26 @@ def image(png: bytes, alt: str) -> str:
     return f'<figure><img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{encoded}"></figure>'
 
 
+def paragraph(lines: Iterable[str]) -> str:
+    """Return lines of plain text, one below the other; nothing if there are none."""
+    text = "<br>".join(map(escape, lines))
+    return f"<p>{text}</p>" if text else ""
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return lines of plain text as a list; nothing if there are none."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
 def table(content: Table) -> str:
-    """Return a table; numbers are aligned to the right with three digits."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in content.columns)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in content.rows())
+    """Return a table that shows what its text shows, with numbers aligned to the right."""
+    columns = content.shown()
+    head = "".join(f"<th>{escape(column.name)}</th>" for column in columns)
+    cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
-    return f'<td class="n">{value:.3g}</td>' if isinstance(value, float) else f"<td>{escape(str(value))}</td>"
+def _cell(text: str, number: bool) -> str:
+    return f'<td class="n">{escape(text)}</td>' if number else f"<td>{escape(text)}</td>"

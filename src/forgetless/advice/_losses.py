@@ -35,10 +35,8 @@ from forgetless.tasks import TaskCollection
 Evaluate = Callable[[Sequence[Any]], Floats]
 """Schedules to their losses, in one batch."""
 
-
 _QUICK, _STEP, _SHORT = 1e8, 5e4, 32
 """Operations of one evaluation, some milliseconds, and of one step, and steps, from which on a reduced model pays."""
-
 
 _NUMBERS = 2.0**25
 """Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""

@@ -15,10 +15,8 @@ from forgetless.schedules import noise_aware, planned_for
 _EQUAL = 1e-4
 """Losses this close, relatively, count as equal, and the simpler schedule is advised."""
 
-
 _TRUSTED = 0.03
 """A reduced model that is off by less, relatively, at the schedules it chose is trusted to have chosen them."""
-
 
 _SEEN_BUDGET = 4e9
 """Operations, about a tenth of a second, from which on the seen-task column is sampled when it is not the objective."""

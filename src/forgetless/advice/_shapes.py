@@ -15,9 +15,7 @@ from forgetless.tasks import TaskCollection
 
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 
-
 _BUDGETS = (1, 4, 16)
-
 
 _BETWEEN = 7
 """Points put between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from forgetless._base.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses
+from forgetless.engines.results import Trace
 from forgetless.engines.simulation import simulate
 from forgetless.metrics import average_loss
 from forgetless.orderings import Draws, Ordering, WithReplacement
@@ -15,17 +16,13 @@ from forgetless.tasks import TaskCollection
 BUDGET = 3e10
 """Operations of one exact evaluation, about a second, from which on advice works on a sketch."""
 
-
 DECIDING = 1e12
 """Operations, about half a minute, up to which the schedules found on a sketch are evaluated exactly on all tasks."""
 
-
 _SKETCH = 4e9
-
 
 TRIALS = 64
 """Random runs at a time."""
-
 
 _MOST, _CLOSE = 16, 0.03
 """Runs are repeated, at most this many times, until their standard error is this small relative to their mean."""
@@ -68,18 +65,7 @@ def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed:
     rows = []
     seed = np.random.SeedSequence(seed) if isinstance(seed, list) else seed
     for schedule in schedules:
-        trace = simulate(
-            problem.tasks,
-            schedule,
-            problem.k,
-            ordering=problem.ordering,
-            start=problem.start,
-            seed=seed,
-            n_trials=TRIALS,
-            record="last",
-            metrics=metric or "average_loss",
-            keep_weights=metric is None,
-        )
+        trace = _runs(problem, schedule, seed, metric or "average_loss", keep_weights=metric is None)
         if metric is None:
             assert trace.weights is not None
             assert problem.validation is not None
@@ -87,6 +73,22 @@ def sampled(problem: Losses, schedules: Sequence[Any], metric: str | None, seed:
         else:
             rows.append(to_numpy(trace.values[metric])[:, -1])
     return np.array(rows)
+
+
+def _runs(problem: Losses, schedule: Any, seed: Any, metrics: Any, *, keep_weights: bool = False) -> Trace:
+    """Return the ends of ``TRIALS`` random runs, on the same orders for the same seed."""
+    return simulate(
+        problem.tasks,
+        schedule,
+        problem.k,
+        ordering=problem.ordering,
+        start=problem.start,
+        seed=seed,
+        n_trials=TRIALS,
+        record="last",
+        metrics=metrics,
+        keep_weights=keep_weights,
+    )
 
 
 def enough_runs(problem: Losses, schedule: Any, metric: str | None, seed: list[int]) -> Floats:
@@ -107,18 +109,7 @@ def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floa
     """
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):
-        trace = simulate(
-            problem.tasks,
-            schedule,
-            problem.k,
-            ordering=problem.ordering,
-            start=problem.start,
-            seed=seed,
-            n_trials=TRIALS,
-            record="last",
-            metrics=("average_loss", "seen_loss"),
-            keep_weights=False,
-        )
+        trace = _runs(problem, schedule, seed, ("average_loss", "seen_loss"))
         gap = (to_numpy(trace.seen_loss) - to_numpy(trace.average_loss))[:, -1]
         values[b], errors[b] = expected[b] + gap.mean(), gap.std(ddof=1) / np.sqrt(TRIALS)
     return values, errors

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
-from forgetless._base.tables import frame
+from forgetless._base.tables import Noted, Table
 from forgetless.metrics import QUANTITIES
 from forgetless.schedules.names import code, entry_of, title_of
 
@@ -130,8 +128,7 @@ class Advice:
 
     def to_frame(self) -> Any:
         """Return the ranking as a pandas data frame, one row for every shape."""
-        rows = self.table
-        return frame({key: _objects([row[key] for row in rows]) for key in rows[0]})
+        return Table.of_rows("Ranking", self.table).to_frame()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
@@ -149,31 +146,25 @@ class Advice:
     def __repr__(self) -> str:
         tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
         head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
-        lines = [f"{head} {QUANTITIES[self.objective]}", "", *_ranking(self.options, self.objective), ""]
+        lines = [f"{head} {QUANTITIES[self.objective]}", "", _ranking(self.options, self.objective).text(), ""]
         lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
         for note in self.notes:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
         return "\n".join(lines)
 
 
-def _ranking(options: Sequence[Option], objective: str) -> list[str]:
-    """Return the table: the objective and its ratio to the best, then the other losses."""
+def _ranking(options: Sequence[Option], objective: str) -> Table:
+    """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
     others = [name for name in OBJECTIVES if name != objective]
     others = [name for name in others if any(getattr(option, name) is not None for option in options)]
-    header = ["", "schedule", objective, "× best", *others]
-    rows = [header]
-    for rank, option in enumerate(options, start=1):
-        ratio = option.loss / options[0].loss if not vanishing(options) else np.nan
-        times = "–" if np.isnan(ratio) else f"{ratio:.4g}" if ratio < 1e4 else f"{ratio:.0e}"
-        cells = [f"{rank}", option.title, _cell(option.loss, option.error), times]
-        rows.append([*cells, *(_cell(getattr(option, name)) for name in others)])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = []
-    for row in rows:
-        padded = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        padded[1] = row[1].ljust(widths[1])
-        lines.append("  ".join(padded).rstrip())
-    return lines
+    columns: dict[str, list[Any]] = {
+        "": list(range(1, len(options) + 1)),
+        "schedule": [option.title for option in options],
+        objective: [Noted(_rounded(each.loss), f" ± {each.error:.1g}" if each.error else "") for each in options],
+        "× best": [None if vanishing(options) else _short(option.loss / options[0].loss) for option in options],
+        **{name: [_rounded(getattr(option, name)) for option in options] for name in others},
+    }
+    return Table("Ranking", columns)
 
 
 def vanishing(options: Sequence[Option]) -> bool:
@@ -181,14 +172,11 @@ def vanishing(options: Sequence[Option]) -> bool:
     return options[0].loss <= 1e-20 * max(option.loss for option in options)
 
 
-def _cell(value: float | None, error: float = 0.0) -> str:
-    if value is None:
-        return "–"
-    return (f"{value:.4g}" if value > 1e-99 else "0") + (f" ± {error:.1g}" if error else "")
+def _rounded(loss: float | None) -> float | None:
+    """Return a loss as it is printed: zero where it is zero for all that can be told."""
+    return 0.0 if loss is not None and loss <= 1e-99 else loss
 
 
-def _objects(values: Sequence[Any]) -> Any:
-    column = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):  # one by one: pairs in a list would become a second axis
-        column[i] = value
-    return column
+def _short(ratio: float) -> float:
+    """Return a ratio as it is printed: of a large one nobody wants more than one digit."""
+    return ratio if ratio < 1e4 else float(f"{ratio:.0e}")

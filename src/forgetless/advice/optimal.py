@@ -22,7 +22,6 @@ from forgetless.tasks import TaskCollection
 _SOFT = (1e-2, 1e-4)
 """Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks."""
 
-
 _TRIAL, _LONGEST = 40, 600
 """Iterations from every start, and from the best of them."""
 

@@ -11,14 +11,11 @@ from forgetless._base.arrays import Floats
 Objective = Callable[[Floats], tuple[Floats, Floats]]
 """Points (B, n) → values (B,) to be minimised and gradients (B, n)."""
 
-
 MEMORY = 10
 """Pairs of steps and gradient changes kept for the approximate Hessian."""
 
-
 _PATIENCE = 25
 """Rounds without progress after which a start has arrived: two failed line searches take fewer."""
-
 
 _PROGRESS = 1e-10
 """Decrease of the value in one round that counts; values are logarithms, so this is a relative change."""

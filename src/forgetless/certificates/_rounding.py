@@ -12,7 +12,6 @@ from forgetless.certificates._objective import Adversary
 _ROUNDING = 1e-4
 """Relative loss of value for which fewer copies are preferred: the last digit anybody reads."""
 
-
 SIZES = 24
 """Numbers of copies that are tried, evenly spaced in the logarithm."""
 

@@ -1,14 +1,13 @@
 """Certificates: the exact loss of a schedule on given tasks, beside every bound that applies and why others do not."""
 
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import Any
 
-import numpy as np
-
+from forgetless._base import html
 from forgetless._base.arrays import namespace_of
-from forgetless._base.tables import frame
+from forgetless._base.tables import Noted, Table
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
 from forgetless.engines.worst_teacher import worst_case
@@ -86,54 +85,49 @@ class Certificate:
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
-        rows = [asdict(check) for check in self.bounds]
-        return frame({key: np.array([row[key] for row in rows], dtype=object) for key in rows[0]})
+        return Table.of_rows("Bounds", [asdict(check) for check in self.bounds]).to_frame()
 
     def __repr__(self) -> str:
-        lines = [*self._facts(), ""]
-        cells = [self._cells(check) for check in self.bounds if check.applies]
-        header = ("bound that applies", "kind", "loss", "value", "ratio", "status")
-        widths = [max(len(row[i]) for row in [header, *cells]) for i in range(len(header))]
-        lines += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in [header, *cells]
-        ]
-        lines += ["", "does not apply:"]
-        lines += [f"  {check.name}: {check.reason}" for check in self.bounds if not check.applies]
-        capped = [check.name for check in self.bounds if check.applies and check.reason]
-        if capped:
-            lines += ["", f"the trivial bound ½R²D² is smaller, and shown, for: {', '.join(capped)}"]
+        applying = self._applying()
+        table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
+        facts = [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
+        lines = [*facts, "", *table, "", "does not apply:"]
+        for other in self._others():
+            lines += textwrap.wrap(other, 98, initial_indent="  ", subsequent_indent="    ")
         return "\n".join(lines)
 
     def _facts(self) -> list[str]:
         facts = [
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
-            f"exact expected average loss    {_number(self.average_loss)}",
-            f"exact expected seen-task loss  {_number(self.seen_loss)}",
+            f"exact expected average loss     {_number(self.average_loss)}",
+            f"exact expected seen-task loss   {_number(self.seen_loss)}",
             f"worst teacher, labels noiseless {_number(self.worst_case)}",
         ]
         return [*facts, *self.notes]
 
-    @staticmethod
-    def _cells(check: BoundCheck) -> tuple[str, ...]:
-        value = _number(check.value) + ("*" if check.reason else "")
-        ratio = "" if check.ratio is None else f"{check.ratio:.3g}×"
-        return check.name, check.kind, check.quantity, value, ratio, check.status
+    def _others(self) -> list[str]:
+        return [f"{check.name}: {check.reason}" for check in self.bounds if not check.applies]
+
+    def _applying(self) -> Table | None:
+        """Return the bounds that apply as they are printed; None if there are none."""
+        found = [check for check in self.bounds if check.applies]
+        columns: dict[str, list[Any]] = {
+            "bound that applies": [check.name for check in found],
+            "kind": [check.kind for check in found],
+            "loss": [check.quantity for check in found],
+            "value": [Noted(check.value, "*" if check.reason else "") for check in found],
+            "ratio": [Noted(check.ratio, "×") for check in found],
+            "status": [check.status for check in found],
+        }
+        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in found) else ()
+        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if found else None
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in self._cells(check)) + "</tr>"
-            for check in self.bounds
-            if check.applies
-        )
-        others = "".join(
-            f"<li>{escape(check.name)}: {escape(check.reason)}</li>" for check in self.bounds if not check.applies
-        )
-        facts = "<br>".join(escape(fact) for fact in self._facts())
-        head = "".join(f"<th>{name}</th>" for name in ("bound", "kind", "loss", "value", "ratio", "status"))
+        applying = self._applying()
+        found = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
         return (
-            f"<p>{facts}</p><table><tr>{head}</tr>{rows}</table>"
-            f"<details><summary>Bounds that do not apply</summary><ul>{others}</ul></details>"
+            f"{html.paragraph(self._facts())}{found}"
+            f"<details><summary>Bounds that do not apply</summary>{html.bullets(self._others())}</details>"
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from forgetless._base import checks
 from forgetless._base.arrays import Floats
 from forgetless._base.files import replace_file
+from forgetless._base.tables import Table
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
@@ -24,7 +25,6 @@ from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
 
 _FORMAT = "forgetless worst collection"
-
 
 _UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
 
@@ -171,13 +171,21 @@ class WorstCollection:
             *self._bound_lines(),
             f"{len(self.counts)} different tasks in {self.rows.shape[1]} features, {self.counts.sum()} copies in all",
             "",
-            f"{'copies':>8}{'k·p':>9}{'norm':>8}   Gram matrix",
+            self._summary().text(),
         ]
-        norms = np.sqrt(np.diag(self.gram))
-        for count, p, norm, row in zip(self.counts, self.probabilities, norms, self.gram, strict=True):
-            cells = "".join(f"{value:>8.3f}" for value in row.round(3) + 0.0)
-            lines.append(f"{count:>8}{self.k * p:>9.3f}{norm:>8.4f}  {cells}")
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
+
+    def _summary(self) -> Table:
+        """Return the different tasks: how often they come, how long they are, and their inner products."""
+        products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
+        columns = {
+            "task": list(range(1, len(products) + 1)),
+            "copies": self.counts.tolist(),
+            "k·p": (self.k * self.probabilities).tolist(),
+            "norm": np.sqrt(np.diag(self.gram)).tolist(),
+            **{f"Gram matrix\n{i}" if i == 1 else f"{i}": column for i, column in enumerate(products, start=1)},
+        }
+        return Table("Worst collection", columns, number=".3f", formats={"norm": ".4f"})
 
     def _bound_lines(self) -> list[str]:
         lines = []

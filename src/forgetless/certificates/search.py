@@ -29,7 +29,6 @@ from forgetless.tasks import TaskCollection
 
 STARTS = ("mixed", "random", "rare")
 
-
 _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
 

@@ -3,10 +3,10 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
+from forgetless._base.tables import Table
 from forgetless.cli import search, streams, tasks
 from forgetless.cli.shared import progress
 
@@ -81,7 +81,8 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         return
     for section in found:
         if section.name == "table":
-            _print_summary(section.table)
+            summary = _summary(section.table)
+            click.echo("\n".join([summary.text(), *summary.facts]))
     for title, lines in facts.items():
         click.echo(f"\n{title}")
         for line in lines:
@@ -89,18 +90,18 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     click.echo(f"\nreport: {written}")
 
 
-def _print_summary(table: Any) -> None:
-    """Print the measured slopes and constants of the main schedules, one line per family."""
-    click.echo(f"{'worst-case loss, exact':<22}" + "".join(f"{name:>24}" for name in ("none", "fixed", "increasing")))
-    click.echo(f"{'':<22}" + f"{'slope in k   k·loss':>24}" * 3)
-    for family in dict.fromkeys(table.columns["family"]):
-        cells = ""
-        for name in ("none", "fixed", "increasing"):
-            row = table.where(family=family, schedule=name).columns
-            cells += f"{row['slope'][0]:>14.2f}{row['k·loss at the end'][0]:>10.2g}"
-        click.echo(f"{family:<22}{cells}")
+def _summary(table: Table) -> Table:
+    """Return the measured slopes and constants of the main schedules, one line per family."""
+    columns = {"worst-case loss, exact": list(dict.fromkeys(table.columns["family"]))}
+    formats: dict[str, str] = {}
+    for name in ("none", "fixed", "increasing"):
+        row = table.where(schedule=name).columns
+        slope, constant = f"{name}\nslope in k", f"{name}\nk·loss"
+        columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
+        formats |= {slope: ".2f", constant: ".2g"}
     ends = table.where(schedule="increasing").columns["k·bound at the end"]
-    click.echo(f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {ends[0]:.3g}")
+    guaranteed = f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {ends[0]:.3g}"
+    return Table("Summary", columns, (guaranteed,), formats=formats)
 
 
 for command in (

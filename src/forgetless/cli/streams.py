@@ -1,13 +1,12 @@
 """The commands ``fit`` and ``predict``: a table in, a model or predictions out."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from forgetless._base.tables import Table
 from forgetless.cli.shared import progress, schedule_of
 from forgetless.schedules.names import entry_of, usage
 from forgetless.streams.run import ORDERS
@@ -106,13 +105,11 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
     found = fitted.predict(_frame(numbers_of(table, file.name), names))
     columns = found.reshape(len(table), -1)
     heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([heads, *columns.tolist()])
+    text = Table("Predictions", dict(zip(heads, columns.T.tolist(), strict=True))).to_csv()
     if out is None:
-        click.echo(text.getvalue(), nl=False)
+        click.echo(text, nl=False)
     else:
-        replace_file(out, text.getvalue().encode(), keep_previous=False)
+        replace_file(out, text.encode(), keep_previous=False)
         click.echo(f"{len(table)} predictions: {out}")
 
 

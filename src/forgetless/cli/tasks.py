@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from forgetless._base.tables import Table
 from forgetless.advice.answer import OBJECTIVES
 from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, schedule_of
 from forgetless.metrics import quantity
@@ -23,10 +24,7 @@ def _print_curves(curves: dict[str, list[float]], as_json: bool, note: str) -> N
         click.echo(json.dumps(curves))
         return
     click.echo(note)
-    names = list(curves)
-    click.echo("".join(f"{name:>16}" for name in names))
-    for row in zip(*curves.values(), strict=True):
-        click.echo("".join(f"{value:>16}" if isinstance(value, int) else f"{value:>16.6g}" for value in row))
+    click.echo(Table("Curves", curves, number=".6g").text())
 
 
 @click.command()

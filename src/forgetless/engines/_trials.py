@@ -14,10 +14,8 @@ from forgetless.orderings import Indices
 _BUFFER = 2**20
 """Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise."""
 
-
 Order = tuple[Indices, NDArray[np.int64]]
 """Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors."""
-
 
 Method = Callable[[Indices, Floats, Array | None], Order]
 

@@ -24,7 +24,6 @@ _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
 
-
 _SHORT = 3
 """Up to so many coordinates the loop over them is unrolled."""
 

@@ -1,6 +1,5 @@
 """The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained HTML page."""
 
-import csv
 import json
 import os
 import shutil
@@ -138,18 +137,14 @@ def _swap(fresh: Path, folder: Path) -> None:
 
 
 def _section(part: Section, folder: Path) -> str:
-    with open(folder / f"{part.name}.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(part.table.columns)
-        writer.writerows(part.table.rows())
-    data = {"title": part.table.title, "facts": part.table.facts, "columns": part.table.columns}
-    (folder / f"{part.name}.json").write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
-    facts = "".join(f"<li>{escape(fact)}</li>" for fact in part.table.facts)
+    (folder / f"{part.name}.csv").write_text(part.table.to_csv(), encoding="utf-8", newline="")
+    data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
+    (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
     command = f"forgetless reproduce {part.name}"
     inner = _picture(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
     return (
         f'<section id="{part.name}"><h2>{escape(part.table.title)}</h2>{inner}'
-        f'<p class="small">{escape(part.caption)}</p>{f"<ul>{facts}</ul>" if facts else ""}'
+        f'<p class="small">{escape(part.caption)}</p>{html.bullets(part.table.facts)}'
         f'<p class="small">Made by <code>{command}</code>; numbers in {part.name}.csv and {part.name}.json.</p>'
         "</section>"
     )
@@ -170,25 +165,21 @@ def _picture(part: Section, folder: Path) -> str:
 
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
 
-
 _INTRODUCTION = """<p>Levinstein et al. (2025) prove that pulling each new solution towards the previous one, with a
 strength that increases over k tasks in random order, gives a loss of order 1/k on every collection of tasks that one
 model fits. Every number below was computed on this machine, exactly (not sampled) unless it says simulated.</p>
 """
-
 
 _FIGURE_ALT = (
     "Best fixed coefficient against the number of steps, both logarithmic, for five angles between two tasks: straight "
     "lines of slope one that break off and end at markers where the best coefficient becomes zero."
 )
 
-
 _FIGURE_TEXT = (
     "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with k and with the "
     "angle. That holds while kθ² is below about 1 (grey lines, k / ln cot(θ/2)). Then the best coefficient drops "
     "sharply, and from kθ² of about 2 on it is exactly zero: no regularization."
 )
-
 
 _TABLE_TEXT = (
     "Slopes of log loss against log k, beside the published guarantee for the same schedule. Increasing strengths keep "
@@ -197,12 +188,10 @@ _TABLE_TEXT = (
     "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere."
 )
 
-
 _RATES_ALT = (
     "Six panels of worst-case loss against number of steps on logarithmic axes, one per family of tasks, with lines "
     "for no regularization, fixed and increasing strength, explicit and by step budget, and a guide of slope minus one."
 )
-
 
 _RATES_TEXT = (
     "The grey line is 1/k. On the unseen task no scheme passes the lower bound, and none can; on it and on the rare "
@@ -210,12 +199,10 @@ _RATES_TEXT = (
     "small; on random tasks it costs. The loss is that of the worst unit teacher; lines end where it falls below 1e-8."
 )
 
-
 _CURVES_ALT = (
     "Four panels of seen-task loss and forgetting against steps, with and without replacement: exact lines run through "
     "the means of simulated runs, inside their bands."
 )
-
 
 _CURVES_TEXT = (
     "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 % range. Without "
@@ -223,12 +210,10 @@ _CURVES_TEXT = (
     "ones."
 )
 
-
 _REDUCTION_ALT = (
     "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
     "gradient descent on surrogate losses, moving from the origin to the common solution."
 )
-
 
 _REDUCTION_TEXT = (
     "Each scheme was run literally (normal equations; inner gradient steps), through the filter, and as one gradient "

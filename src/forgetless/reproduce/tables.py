@@ -7,7 +7,7 @@ import numpy as np
 
 from forgetless import schedules
 from forgetless._base.progress import Progress
-from forgetless._base.tables import Table, _table
+from forgetless._base.tables import Table
 from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
@@ -38,7 +38,7 @@ def optimum(k_max: int = 1024) -> Table:
             drop, zero = int(np.argmax(best)) + 1, len(k) - int(np.argmax(best[::-1] > 0))
             turn = k * theta**2
             drops.append(f"θ = {name}: drops at kθ² = {turn[drop]:.2f}, exactly 0 from kθ² = {turn[zero]:.2f} on")
-    return _table("Best fixed coefficient of two tasks", rows, tuple(drops))
+    return Table.of_rows("Best fixed coefficient of two tasks", rows, tuple(drops))
 
 
 SCHEDULES: dict[str, Any] = {
@@ -48,7 +48,6 @@ SCHEDULES: dict[str, Any] = {
     "fixed budget": schedules.fixed_budget(4),
     "increasing budget": schedules.increasing_budget(4),
 }
-
 
 PUBLISHED = {
     "none": "unregularized, dimension-free",
@@ -89,7 +88,7 @@ def rates(exponents: range = range(2, 11), progress: Progress | None = None) -> 
                 loss = worst_case(tasks, schedule, k).loss / tasks.radius**2
                 bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
                 rows.append({"family": family, "schedule": name, "k": k, "loss": loss, "bound": bound})
-    return _table("Worst case over unit teachers against the number of steps", rows)
+    return Table.of_rows("Worst case over unit teachers against the number of steps", rows)
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
@@ -112,7 +111,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
                 }
             )
     facts = tuple(f"{family}: smallest loss with {_winners(measured.where(family=family))}" for family in FAMILIES)
-    return _table("Table 1, measured", rows, facts)
+    return Table.of_rows("Table 1, measured", rows, facts)
 
 
 def _winners(part: Table) -> str:
@@ -151,7 +150,7 @@ def curves(n_trials: int = 2000) -> Table:
                     rows.append({**row, "mean": float(values[:, i].mean()), "low": float(low), "high": float(high)})
     fact = f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f} standard errors"
     one = expect(tasks, SCHEDULES["none"], 12, ordering=WithoutReplacement()).average_loss[0]
-    return _table(
+    return Table.of_rows(
         "Seen-task loss and forgetting", rows, (fact, f"average loss after one epoch, unregularized: {one:.4g}")
     )
 
@@ -184,7 +183,7 @@ def reduction(k: int = 12) -> Table:
         for t in range(k):
             row = {"scheme": scheme, "t": t + 1, "w1": float(literal[t, 0]), "w2": float(literal[t, 1])}
             out.append({**row, "descent1": float(descent[t, 0]), "descent2": float(descent[t, 1])})
-    return _table("The reduction: learning a task is one gradient step", out, tuple(deviations))
+    return Table.of_rows("The reduction: learning a task is one gradient step", out, tuple(deviations))
 
 
 def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:

@@ -353,30 +353,12 @@ def _per_square(relative: Any, square: float) -> Any:
 
 
 fixed = Fixed
-
-
 increasing = Increasing
-
-
 fixed_budget = FixedBudget
-
-
 increasing_budget = IncreasingBudget
-
-
 cyclic = Cyclic
-
-
 constant = Constant
-
-
 from_coefficients = Coefficients
-
-
 end_ramp = EndRamp
-
-
 noise_aware = NoiseAware
-
-
 unregularized_first = UnregularizedFirst

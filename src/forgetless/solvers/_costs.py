@@ -5,33 +5,28 @@ ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; they n
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _krylov
+from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.rows import Rows
 
 SMALL_SIDE = 200
 """Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
 
-
 GEMM = {"tall": 1 / 40, "wide": 1 / 20}
 """A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
-
 
 FACTOR = 1 / 42
 """m³ of a Cholesky factorisation."""
 
-
 EIGH = 0.5
 """m³ of all eigenvectors."""
 
-
 SPARSE_ENTRY = 10.0
 """A stored entry of a sparse matrix in a pass."""
-
 
 VECTOR_ENTRY = 10.0
 """An entry of the vectors of the bidiagonalisation, per pass."""
@@ -110,20 +105,22 @@ TRIAL = 16
 """An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
 
 
-def patience(rows: Rows, filter: Filter, columns: int, memory: int) -> tuple[bool, int]:
-    """Return whether an iteration can be replaced by a factorisation, and after how many passes it should be."""
+def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
+    """Return after how many passes a factorisation should replace an iteration; None where none can."""
+    rows, unit = task.rows, one_pass(task.rows, task.n_targets)
     if not filter.projects:
         if gram_bytes(rows) > memory or not rows.readable:
-            return False, _krylov.MAX_PASSES
-        return True, 3 + int(by_gram(rows, filter) / one_pass(rows, columns))
+            return None
+        return 3 + int(by_gram(rows, filter) / unit)
     if rows.single is None or spectrum_bytes(rows) > memory:
-        return False, _krylov.MAX_PASSES
+        return None
     # A spectrum costs some twenty times the product of a Gram matrix.
-    return True, 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / one_pass(rows, columns))
+    return 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / unit)
 
 
-def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, norm: Callable[[], float]) -> str:
+def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
+    rows, memory = task.rows, limits.memory
     if filter.projects:
         if not rows.readable:
             return "gram"
@@ -137,10 +134,11 @@ def choose(rows: Rows, filter: Filter, columns: int, tol: float, memory: int, no
     # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
     if rows.small_side <= SMALL_SIDE or rows.single is None:
         return "gram"
-    direct, unit = by_gram(rows, filter), one_pass(rows, columns)
+    direct, unit = by_gram(rows, filter), one_pass(rows, task.n_targets)
     if isinstance(filter, Ridge) and direct > TRIAL * unit:
         # How fast it converges shows in three passes: the whole spectrum decides, not only its ends.
         return "krylov"
     if 4 * unit > direct:
         return "gram"
-    return "krylov" if passes_needed(filter, norm(), tol) * unit < direct else "gram"
+    norm = rough_norm(rows) if task.norm is None else task.norm
+    return "krylov" if passes_needed(filter, norm, limits.tol) * unit < direct else "gram"

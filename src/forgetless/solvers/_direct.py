@@ -14,25 +14,22 @@ from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
 from forgetless._base import linalg
-from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._base.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
+from forgetless.solvers.given import OneTask
 from forgetless.solvers.rows import Rows
 
 EPS = float(np.finfo(np.float64).eps)
 
-
 SAFE = 1e5
 """Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits."""
-
 
 HOPELESS = 1e13
 """Condition beyond which a Cholesky factor does not even refine."""
 
-
 EXACT_ENTRIES = 10**7
 """Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry."""
-
 
 ACCURACY = 1e-8
 """Relative error of a step that is promised; a step that misses it is refused."""
@@ -46,10 +43,19 @@ class Solved(NamedTuple):
     after: NDArray[np.float64]
 
 
-def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memory: int) -> Solved | None:
+class _Factor(NamedTuple):
+    """How XᵀX + λ is solved, its 1-norm, and its reciprocal condition."""
+
+    solve: Callable[[Array], Array]
+    norm1: float
+    rcond: float
+
+
+def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
     """Return (XᵀX + λ)⁻¹Xᵀr from a Cholesky factor; None if the Gram matrix is too close to singular for one."""
     from scipy.linalg import lapack
 
+    rows, residual, right, _ = task
     system = np.array(rows.gram)
     norm1 = float(np.abs(system).sum(axis=0).max()) + coefficient
     if not math.isfinite(norm1):
@@ -88,7 +94,7 @@ def cholesky(rows: Rows, residual: Array, right: Array, coefficient: float, memo
         else:
             after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
         return Solved(change, 10 * EPS / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
-    return _refine(rows, residual, coefficient, change, solve, norm1, rcond, memory)
+    return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
 
 def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
@@ -100,20 +106,13 @@ def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
 
 def _data_error(residual: Array, condition: float) -> float:
     """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
-    eps = float(namespace_of(residual).finfo(residual.dtype).eps)
+    eps = eps_of(residual)
     return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
 
-def _refine(
-    rows: Rows,
-    residual: Array,
-    coefficient: float,
-    change: Array,
-    solve: Callable[[Array], Array],
-    norm1: float,
-    rcond: float,
-    memory: int,
-) -> Solved:
+def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, memory: int) -> Solved:
+    rows, residual, _, _ = task
+    solve, norm1, rcond = factor
     exact = False
     for _ in range(12):
         left = residual - rows.forward(change)
@@ -180,11 +179,12 @@ def _split(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def eigen(rows: Rows, residual: Array, right: Array, filter: Filter) -> Solved:
+def eigen(task: OneTask, filter: Filter) -> Solved:
     """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
+    rows, given, right, _ = task
     xp = namespace_of(rows.gram)
     theta, W = xp.linalg.eigh(rows.gram)
-    given, residual = residual, xp.astype(residual, xp.float64, copy=False)
+    residual = xp.astype(given, xp.float64, copy=False)
     theta_ = np.maximum(to_numpy(theta), 0.0)
     share = np.asarray(filter.learned(np.sqrt(theta_)), dtype=np.float64)
     gain = np.full_like(share, float(filter.slope()))
@@ -201,13 +201,12 @@ def eigen(rows: Rows, residual: Array, right: Array, filter: Filter) -> Solved:
     return Solved(change, error, np.maximum(after, 0.0))
 
 
-def spectral(rows: Rows, residual: Array, filter: Filter) -> Solved:
+def spectral(task: OneTask, filter: Filter) -> Solved:
     """Return the step of any filter from the singular value decomposition of X."""
-    X = rows.single
-    X = X.toarray() if rows.sparse else X
+    X = task.rows.single.toarray() if task.rows.sparse else task.rows.single
     xp = namespace_of(X)
     U, s, V = linalg.spectrum(xp.astype(X, xp.float64, copy=False))
-    residual = xp.astype(residual, xp.float64, copy=False)
+    residual = xp.astype(task.residual, xp.float64, copy=False)
     coordinates = U.T @ residual
     s_ = to_numpy(s)
     share = np.asarray(filter.learned(s_), dtype=np.float64)

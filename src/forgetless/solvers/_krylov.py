@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._base.arrays import Array, Floats, eps_of, from_numpy, namespace_of, to_numpy, zeros
+from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.rows import Rows
-
-MAX_PASSES = 5000
-"""Passes after which an iteration that cannot be replaced by a factorisation is given up."""
-
 
 OVERSHOOTS = 1000
 """Inner steps whose defects are summed one by one where γR² exceeds 1."""
@@ -39,10 +36,11 @@ class _Link(NamedTuple):
     start: Floats
 
 
-def bidiagonalise(rows: Rows, residual: Array, right: Array) -> Iterator[_Link]:
+def bidiagonalise(task: OneTask) -> Iterator[_Link]:
     """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column goes on with zeros."""
-    u, start = _normalised(residual)
-    v, alpha = _normalised(right * _as(_ratio(1.0, start), right))
+    rows = task.rows
+    u, start = _normalised(task.residual)
+    v, alpha = _normalised(task.right * _as(_ratio(1.0, start), task.right))
     while True:
         u, beta = _normalised(rows.forward(v) - u * _as(alpha, u))
         following, next_alpha = _normalised(rows.adjoint(u) - v * _as(beta, v))
@@ -50,16 +48,8 @@ def bidiagonalise(rows: Rows, residual: Array, right: Array) -> Iterator[_Link]:
         v, alpha = following, next_alpha
 
 
-def ridge(
-    rows: Rows,
-    residual: Array,
-    right: Array,
-    coefficient: float,
-    tol: float,
-    passes: int,
-    promise: float = math.inf,
-) -> Iterated | None:
-    """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if ``passes`` do not suffice.
+def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf) -> Iterated | None:
+    """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if the passes do not suffice.
 
     Also None as soon as, from the third pass on, the decay so far promises to take more than ``promise`` passes in all.
 
@@ -71,15 +61,15 @@ def ridge(
     ----------
     Paige & Saunders (1982), LSQR, with damping.
     """
-    damp = math.sqrt(coefficient)
-    links = bidiagonalise(rows, residual, right)
+    damp, tol = math.sqrt(coefficient), limits.tol
+    links = bidiagonalise(task)
     first = next(links)
-    x, w = zeros((rows.shape[1], residual.shape[1]), first.v), first.v
+    x, w = zeros((task.rows.shape[1], task.n_targets), first.v), first.v
     phibar, rhobar, damped = first.start.copy(), first.alpha.copy(), np.zeros_like(first.start)
     norm2, largest = np.zeros_like(first.start), 0.0
     worst: list[float] = []
     link = first
-    for count in range(1, passes + 1):
+    for count in range(1, limits.passes + 1):
         rho1 = np.hypot(rhobar, damp)
         damped = np.hypot(damped, _ratio(damp, rho1) * phibar)
         phibar = _ratio(rhobar, rho1) * phibar
@@ -105,7 +95,7 @@ def ridge(
             if coefficient == 0:
                 return Iterated(x, count, math.nan, after)
             left = _relative(largest * np.sqrt(after), coefficient * _norms(x)).max()
-            rounding = 4 * _eps(x) * (1.0 + largest / damp + float(left))
+            rounding = 4 * eps_of(x) * (1.0 + largest / damp + float(left))
             return Iterated(x, count, float(errors.max()) + rounding, after)
         link = next(links)
         w = link.v - w * _as(_ratio(theta, rho), w)
@@ -120,44 +110,35 @@ def _passes_promised(errors: list[float], tol: float) -> float:
     return len(errors) + math.log(errors[-1] / tol) / decay if decay > 0 else math.inf
 
 
-def budget(
-    rows: Rows,
-    residual: Array,
-    right: Array,
-    n_steps: int,
-    step_size: float,
-    tol: float,
-    passes: int,
-    memory: int,
-) -> Iterated | None:
-    """Return the change made by N gradient steps of size γ from far fewer passes; None if ``passes`` do not suffice.
+def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Iterated | None:
+    """Return the change made by N gradient steps of size γ from far fewer passes; None if the passes do not suffice.
 
     In the Krylov space the inner iterate y_i leaves a defect γ·t·|e_jᵀy_i| per step, t = α_{j+1}β_{j+1}, and inner
     steps with γR² ≤ 2 do not magnify it. So the error is at most γt Σ_i |e_jᵀy_i|; up to γR² = 1 all terms have one
     sign (they are divided differences of powers) and the sum is e_jᵀ h(T) e₁ in closed form.
-    The basis is kept while it fits into ``memory`` bytes and generated a second time otherwise.
+    The basis is kept while it fits into memory and generated a second time otherwise.
     """
-    c = residual.shape[1]
+    shape = (task.rows.shape[1], task.n_targets)
     alphas: list[Floats] = []
     betas: list[Floats] = []
     basis: list[Array] | None = []
-    itemsize = 8 * rows.shape[1] * c
-    for count, link in enumerate(bidiagonalise(rows, residual, right), start=1):
+    itemsize = 8 * shape[0] * shape[1]
+    for count, link in enumerate(bidiagonalise(task), start=1):
         alphas.append(link.alpha)
         betas.append(link.beta)
         if basis is not None:
             basis.append(link.v)
-            basis = None if (count + 1) * itemsize > memory else basis
-        last = count >= min(n_steps, passes) or not np.any(link.next_alpha * link.beta)
+            basis = None if (count + 1) * itemsize > limits.memory else basis
+        last = count >= min(n_steps, limits.passes) or not np.any(link.next_alpha * link.beta)
         if count <= 12 or count % 4 == 0 or last:
             y, bound, rounding, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
-            if bound <= tol or count >= n_steps:
-                kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(rows, residual, right))
-                change = zeros((rows.shape[1], c), link.v)
+            if bound <= limits.tol or count >= n_steps:
+                kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
+                change = zeros(shape, link.v)
                 for coefficients, v in zip(y.T, kept, strict=False):
                     change = change + v * _as(coefficients, v)
                 return Iterated(change, count if basis is not None else 2 * count, bound + rounding, after)
-        if count >= passes:
+        if count >= limits.passes:
             return None
     raise AssertionError("the bidiagonalisation never ends")
 
@@ -188,7 +169,7 @@ def _budget_in_basis(
         end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
         summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
     defect = step_size * link.next_alpha * link.beta * summed
-    rounding = 4 * _eps(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
+    rounding = 4 * eps_of(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
     bound = float(_relative(defect, np.linalg.norm(y, axis=1)).max())
     head = np.zeros((len(size), j + 1))
     head[:, 0] = link.start
@@ -210,14 +191,15 @@ def _gains(theta: Floats, n_steps: int, step_size: float) -> tuple[Floats, Float
     return g, h
 
 
-def gradient_steps(rows: Rows, residual: Array, right: Array, n_steps: int, step_size: float) -> Iterated:
+def gradient_steps(task: OneTask, n_steps: int, step_size: float) -> Iterated:
     """Return the change made by N literal gradient steps of size γ."""
+    rows, residual, right, _ = task
     change = step_size * right
     left = residual - rows.forward(change)
     for _ in range(n_steps - 1):
         change = change + step_size * rows.adjoint(left)
         left = residual - rows.forward(change)
-    return Iterated(change, n_steps, 4 * n_steps * _eps(change), _norms(left) ** 2)
+    return Iterated(change, n_steps, 4 * n_steps * eps_of(change), _norms(left) ** 2)
 
 
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
@@ -235,7 +217,7 @@ def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
     alphas: list[float] = []
     betas: list[float] = []
     value = 0.0
-    for count, link in enumerate(bidiagonalise(rows, start, rows.adjoint(start)), start=1):
+    for count, link in enumerate(bidiagonalise(OneTask(rows, start, rows.adjoint(start))), start=1):
         alphas.append(float(link.alpha[0]))
         betas.append(float(link.beta[0]))
         B = np.zeros((count + 1, count))
@@ -264,10 +246,6 @@ def _as(values: Floats, like: Array) -> Any:
     if isinstance(like, np.ndarray):
         return values if like.dtype == np.float64 else values.astype(like.dtype)
     return namespace_of(like).astype(from_numpy(values, like=like), like.dtype)
-
-
-def _eps(like: Array) -> float:
-    return float(namespace_of(like).finfo(like.dtype).eps)
 
 
 def _relative(a: Any, b: Any) -> Floats:

@@ -3,13 +3,15 @@
 import math
 from typing import Any
 
-from forgetless._base.arrays import Array, namespace_of
+from forgetless._base.arrays import Array, eps_of, namespace_of
 from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.solvers.given import OneTask
 from forgetless.solvers.rows import Rows
 
 
-def exponents(rows: Rows, residual: Array, right: Array, filter: Filter) -> tuple[int, int]:
+def exponents(task: OneTask, filter: Filter) -> tuple[int, int]:
     """Return the powers of two by which X and r are scaled down, from Xᵀr; 0 where their squares are floats anyway."""
+    rows, residual, right, _ = task
     if not rows.readable:
         return 0, 0
     b = exponent(largest(residual), residual)
@@ -23,7 +25,7 @@ def exponents(rows: Rows, residual: Array, right: Array, filter: Filter) -> tupl
 
 def exponent(size: float, like: Array) -> int:
     """Return the exponent of a size that is too large or small to be squared and summed in the dtype of ``like``."""
-    limit = 1e100 if float(namespace_of(like).finfo(like.dtype).eps) < 1e-10 else 1e12
+    limit = 1e100 if eps_of(like) < 1e-10 else 1e12
     if not math.isfinite(size):
         return 1  # only an entry of Xᵀr can be infinite, and that is not what is scaled
     return 0 if size == 0 or 1 / limit < size < limit else math.frexp(size)[1]

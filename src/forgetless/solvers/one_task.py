@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, namespace_of, zeros
+from forgetless._base.arrays import Array, eps_of, namespace_of, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
+from forgetless.solvers.given import DEFAULT, Limits, OneTask
 from forgetless.solvers.rows import Rows
 
 
@@ -30,39 +31,19 @@ SMALL_SIDE = _costs.SMALL_SIDE
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 
-def learn(
-    rows: Rows,
-    residual: Array,
-    filter: Filter,
-    *,
-    solver: str = "auto",
-    tol: float = 1e-10,
-    memory: int = 2**31,
-    norm: float | None = None,
-    right: Array | None = None,
-) -> Learned:
+def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = DEFAULT) -> Learned:
     """Return the change g(XᵀX) Xᵀr that one step on a task met once makes to the weights.
 
     Parameters
     ----------
-    rows : Rows
-        X, of shape (n, d).
-    residual : array of shape (n, c)
-        r = y − Xw, one column per target.
+    task : OneTask
     filter : Filter
         The filter of a single step.
     solver : {"auto", "gram", "krylov", "svd"}
         ``"gram"`` factors the smaller of XᵀX and XXᵀ; ``"krylov"`` needs only products with X and Xᵀ and O(n + d)
         memory; ``"svd"`` serves any filter. ``"auto"`` takes the cheapest by the model of ``_costs`` and goes on to
         the next one where conditioning demands it.
-    tol : float
-        Bound of the relative error at which ``"krylov"`` stops.
-    memory : int
-        Bytes that a Gram matrix, a spectrum or a stored basis may take.
-    norm : float, optional
-        ‖X‖₂ where it is known.
-    right : array of shape (d, c), optional
-        Xᵀr where it is known.
+    limits : Limits
 
     Returns
     -------
@@ -70,76 +51,65 @@ def learn(
         ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
         estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
     """
+    rows, residual, right, norm = task
     if rows.stored == 0 or _scaling.largest(residual) == 0.0:
         nothing = zeros((rows.shape[1], residual.shape[1]), residual)
         return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
-        made = learn(few, residual, filter, solver=solver, tol=tol, memory=memory, norm=norm)
+        made = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = made.change
         return made._replace(change=change)
     filter = Ridge(0.0) if filter.projects else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        right = rows.adjoint(residual) if right is None else right
-        a, b = _scaling.exponents(rows, residual, right, filter)
+        task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
+        a, b = _scaling.exponents(task, filter)
         if a == b == 0:
-            return _learn(rows, residual, right, filter, solver, tol, memory, norm)
+            return _learn(task, filter, solver, limits)
         # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', δ = 2^(b−a) δ'.
         scaled, left = Rows.of(_scaling.times_power(rows.single, -a)) if a else rows, _scaling.times_power(residual, -b)
-        part = _learn(scaled, left, scaled.adjoint(left), _scaling.rescaled(filter, a), solver, tol, memory, None)
+        part = _learn(OneTask(scaled, left, scaled.adjoint(left)), _scaling.rescaled(filter, a), solver, limits)
         return part._replace(
             change=_scaling.times_power(part.change, b - a), after=_scaling.times_power(part.after, 2 * b)
         )
 
 
-def _learn(
-    rows: Rows,
-    residual: Array,
-    right: Array,
-    filter: Filter,
-    solver: str,
-    tol: float,
-    memory: int,
-    norm: float | None,
-) -> Learned:
+def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
     """Try the chosen solver, then those that come after it: iteration, Gram matrix, spectrum."""
-
-    def known_norm() -> float:
-        return norm if norm is not None else _costs.rough_norm(rows)
-
-    columns, auto = residual.shape[1], solver == "auto"
-    chosen = _costs.choose(rows, filter, columns, tol, memory, known_norm) if auto else solver
-    if not rows.readable and chosen != "gram":
+    auto = solver == "auto"
+    chosen = _costs.choose(task, filter, limits) if auto else solver
+    if not task.rows.readable and chosen != "gram":
         raise ConvergenceError(
             f"solver={solver!r} with {filter!r} reads the rows several times, which a generator does not allow; give "
             "blocks that can be read again (a list, or a function that returns an iterator)"
         )
     if chosen == "krylov":
-        replaceable, limit = _costs.patience(rows, filter, columns, memory) if auto else (False, _krylov.MAX_PASSES)
-        found = _iterate(rows, residual, right, filter, tol, limit, memory, give_up=replaceable)
-        if found is not None and not found.error > max(2 * tol, _promised(residual)):
+        patience = _costs.patience(task, filter, limits.memory) if auto else None
+        found = _iterate(task, filter, limits, patience)
+        if found is not None and not found.error > max(2 * limits.tol, _promised(task.residual)):
             return Learned(found.change, "krylov", found.passes, found.error, found.after)
-        if not replaceable:
-            raise _not_converged(rows, filter, tol, limit, None if found is None else found.error)
+        if patience is None:
+            raise _not_converged(task.rows, filter, limits, None if found is None else found.error)
         chosen = "svd" if filter.projects else "gram"
     if chosen == "gram":
-        direct = _by_gram(rows, residual, right, filter, memory)
+        direct = _by_gram(task, filter, limits.memory)
         if direct is not None:
             return Learned(direct.change, "gram", 0, direct.error, direct.after)
-    return _by_spectrum(rows, residual, filter, memory)
+    return _by_spectrum(task, filter, limits.memory)
 
 
 def _promised(residual: Array) -> float:
     """Return the relative error up to which a step is accepted: less for float32, where a factorisation knows more."""
-    return _direct.ACCURACY if float(namespace_of(residual).finfo(residual.dtype).eps) < 1e-10 else 1e-4
+    return _direct.ACCURACY if eps_of(residual) < 1e-10 else 1e-4
 
 
-def _not_converged(rows: Rows, filter: Filter, tol: float, limit: int, error: float | None) -> ConvergenceError:
+def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | None) -> ConvergenceError:
     cure = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
     if error is None:
         return ConvergenceError(
-            f"{limit} passes over a task of shape {rows.shape} did not reach a relative error of {tol:g}; {cure}"
+            f"{limits.passes} passes over a task of shape {rows.shape} did not reach a relative error of "
+            f"{limits.tol:g}; {cure}"
         )
     return ConvergenceError(
         f"iteration knows the step of {filter!r} on a task of shape {rows.shape} to a relative {error:.1g} only; "
@@ -147,7 +117,8 @@ def _not_converged(rows: Rows, filter: Filter, tol: float, limit: int, error: fl
     )
 
 
-def _by_spectrum(rows: Rows, residual: Array, filter: Filter, memory: int) -> Learned:
+def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
+    rows = task.rows
     if rows.single is None:
         raise ConvergenceError(
             f"the filter {filter!r} on row blocks needs a spectrum of all rows together, which blocks do not give; "
@@ -159,7 +130,7 @@ def _by_spectrum(rows: Rows, residual: Array, filter: Filter, memory: int) -> Le
             f"{filter!r} on a task of shape {rows.shape} needs its spectrum, which takes {needed:,} bytes, more than "
             f"memory={memory:,}; use a larger coefficient, or allow more"
         )
-    direct = _direct.spectral(rows, residual, filter)
+    direct = _direct.spectral(task, filter)
     if direct.error > _direct.ACCURACY:
         from scipy.linalg import LinAlgWarning
 
@@ -172,27 +143,28 @@ def _by_spectrum(rows: Rows, residual: Array, filter: Filter, memory: int) -> Le
     return Learned(direct.change, "svd", 0, direct.error, direct.after)
 
 
-def _iterate(
-    rows: Rows, residual: Array, right: Array, filter: Filter, tol: float, limit: int, memory: int, give_up: bool
-) -> _krylov.Iterated | None:
-    tol = max(tol, 30 * float(namespace_of(residual).finfo(residual.dtype).eps))  # float32 rows cannot tell more
+def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None) -> _krylov.Iterated | None:
+    """Return what an iteration finds within its limits, or within the passes after which it is replaced."""
+    passes = limits.passes if patience is None else patience
+    tol = max(limits.tol, 30 * eps_of(task.residual))  # float32 rows cannot tell more
+    limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
-        promise = float(limit) if give_up and not filter.projects else math.inf
-        return _krylov.ridge(rows, residual, right, float(filter.coefficient), tol, limit, promise)
+        promise = math.inf if patience is None or filter.projects else float(patience)
+        return _krylov.ridge(task, float(filter.coefficient), limits, promise)
     if isinstance(filter, GradientDescent):
         n_steps, step_size = int(filter.n_steps), float(filter.step_size)
         if n_steps <= 6:
-            return _krylov.gradient_steps(rows, residual, right, n_steps, step_size)
-        return _krylov.budget(rows, residual, right, n_steps, step_size, tol, limit, memory)
+            return _krylov.gradient_steps(task, n_steps, step_size)
+        return _krylov.budget(task, n_steps, step_size, limits)
     raise ValueError(f"solver='krylov' serves fl.Ridge and fl.GradientDescent, not {filter!r}; use 'auto' or 'svd'")
 
 
-def _by_gram(rows: Rows, residual: Array, right: Array, filter: Filter, memory: int) -> _direct.Solved | None:
-    if isinstance(filter, Ridge) and isinstance(rows.gram, np.ndarray):
-        return _direct.cholesky(rows, residual, right, float(filter.coefficient), memory)
+def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
+    if isinstance(filter, Ridge) and isinstance(task.rows.gram, np.ndarray):
+        return _direct.cholesky(task, float(filter.coefficient), memory)
     if isinstance(filter, Ridge | GradientDescent) and not filter.projects:
-        found = _direct.eigen(rows, residual, right, filter)
-        return found if found.error <= max(1e-9, _promised(residual)) else None
+        found = _direct.eigen(task, filter)
+        return found if found.error <= max(1e-9, _promised(task.residual)) else None
     return None
 
 

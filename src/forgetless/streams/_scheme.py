@@ -7,6 +7,7 @@ from typing import Any
 from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules.names import named
+from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
 from forgetless.streams._replay import Advisor
 from forgetless.streams._strength import Strength
@@ -89,16 +90,8 @@ class Continual(StreamingModel):
         if isinstance(filter, GradientDescent):
             norm = task_norm(task.rows, self.memory) if norm is None else norm
             _check_contraction(filter, norm / math.sqrt(scale))
-        made = learn(
-            task.rows,
-            task.residual,
-            filter.scaled(scale),
-            solver=self.solver,
-            tol=self.tol,
-            memory=self.memory,
-            norm=norm,
-            right=task.right,
-        )
+        met = OneTask(task.rows, task.residual, task.right, norm)
+        made = learn(met, filter.scaled(scale), self.solver, Limits(self.tol, self.memory))
 
         if advisor is not None:  # else None: a window that lacks a task cannot be replayed
             advisor = advisor.observed(task.rows, task.residual, scale, task.start, number)

@@ -59,23 +59,24 @@ def sentences(run: StreamRun) -> list[str]:
 def per_task(run: StreamRun) -> Table:
     """Return one row per task: error when learned and at the end."""
     history = run.model.history_
-    known = dict(zip(history["task"].tolist(), zip(history["n_rows"], history["strength"], strict=True), strict=True))
+    task, n_rows, strength = (history[name].tolist() for name in ("task", "n_rows", "strength"))
+    known = dict(zip(task, zip(n_rows, strength, strict=True), strict=True))
+    seen = [known.get(t, (None, None)) for t in range(1, len(run.tasks) + 1)]
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
-        "rows": [str(known[t][0]) if t in known else "" for t in range(1, len(run.tasks) + 1)],
-        "strength": [float(known[t][1]) if t in known else math.nan for t in range(1, len(run.tasks) + 1)],
+        "rows": [pair[0] for pair in seen],
+        "strength": [pair[1] for pair in seen],
         "RMSE when learned": np.sqrt(np.diag(run.errors)).tolist(),
         "RMSE at the end": np.sqrt(run.errors[-1]).tolist(),
         "of the mean": np.sqrt(run.constant).tolist(),
     }
-    return Table("Every task", columns)
+    return Table("Every task", columns, number=".3g")
 
 
 def write(run: StreamRun, path: Path, settings: str) -> None:
     """Write the page to ``path``, whole or not at all."""
-    facts = "".join(f"<li>{escape(line)}</li>" for line in sentences(run))
     body = (
-        f'<p class="small">{escape(settings)}</p><ul>{facts}</ul>'
+        f'<p class="small">{escape(settings)}</p>{html.bullets(sentences(run))}'
         f"<h2>Forgetting</h2>{_picture(run)}"
         '<p class="small">Left: root mean squared error on held-out rows of single tasks from when they were learned '
         "on, and of all tasks seen so far (black). A curve that rises is forgetting. Right: error of each task before "

@@ -118,11 +118,9 @@ REALIZABLE = _needs(
     "one model fits all tasks", lambda s: s.tasks.is_realizable(), "no model fits all tasks (see tasks.residual)"
 )
 
-
 UNIFORM = _needs(
     "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
 )
-
 
 WITHOUT = _needs(
     "tasks are drawn uniformly without replacement",
@@ -130,30 +128,23 @@ WITHOUT = _needs(
     "tasks are not drawn without replacement",
 )
 
-
 CYCLIC = _needs(
     "tasks come in a cycle",
     lambda s: isinstance(s.law, OneOrder) and s.law.is_cycle(s.tasks.n_tasks),
     "tasks do not come in a cycle",
 )
 
-
 FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
-
 
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
 
-
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
 
-
 EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
-
 
 IN_RANGE = _needs(
     "φ(R²) lies in (0, 2)", lambda s: s.share is not None and 0 < s.share < 2, "φ(R²) is not fixed in (0, 2)"
 )
-
 
 SHARE = Hypothesis(
     "φ(R²) = 1/ln k, as both fixed presets make it",
@@ -165,12 +156,10 @@ SHARE = Hypothesis(
     ),
 )
 
-
 INCREASING = Hypothesis(
     "the strengths are those of the theorem, 1/η_t = (13/3)R²(k+1)/(k−t+2)",
     lambda s: None if s.scale is not None and abs(s.scale * 3 / 13 - 1) <= _CLOSE else _scale_failure(s),
 )
-
 
 AT_LEAST = Hypothesis(
     "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
@@ -205,7 +194,6 @@ def _not_cai(s: Setting) -> str | None:
 
 
 CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
-
 
 FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
 
@@ -249,6 +237,5 @@ def _is_seen(s: Setting) -> str | None:
 
 
 UNSEEN = Hypothesis("the tasks are constructions.unseen_task(k), from its start", _is_unseen)
-
 
 SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)
