@@ -134,11 +134,12 @@ RANDOM = np.random.default_rng(0)
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
-        (lambda k, radius: 3.0, "failed: schedule must return a filter"),
-        (lambda k, radius: fl.Ridge(np.ones(k + 1)), "failed: schedule gives"),
+        (lambda k, radius: 3.0, "failed: TypeError: schedule must return a filter"),
+        (lambda k, radius: fl.Ridge(np.ones(k + 1)), "failed: ValueError: schedule gives"),
         (lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
         (lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "grow by a factor"),
         (fl.schedules.cyclic(5), "k must be at least 6"),
+        (lambda k, radius: fl.Ridge(np.ones(3)[np.arange(k)]), "failed: IndexError"),
     ],
 )
 def test_mistakes_of_schedules_are_named(schedule, said):
@@ -169,6 +170,25 @@ class Sticky(fl.Ordering):
         return Draws(np.full(n_tasks, 1 / n_tasks))
 
 
+class Once(fl.Ordering):
+    """One random order, the same in every epoch."""
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        yield np.tile(rng.permuted(np.tile(np.arange(n_tasks), (n_trials, 1)), axis=1), -(-k // n_tasks))[:, :k]
+
+    def check(self, n_tasks, k):
+        if k > 100:
+            raise ValueError("k must be at most 100")
+
+    def law(self, n_tasks, k):
+        return Epochs()
+
+
+class TooFew(fl.Ordering):
+    def blocks(self, n_tasks, k, n_trials, rng):
+        return iter(())
+
+
 class Global(fl.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         return fl.WithReplacement().blocks(n_tasks, k, n_trials, RANDOM)
@@ -184,11 +204,16 @@ class OneBlock(fl.Ordering):
     [
         (fl.Cyclic, "must inherit from fl.Ordering"),
         (Own(fl.WithReplacement(), Draws([0.4, 0.2, 0.2, 0.2])), "draws tasks with"),
-        (Own(fl.WithReplacement(), Draws([0.5, 0.5])), "one probability for each of 4"),
+        (Own(fl.WithReplacement(), Draws([0.5, 0.5])), "one probability for each of the 4"),
         (Own(fl.WithReplacement(), Epochs()), "no task comes twice"),
         (Own(fl.Reshuffled(), Draws([0.25] * 4)), "independent draws"),
         (Own(fl.Cyclic(), OneOrder(np.array([1, 0, 2, 3]), repeated=True)), "says the order"),
         (Sticky(), "independent draws"),
+        (Once(), "epochs are independent"),
+        (TooFew(), "blocks failed for k=8: .* must yield integers"),
+        (Own(fl.Cyclic(), OneOrder(np.array([0, 1]))), "the tasks of all 8 steps"),
+        (Own(fl.Cyclic(), "uniform"), "must give Draws, Epochs, OneOrder or None, got 'uniform'"),
+        (fl.WithoutReplacement(), "not defined for 8 steps over 4 tasks"),
         (Global(), "a seed must give the same trials"),
         (OneBlock(), "blocks failed for k=8193"),
     ],
@@ -200,3 +225,48 @@ def test_mistakes_of_orderings_are_named(ordering, said):
 
 def test_an_ordering_without_a_law_passes():
     fl.checks.check_ordering(Own(fl.Reshuffled()))
+
+
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.Reshuffled(), fl.WithoutReplacement()], ids=repr)
+def test_a_single_step_passes(ordering):
+    fl.checks.check_ordering(ordering, k=1)
+
+
+@pytest.mark.parametrize("rare", np.geomspace(1e-5, 3e-2, 12))
+def test_rare_tasks_pass(rare):
+    fl.checks.check_ordering(fl.WithReplacement([1 - 3 * rare, rare, rare, rare]))
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds(Good):
+    kind: str = "soft"
+    cap: float | None = None
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        fl.filters.Scaled(Good(0.5), 4.0),
+        fl.filters.Scaled(fl.Ridge(np.array([0.5, 2.0])), 4.0),
+        fl.Stages((1, 1), (fl.filters.Scaled(Good(0.5), 4.0), fl.Projection())),
+        fl.Ridge(1e-8),
+        fl.Ridge(1e-9),
+        Kinds(0.5),
+    ],
+    ids=repr,
+)
+def test_correct_filters_of_other_kinds_pass(filter_):
+    fl.checks.check_filter(filter_)
+
+
+def test_a_dataclass_that_compares_arrays_is_told_how_not_to():
+    @dataclass(frozen=True)
+    class Compared(Good):
+        pass
+
+    with pytest.raises(fl.CheckError, match="eq=False"):
+        fl.checks.check_filter(Compared(np.array([0.5, 2.0])))
+
+
+def test_a_schedule_for_some_radii():
+    fl.checks.check_schedule(fl.GradientDescent(1, 0.5), radii=(0.5, 1.0))

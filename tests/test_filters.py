@@ -241,3 +241,44 @@ def test_gradients_by_step_sizes(tasks):
 def test_a_projection_has_no_gradient(tasks):
     with pytest.raises(TypeError, match="parameter"):
         fl.gradient(tasks, fl.Projection(), 3)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-3, 1.0, 1e3, 1e5])
+def test_derivatives_of_an_own_filter_at_zero_know_no_units(scale, rng):
+    pairs = [(scale * X, scale * X @ np.ones(5)) for X in rng.standard_normal((4, 3, 5))]
+    tasks = fl.TaskCollection(pairs)
+    found = fl.gradient(tasks, OwnRidge(0.0), 3).parameters["pull"]
+    np.testing.assert_allclose(found, fl.gradient(tasks, fl.Ridge(0.0), 3).coefficient, rtol=1e-5)
+
+
+def test_fields_that_are_no_numbers_have_no_derivative(tasks):
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Named(OwnRidge):
+        label: str = "mine"
+        cap: float | None = None
+
+    assert list(fl.gradient(tasks, Named(0.5), 3).parameters) == ["pull"]
+
+
+def test_equal_filters_have_equal_hashes():
+    assert OwnRidge(1) == OwnRidge(1.0)
+    assert hash(OwnRidge(1)) == hash(OwnRidge(1.0))
+    assert fl.Ridge(0.0) == fl.Ridge(-0.0)
+    assert hash(fl.Ridge(0.0)) == hash(fl.Ridge(-0.0))
+
+
+def test_the_slope_of_a_filter_that_overflows_far_away_is_silent():
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Powers(fl.Filter):
+        size: float
+
+        def share(self, eigenvalues):
+            return 1 - (1 - self.size * eigenvalues) ** 50
+
+    assert Powers(0.01).strength() == pytest.approx(2.0, rel=1e-8)  # warnings are errors here
+
+
+def test_theorems_speak_of_scaled_filters_too():
+    assert fl.filters.Scaled(fl.Ridge(1.0), 4.0).explicit
+    assert fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(2.0)
+    assert not fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(3.0)

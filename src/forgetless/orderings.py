@@ -168,12 +168,12 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
     for size in _block_sizes(k):
         block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
         for group, stream in enumerate(streams):
-            drawn = np.asarray(next(stream))
+            drawn = np.asarray(next(stream, ()))
             if (
                 drawn.shape != (TRIALS, size)
                 or drawn.dtype.kind not in "iu"
                 or (drawn.dtype.kind == "i" and drawn.min() < 0)
-                or drawn.max() >= n_tasks
+                or drawn.max(initial=0) >= n_tasks
             ):
                 raise ValueError(
                     f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape {(TRIALS, size)}, "

@@ -332,6 +332,9 @@ BAD = [
     (lambda: fl.advise(TASKS, 0), ValueError, "k must be at least 1, got 0"),
     (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, validation, got 'best'"),
     (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
+    (lambda: fl.advise(TASKS, 5, also={"noise-aware": fl.Ridge(1.0)}), ValueError, "compared anyway, got noise-aware"),
     (lambda: fl.advise(TASKS, 5, objective="validation"), ValueError, "give validation="),
     (lambda: fl.advise(TASKS, 5, validation=(np.eye(3), np.ones(3))), ValueError, "has 3 features.*the tasks have 2"),
     (lambda: fl.advise(TASKS, 5, validation=[(X, np.ones((2, 1)))]), ValueError, r"shape \(1,\)"),
@@ -373,3 +376,13 @@ def test_the_shapes_are_those_promised():
         *["end ramp"] * 6,
         "cyclic, Cai & Diakonikolas",
     ]
+
+
+def test_an_own_schedule_may_know_its_horizon_only(rng):
+    """The best coefficients as a plain function that fails for any other number of steps."""
+    tasks = collection(rng, "non-realizable")
+    best = np.array(fl.optimal_schedule(tasks, 12).coefficients)
+    advice = fl.advise(tasks, 12, also={"mine": lambda k, radius: fl.Ridge(best[np.arange(k)])})
+    assert advice.options[0].shape == "mine"
+    assert advice.horizon == {}
+    assert advice.options[0].code == "also['mine']"

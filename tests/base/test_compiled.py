@@ -56,3 +56,20 @@ def test_a_forked_process_has_threads_of_its_own():
         compiled.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
         os._exit(0 if len(seen) == 4 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(("given", "expected"), [("always", True), ("never", False)])
+def test_the_environment_fixes_the_choice(given, expected, monkeypatch):
+    monkeypatch.setenv("FORGETLESS_NUMBA", given)
+    assert compiled.worth_loading("engines.problem", 1e-9) is expected
+    assert compiled.worth_loading("engines.never_loaded", 1e9) is expected
+
+
+def test_parts_may_spread_work_themselves():
+    done = []
+
+    def work(first, last):
+        compiled.spread(lambda a, b: done.append((a, b)), 4, 1, 2)
+
+    compiled.spread(work, 4, 1, 2)
+    assert sum(b - a for a, b in done) == 16

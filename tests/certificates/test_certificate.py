@@ -1,5 +1,7 @@
 """Certificates: exact losses between every bound that applies."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,17 @@ def test_what_is_out_of_reach_is_said():
     assert "bytes" in certificate.notes[0]
     assert "unknown" in repr(certificate)
     assert max(len(line) for line in repr(certificate).splitlines()) <= 100
+
+
+def test_bounds_of_the_users(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    mine = dataclasses.replace(CATALOGUE["increasing"], name="mine", quantity="average", per_unit=lambda k: 1.0)
+    certificate = fl.certify(tasks, fl.schedules.increasing(), 50, bounds=[mine])
+    (check,) = certificate.bounds
+    assert (check.name, check.quantity, check.applies) == ("mine", "average_loss", True)
+    assert check.published == pytest.approx(tasks.radius**2 * certificate.distance**2)
+    assert len(fl.certify(tasks, fl.schedules.increasing(), 50, bounds=[]).to_frame()) == 0
+    with pytest.raises(ValueError, match='kind must be "upper" or "lower"'):
+        dataclasses.replace(mine, kind="exact")
+    with pytest.raises(ValueError, match="quantity must be one of average_loss, seen_loss"):
+        dataclasses.replace(mine, quantity="worst_case")

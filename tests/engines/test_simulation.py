@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -251,3 +253,17 @@ def test_many_trials_average_to_the_mean_over_all_orderings(rng):
             expected += probability * literal.metrics(pairs, order, path)[metric]
         values = getattr(trace, metric)[:, 0]
         assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(len(values)), metric
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_weights_of_wide_tasks_are_made_a_few_at_a_time(backend, rng):
+    """Beside the weights that come back, only those of a few snapshots are held."""
+    tasks = fl.TaskCollection([(rng.standard_normal((1, 20_000)), [1.0]) for _ in range(3)])
+    fl.simulate(tasks, fl.Ridge(1.0), 2, backend=backend)
+    tracemalloc.start()
+    try:
+        trace = fl.simulate(tasks, fl.Ridge(1.0), 300, record="all", backend=backend)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * trace.weights.nbytes

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -27,6 +28,8 @@ def compiled(name: str) -> Any | None:
         return None
 
 
+_NAME = "forgetless"
+
 LOADING = 1.0
 """Seconds that importing numba and loading compiled code takes, roughly."""
 
@@ -37,9 +40,13 @@ def worth_loading(name: str, seconds: float) -> bool:
     """Return whether a compiled module should do work that takes ``seconds`` without it.
 
     Always once it is loaded; before, when the work that it could have done amounts to what loading costs. So a short
-    program never waits for numba, and a long one soon has it, even where every single call is short.
+    program never waits for numba, and a long one soon has it, even where every single call is short. Both ways give the
+    same numbers up to rounding; FORGETLESS_NUMBA=always or =never in the environment fixes the choice, and so the bits.
     """
     global _spent
+    fixed = os.environ.get("FORGETLESS_NUMBA")
+    if fixed in ("always", "never"):
+        return fixed == "always"
     if f"forgetless.{name}" in sys.modules:
         return True
     _spent += seconds
@@ -53,7 +60,7 @@ def n_threads() -> int:
 
 def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:
     """Call ``work(first, last)`` for consecutive ranges of at most ``chunk`` items, on ``threads`` threads."""
-    if threads <= 1:
+    if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # a part does not wait for other parts
         work(0, n_items)
         return
     parts = [(first, min(first + chunk, n_items)) for first in range(0, n_items, chunk)]
@@ -70,4 +77,4 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
 @functools.cache
 def _pool(_process: int) -> ThreadPoolExecutor:
     """Return the threads of this process, kept for the next call: starting them takes longer than many a call."""
-    return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix="forgetless")
+    return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix=_NAME)

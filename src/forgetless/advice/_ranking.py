@@ -128,6 +128,8 @@ def wrong_horizon(problem: Losses, best: Option, curves: list[Curve], objective:
     The scale is tuned again for the wrong horizon, within a factor 16 and among factors of 2, where an evaluation is
     quick; else only the shape is planned for it.
     """
+    if best.loss <= 0 or best.scale is None:
+        return {}
     k, radius = problem.k, problem.tasks.radius
     shape = next((curve.shape for curve in best_of_each(curves) if curve.shape.name == best.shape), None)
     filters = {}
@@ -136,11 +138,11 @@ def wrong_horizon(problem: Losses, best: Option, curves: list[Curve], objective:
         if plan == 0:
             continue
         schedule = best.schedule
-        if shape is not None and best.scale is not None and problem.quick:
+        if shape is not None and problem.quick:
             schedule = _tuned(problem, shape, best.scale, plan, objective) or schedule
         filters[name] = planned_for(schedule, plan, k, radius)
     made = {name: filter_ for name, filter_ in filters.items() if filter_ is not None}
-    if not made or best.loss <= 0 or best.scale is None:
+    if not made:
         return {}
     losses = problem(list(made.values()), [objective])[objective]
     return {name: float(loss / best.loss) for name, loss in zip(made, losses, strict=True)}

@@ -10,7 +10,7 @@ from forgetless.advice._losses import Losses
 from forgetless.engines.results import Trace
 from forgetless.engines.simulation import simulate
 from forgetless.metrics import average_loss
-from forgetless.orderings import Draws, Ordering, WithReplacement
+from forgetless.orderings import Draws, Law, Ordering, WithReplacement
 from forgetless.tasks import TaskCollection
 
 BUDGET = 3e10
@@ -45,10 +45,9 @@ def sketch_size(tasks: TaskCollection, k: int, objective: str) -> int:
 
 
 def sketch(
-    tasks: TaskCollection, ordering: Ordering, n_tasks: int, rng: np.random.Generator
+    tasks: TaskCollection, law: Law | None, n_tasks: int, rng: np.random.Generator
 ) -> tuple[TaskCollection, Ordering]:
-    """Return a uniformly random choice of the tasks, and the ordering restricted to them."""
-    law = ordering.law(tasks.n_tasks, 1)
+    """Return a uniformly random choice of the tasks, and draws restricted to them."""
     assert isinstance(law, Draws), "sketches are of independent draws"
     possible = np.flatnonzero(law.probabilities > 0)
     chosen = np.sort(rng.choice(possible, size=min(n_tasks, len(possible)), replace=False))

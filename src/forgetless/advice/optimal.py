@@ -12,7 +12,7 @@ from forgetless._base.progress import Progress
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
-from forgetless.engines.problem import check_tasks, checked_ordering
+from forgetless.engines.problem import Problem, check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws, Ordering
@@ -132,7 +132,7 @@ def optimal_schedule(
     k = checks.integer("k", k, 1, "ask for at least one step")
     goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
     ordering = checked_ordering(ordering, tasks, k)
-    if not isinstance(ordering.law(tasks.n_tasks, k), Draws):
+    if not isinstance(Problem.of(tasks, Ridge(0.0), k, ordering, "last").law, Draws):
         raise TypeError(f"ordering must be independent draws for exact gradients, got {ordering!r}; leave it out")
     smooth = checks.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")

@@ -10,7 +10,7 @@ from forgetless._base.progress import Progress
 from forgetless.advice import _sketch, _words
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import best_of_each, compare, ranked, wrong_horizon
-from forgetless.advice._shapes import Curve, Shape, own_shapes, significant
+from forgetless.advice._shapes import Curve, Shape, own_shapes, shapes, significant
 from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
@@ -94,7 +94,7 @@ def advise(
     tell = _stages(progress)
     n_tasks = _sketch_tasks(tasks, k, ordering, goal, sketch)
     problem = Losses(tasks, k, ordering, start, held_out)
-    own = own_shapes(also)
+    own = own_shapes(also, shapes(tasks, k, ordering))
     if n_tasks < tasks.n_tasks:
         curves, options, notes = _from_sketch(problem, n_tasks, own, goal, seed, tell)
         horizon: dict[str, float] = {}
@@ -110,7 +110,7 @@ def _from_sketch(
 ) -> tuple[list[Curve], list[Option], list[str]]:
     """Search on some of the tasks; then decide on all of them, exactly where affordable, else by random runs."""
     tasks, k, rng = problem.tasks, problem.k, np.random.default_rng(seed)
-    part, law = _sketch.sketch(tasks, problem.ordering, n_tasks, rng)
+    part, law = _sketch.sketch(tasks, problem.law, n_tasks, rng)
     few = Losses(part, k, law, problem.start, problem.validation)
     curves, options, _ = compare(few, objective, seed, tell, own)
     about = f"scales were searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"

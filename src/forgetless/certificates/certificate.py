@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from forgetless._base import html
@@ -85,7 +85,8 @@ class Certificate:
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
-        return Table.of_rows("Bounds", [asdict(check) for check in self.bounds]).to_frame()
+        columns = {each.name: [getattr(check, each.name) for check in self.bounds] for each in fields(BoundCheck)}
+        return Table("Bounds", columns).to_frame()
 
     def __repr__(self) -> str:
         applying = self._applying()

@@ -25,6 +25,8 @@ class Recorder:
         self.pending: list[Snapshot] = []
         tasks = run.coordinates.tasks
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
+        if weights:
+            per_step += n_trials * tasks.n_features * tasks.n_targets
         self.batch = max(1, _TOGETHER // per_step)
         self.values: dict[str, Floats] = {
             name: np.empty((n_trials, len(steps), *((tasks.n_tasks,) if name.startswith("task") else ())))

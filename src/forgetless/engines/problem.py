@@ -13,7 +13,7 @@ from forgetless.engines.results import Expectation
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import follows_path
-from forgetless.orderings import Draws, Law, OneOrder, Ordering, WithReplacement
+from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -38,7 +38,7 @@ class Problem:
                 f"ordering {self.ordering!r} has no exact expectation, since its law() gives none; use simulate, or "
                 "one of WithReplacement, WithoutReplacement, Reshuffled, Cyclic and Sequence"
             )
-        _check_law(law, self.ordering, self.tasks.n_tasks, self.k)
+        check_law(law, self.ordering, self.tasks.n_tasks, self.k)
         return law
 
     @classmethod
@@ -125,9 +125,11 @@ def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
     return ordering
 
 
-def _check_law(law: Law, ordering: Ordering, n_tasks: int, k: int) -> None:
-    """Refuse a law of a user's ordering that does not fit the tasks."""
+def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
+    """Refuse a law of a user's ordering that is none, or does not fit the tasks."""
     said = f"{type(ordering).__name__}.law must give"
+    if type(law) not in (Draws, Epochs, OneOrder):
+        raise TypeError(f"{said} Draws, Epochs, OneOrder or None, got {law!r}")
     if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
         raise ValueError(f"{said} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
     if isinstance(law, OneOrder):

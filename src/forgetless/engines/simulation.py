@@ -58,7 +58,8 @@ def simulate(
     n_trials : int, default 1
         Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
     seed : int, SeedSequence, Generator or None
-        Source of randomness; the same integer gives the same numbers. A Generator is advanced by one draw.
+        Source of randomness; the same integer gives the same numbers, up to rounding (``backend`` fixes the bits). A
+        Generator is advanced by one draw.
     record : "log", "last", "all" or steps in 0..k, default "log"
         Where metrics and weights are kept. Memory grows with these, not with k.
     start : array of shape (d,) or (d, c), optional

@@ -2,6 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -68,10 +69,12 @@ class Filter(ABC):
     def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
         """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``share_of_singular``.
 
-        By differences as in ``share_slope``; forward ones at θ = 0, below which a parameter may not be allowed.
-        Override it to leave out parameters, such as whole numbers, that have no derivative.
+        By differences as in ``share_slope``, of all parameters that are real numbers; forward ones at θ = 0, below
+        which a parameter may not be allowed. They know ∂φ/∂θ to about 1e-16/(1e-5 θ): ten digits where θ changes φ,
+        fewer where it hardly does. Override it for more, or to leave out whole numbers, which have no derivative.
         """
-        return {name: self._by_differences(name, value, singular_values) for name, value in self._parameters()}
+        real = [(name, value) for name, value in self._parameters() if _is_real(value)]
+        return {name: self._by_differences(name, value, singular_values) for name, value in real}
 
     def slope(self) -> float | NDArray[np.float64]:
         """Return φ'(0), the share learned per unit of eigenvalue near zero (infinite for a projection).
@@ -152,7 +155,9 @@ class Filter(ABC):
         return all(np.array_equal(mine, theirs) for (_, mine), (_, theirs) in pairs)
 
     def __hash__(self) -> int:
-        return hash((type(self), *(np.asarray(value).tobytes() for _, value in self._parameters())))
+        # Equal values have equal hashes: 1 and 1.0, 0.0 and −0.0.
+        values = (value for _, value in self._parameters())
+        return hash((type(self), *((np.asarray(v, float) + 0.0).tobytes() if _is_real(v) else v for v in values)))
 
     def _parameters(self) -> list[tuple[str, Any]]:
         if not dataclasses.is_dataclass(self):
@@ -169,14 +174,17 @@ class Filter(ABC):
     def _by_differences(self, name: str, value: Any, singular_values: Array) -> Array:
         xp = namespace_of(singular_values)
         theta = xp.asarray(value, dtype=singular_values.dtype, device=device(singular_values))
-        h = xp.where(theta == 0, 1e-8, 1e-5 * xp.abs(theta))
 
         def at(moved: Array) -> Array:
             return self._with({name: moved}).share_of_singular(singular_values)
 
-        central = (at(theta + h) - at(xp.where(theta == 0, theta, theta - h))) / (2.0 * h)
-        forward = (4.0 * at(theta + h) - 3.0 * at(theta) - at(theta + 2.0 * h)) / (2.0 * h)
-        return xp.where(theta == 0, forward, central)
+        h = 1e-5 * xp.abs(theta)
+        if bool(xp.any(theta == 0)):
+            h = xp.where(theta == 0, _first_step(at, theta, singular_values), h)
+            forward = (4.0 * at(theta + h) - 3.0 * at(theta) - at(theta + 2.0 * h)) / (2.0 * h)
+            central = (at(theta + h) - at(xp.where(theta == 0, theta, theta - h))) / (2.0 * h)
+            return xp.where(theta == 0, forward, central)
+        return (at(theta + h) - at(theta - h)) / (2.0 * h)
 
     def _for(self, operand: Array) -> Self:
         """Return a copy whose per-step parameters broadcast against ``operand``, in its array library."""
@@ -196,13 +204,29 @@ def as_array(values: Any) -> Array:
     return values if hasattr(values, "__array_namespace__") or hasattr(values, "dtype") else np.asarray(values, float)
 
 
+def _is_real(value: Any) -> bool:
+    return not isinstance(value, bool) and np.asarray(value).dtype.kind in "iuf"
+
+
+def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Array:
+    """Return a step from θ = 0 for every eigenvalue, whatever the units: one that changes φ by about 1e-5."""
+    xp = namespace_of(like)
+    h = 1e-8 + xp.zeros_like(theta * like)
+    before = at(theta)
+    for _ in range(60):
+        change = xp.abs(at(theta + h) - before)
+        h = xp.where(change > 1e-4, h / 10.0, xp.where(change < 1e-6, h * 10.0, h))
+    return h
+
+
 def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
     """Return φ'(0) from φ alone: φ(ξ)/ξ extrapolated to ξ = 0 by a polynomial (Neville's scheme).
 
     Points begin where φ is about a hundredth, so that neither curvature nor a φ written with cancellation matters.
     """
     decades = np.concatenate([[0.0], np.logspace(-40, 40, 321)])
-    shares = np.atleast_2d(np.asarray(filter(decades), dtype=np.float64))
+    with np.errstate(all="ignore"):  # far beyond the radius anything may happen
+        shares = np.atleast_2d(np.asarray(filter(decades), dtype=np.float64))
     first = np.argmax(shares > 1e-2, axis=1)
     first[~np.any(shares > 1e-2, axis=1)] = len(decades)
     tops = decades[first - 1]
@@ -243,6 +267,13 @@ class Scaled(Filter):
     @property
     def projects(self) -> bool:
         return self.inner.projects
+
+    @property
+    def explicit(self) -> bool:  # type: ignore[override]
+        return self.inner.explicit
+
+    def covered(self, radius: float) -> bool:
+        return self.inner.covered(radius / self.factor**0.5)
 
     def at(self, steps: int | slice) -> "Scaled":
         return Scaled(self.inner.at(steps), self.factor)

@@ -60,10 +60,12 @@ class Entry:
 
 
 def _number(text: str) -> float:
+    if "/" not in text:
+        return float(text)
     try:
-        return float(Fraction(text))  # also 13/3
-    except (ValueError, ZeroDivisionError):
-        return float(text)  # also inf, which the schedule refuses with its reason
+        return float(Fraction(text))  # 13/3
+    except (ZeroDivisionError, OverflowError):
+        raise ValueError(text) from None
 
 
 _KNOWN = ("n_tasks",)
@@ -202,7 +204,8 @@ def named(text: str, *others: str, **known: Any) -> Any:
         try:
             values[argument] = read(part.strip())
         except ValueError:
-            raise ValueError(f"{argument} of {name!r} must be a number, got {part!r}: {entry.usage}") from None
+            kind = "a whole number" if read is int else "a number"
+            raise ValueError(f"{argument} of {name!r} must be {kind}, got {part!r}: {entry.usage}") from None
     required = [f.name for f in dataclasses.fields(entry.kind) if f.default is dataclasses.MISSING]
     missing = [argument for argument in required if argument not in values]
     if missing:

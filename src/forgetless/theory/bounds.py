@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forgetless._base import checks
+from forgetless.metrics import quantity
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
 from forgetless.theory.hypotheses import (
     AT_LEAST,
@@ -103,6 +104,11 @@ class Bound:
     status: str
     per_unit: Callable[..., float] | None = field(default=None, repr=False)
     extras: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("upper", "lower"):
+            raise ValueError(f'kind must be "upper" or "lower", got {self.kind!r}')
+        object.__setattr__(self, "quantity", quantity("quantity", self.quantity, ("average_loss", "seen_loss")))
 
     @property
     def constant_known(self) -> bool:
