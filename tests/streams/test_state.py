@@ -118,6 +118,8 @@ def interrupted(call, n, event):
         return local
 
     before = sys.gettrace()
+    # Newer Pythons give opcodes only where a frame has asked for them before tracing begins.
+    sys._getframe().f_trace_opcodes = event == "opcode"
     sys.settrace(everywhere)
     try:
         call()

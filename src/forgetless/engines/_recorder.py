@@ -1,15 +1,21 @@
 """Snapshots of trials under way, turned into metrics and weights many at a time."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.engines._trials import Run, Snapshot
 from forgetless.engines.results import Trace
 from forgetless.metrics import Visits, evaluate, follows_path
 
-_TOGETHER = 2**18
-"""Numbers of snapshots turned into metrics together: large enough for products, small enough for a cache."""
+_TOGETHER = 2**22
+"""Numbers of snapshots kept until they are turned into metrics: all of them in most runs, in one product at the end.
+A threaded product between the steps would slow these down, because its threads go on waiting for more."""
+
+_WEIGHTS = 2**18
+"""Weights made at once beside those that are returned."""
 
 
 class Recorder:
@@ -25,8 +31,6 @@ class Recorder:
         self.pending: list[Snapshot] = []
         tasks = run.coordinates.tasks
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
-        if weights:
-            per_step += n_trials * tasks.n_features * tasks.n_targets
         self.batch = max(1, _TOGETHER // per_step)
         self.values: dict[str, Floats] = {
             name: np.empty((n_trials, len(steps), *((tasks.n_tasks,) if name.startswith("task") else ())))
@@ -35,13 +39,21 @@ class Recorder:
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
         self.weights = zeros(shape, tasks[0].X) if weights else None
 
-    def take(self, run: Run, step: int) -> None:
-        """Keep a snapshot where the step is a recorded one."""
-        position = self.done + len(self.pending)
-        if position < len(self.steps) and int(self.steps[position]) == step:
-            self.pending.append(run.snapshot(step, self.weights is not None))
-            if len(self.pending) == self.batch:
-                self.flush()
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether snapshots must hold what weights need."""
+        return self.weights is not None
+
+    @property
+    def room(self) -> int:
+        """How many snapshots may be taken before the next ``add``."""
+        return self.batch - len(self.pending)
+
+    def add(self, snapshots: list[Snapshot]) -> None:
+        """Keep snapshots of the next recorded steps."""
+        self.pending += snapshots
+        if len(self.pending) >= self.batch:
+            self.flush()
 
     def flush(self) -> None:
         """Turn the snapshots so far into metrics and weights; needed before the weights they start from change."""
@@ -58,19 +70,28 @@ class Recorder:
             found = evaluate(name, sums, visits, self.coordinates.tasks)
             self.values[name][:, rows] = np.swapaxes(found, 0, 1)
         if self.weights is not None:
-            moved = None if parts[0].moved is None else xp.stack([part.moved for part in parts], axis=0)
-            weights = self.coordinates.weights(state, moved, parts[0].base)
-            self.weights[:, rows, :, :] = xp.permute_dims(weights, (1, 0, 2, 3))
+            self._keep_weights(self.weights, state)
         self.done += len(parts)
         self.pending = []
+
+    def _keep_weights(self, weights: Array, state: Array) -> None:
+        parts, xp = self.pending, namespace_of(state)
+        at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
+        for first in range(0, len(parts), at_once):
+            few = parts[first : first + at_once]
+            moved = None if few[0].moved is None else xp.stack([part.moved for part in few], axis=0)
+            made = self.coordinates.weights(state[first : first + len(few), ...], moved, few[0].base)
+            rows = slice(self.done + first, self.done + first + len(few))
+            weights[:, rows, :, :] = xp.permute_dims(made, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
             empty = np.zeros((len(parts), self.n_trials, 0))
             return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
+        steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
         found = [part.visits for part in parts if part.visits is not None]
-        names = ("n_steps", "counts", "means", "spread")
-        return Visits(*(np.stack([getattr(each, name) for each in found], axis=0) for name in names))
+        counts, means, spread = (np.stack([each[i] for each in found], axis=0) for i in range(3))
+        return Visits(steps, counts, means, spread)
 
     def trace(self) -> Trace:
         """Return everything recorded."""

@@ -1,5 +1,6 @@
 """The simulation's inner loop over any array library: many trials advance together, step by step."""
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.engines.coordinates import Coordinates
-from forgetless.metrics import TaskSums, Visits, task_sums
+from forgetless.metrics import TaskSums, task_sums
 from forgetless.orderings import Indices
 
 _BUFFER = 2**20
@@ -24,13 +25,18 @@ class Snapshot(NamedTuple):
     """Trials at one step, copied; what the recorder makes metrics and weights of.
 
     ``state`` (n_trials, c, Q); ``moved``, and ``base`` where it is not the start, as ``Coordinates.weights`` takes
-    them; ``visits`` where the path is tracked.
+    them; where the path is tracked, counts, means and spread of ``Visits``.
     """
 
     state: Array
     moved: Array | None
     base: Array | None
-    visits: Visits | None
+    visits: tuple[Floats, Floats, Floats] | None
+
+
+def part_of(values: Floats, low: int, high: int) -> Floats:
+    """Return the rows of some steps; values that are the same at every step have one row."""
+    return values[low:high] if len(values) > 1 else values
 
 
 class Run(Protocol):
@@ -41,11 +47,17 @@ class Run(Protocol):
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
         """Return what ``metrics.task_sums`` does."""
 
-    def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
-        """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr)."""
+    def advance(
+        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+    ) -> list[Snapshot]:
+        """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr).
 
-    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
-        """Return the trials after ``n_steps`` steps; with what weights need only where they are asked for."""
+        Returns the trials after each of the numbers of steps in ``marks``, which increase up to T; with what weights
+        need only where these are asked for.
+        """
+
+    def snapshot(self, weights: bool) -> Snapshot:
+        """Return the trials now."""
 
     def rebase(self) -> None:
         """Start anew from the current weights, so that rounding does not build up over millions of steps."""
@@ -107,7 +119,18 @@ class ArrayRun:
         offsets, columns = self.coordinates.tasks.offsets, np.arange(self.width)
         return np.where(columns < self.ranks[:, None], offsets[:-1, None] + columns, blank)
 
-    def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
+    def advance(
+        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+    ) -> list[Snapshot]:
+        found: list[Snapshot] = []
+        for low, high in itertools.pairwise([0, *marks, indices.shape[1]]):
+            if high > low:
+                self._advance(indices[:, low:high], part_of(shares, low, high), part_of(kept, low, high))
+            if len(found) < len(marks):
+                found.append(self.snapshot(weights))
+        return found
+
+    def _advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         indices = np.ascontiguousarray(indices.T)
         n_trials, n_targets = self.state.shape[:2]
         size = max(1, _BUFFER // (n_trials * n_targets * max(1, self.width)))
@@ -220,10 +243,10 @@ class ArrayRun:
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
         return task_sums(outputs, means, self.coordinates.tasks, names)
 
-    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
+    def snapshot(self, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)
         moved = xp.asarray(self.moved, copy=True) if weights and self.moved is not None else None
-        visits = None if self.tally is None else self.tally.visits(n_steps)
+        visits = None if self.tally is None else self.tally.visits()
         return Snapshot(xp.asarray(self.state, copy=True), moved, self.base, visits)
 
     def rebase(self) -> None:
@@ -321,6 +344,5 @@ class Tally:
         """Repeat values (n_trials, M) for every direction of a task, with a zero for the blank column."""
         return np.concatenate([np.repeat(per_task, self.ranks, axis=1), np.zeros((len(per_task), 1))], axis=1)
 
-    def visits(self, n_steps: int) -> Visits:
-        steps = np.full(len(self.spread), n_steps)
-        return Visits(steps, self.counts.copy(), self.means[:, :, :-1].copy(), self.spread.copy())
+    def visits(self) -> tuple[Floats, Floats, Floats]:
+        return self.counts.copy(), self.means[:, :, :-1].copy(), self.spread.copy()

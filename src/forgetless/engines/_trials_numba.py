@@ -1,6 +1,7 @@
 """The simulation's inner loop compiled by numba: one trial after the other, trials spread over threads."""
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 from forgetless import metrics
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import n_threads, spread
-from forgetless.engines._trials import Snapshot
+from forgetless.engines._trials import Snapshot, part_of
 from forgetless.engines.coordinates import Coordinates
-from forgetless.metrics import TaskSums, Visits, follows_path
+from forgetless.metrics import TaskSums, follows_path
 from forgetless.orderings import Indices
 from forgetless.tasks import TaskCollection
 
@@ -210,34 +211,56 @@ class CompiledRun:
         self.offsets = tasks.offsets.astype(np.uint64)
         self.rank_one = not coordinates.gram and set(tasks.ranks) == {1}
 
-    def advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
+    def advance(
+        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+    ) -> list[Snapshot]:
         n_trials, n_steps = indices.shape
-        rows = n_trials * self.state.shape[1]
-        state, moved, means = (x.reshape(rows, -1) for x in (self.state, self.moved, self.means))
-        tasks, gram = self.coordinates.tasks, self.coordinates.gram
-        data: tuple[Any, ...] = (indices, shares, kept, tasks.singular_values, self.maps, self.missing)
-        visits: tuple[Any, ...] = (self.counts, means, self.spread)
-        Q = state.shape[1]
+        found = [self.snapshot(weights) for _ in marks]
 
         def work(first: int, last: int) -> None:
-            span: tuple[Any, ...] = (first, last, state)
-            if self.rank_one:
-                _rank_one(self.track, Q if Q <= _SHORT else 0)(*span, *visits, *data)
-            else:
-                _blocks(gram, self.track)(*span, moved, *visits, *data, self.offsets)
+            # Each thread makes all steps of its trials, with snapshots on the way: meeting at each would cost more.
+            for place, (low, high) in enumerate(itertools.pairwise([0, *marks, n_steps])):
+                if high > low:
+                    now = part_of(shares, low, high), part_of(kept, low, high)
+                    self._advance(first, last, indices[:, low:high], *now)
+                if place < len(marks):
+                    self._copy(found[place], slice(first, last))
 
-        size = rows * n_steps * (20 + self.maps.size / tasks.n_tasks)
+        size = n_trials * self.state.shape[1] * n_steps * (20 + self.maps.size / self.coordinates.tasks.n_tasks)
         threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
         spread(work, n_trials, -(-n_trials // threads), threads)
+        return found
+
+    def _advance(self, first: int, last: int, indices: Indices, shares: Floats, kept: Floats) -> None:
+        rows = self.state.shape[0] * self.state.shape[1]
+        state, moved, means = (x.reshape(rows, -1) for x in (self.state, self.moved, self.means))
+        data: tuple[Any, ...] = (
+            indices,
+            shares,
+            kept,
+            self.coordinates.tasks.singular_values,
+            self.maps,
+            self.missing,
+        )
+        span, visits, Q = (first, last, state), (self.counts, means, self.spread), state.shape[1]
+        if self.rank_one:
+            _rank_one(self.track, Q if Q <= _SHORT else 0)(*span, *visits, *data)
+        else:
+            _blocks(self.coordinates.gram, self.track)(*span, moved, *visits, *data, self.offsets)
+
+    def _copy(self, snapshot: Snapshot, trials: slice) -> None:
+        snapshot.state[trials] = self.state[trials]
+        if snapshot.moved is not None:
+            snapshot.moved[trials] = self.moved[trials]
+        if snapshot.visits is not None:
+            for copy, value in zip(snapshot.visits, (self.counts, self.means, self.spread), strict=True):
+                copy[trials] = value[trials]
 
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
         return _task_sums(outputs, means, self.coordinates.tasks, names)
 
-    def snapshot(self, n_steps: int, weights: bool) -> Snapshot:
-        visits = None
-        if self.track:
-            steps = np.full(len(self.spread), n_steps)
-            visits = Visits(steps, self.counts.copy(), self.means.copy(), self.spread.copy())
+    def snapshot(self, weights: bool) -> Snapshot:
+        visits = (self.counts.copy(), self.means.copy(), self.spread.copy()) if self.track else None
         moved = self.moved.copy() if weights and self.coordinates.gram else None
         return Snapshot(self.state.copy(), moved, self.base, visits)
 

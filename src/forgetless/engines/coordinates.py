@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from forgetless._base.arrays import Array, namespace_of, zeros
+from forgetless._base.products import product
 from forgetless.tasks import TaskCollection
 
 
@@ -68,7 +69,7 @@ class Coordinates:
 def _times(stack: Array, matrix: Array) -> Array:
     """Return stack @ matrix as one product: broadcasting would make many small ones."""
     xp = namespace_of(matrix)
-    flat = xp.reshape(stack, (math.prod(stack.shape[:-1]), stack.shape[-1])) @ matrix
+    flat = product(xp.reshape(stack, (math.prod(stack.shape[:-1]), stack.shape[-1])), matrix)
     return xp.reshape(flat, (*stack.shape[:-1], matrix.shape[-1]))
 
 

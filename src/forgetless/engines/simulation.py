@@ -1,6 +1,5 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import compiled, worth_loading
 from forgetless._base.progress import Progress
 from forgetless.engines._recorder import Recorder
-from forgetless.engines._trials import ArrayRun, Run
+from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.problem import Problem, checked_shares, share_rows
 from forgetless.engines.results import Trace
@@ -117,21 +116,28 @@ def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress |
     track = follows_path(sampling.names)
     run = _start(problem, sampling, track)
     recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights)
-    recorder.take(run, 0)
+    if steps[0] == 0:
+        recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _SHARES // max(1, int(tasks.offsets[-1])))
     done = 0
     for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
         size = indices.shape[1]
-        inside = steps[(steps > done) & (steps < done + size)] - done
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
             shares, kept = _evaluate(part, tasks.singular_values, track)
-            points = [0, *(inside[(inside > first) & (inside < last)] - first).tolist(), last - first]
-            for low, high in itertools.pairwise(points):
-                now = indices[:, first + low : first + high]
-                run.advance(now, _part(shares, low, high), _part(kept, low, high))
-                recorder.take(run, done + first + high)
+            marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
+            low = 0
+            while low < last - first:
+                few = marks[: recorder.room]
+                marks = marks[len(few) :]
+                high = few[-1] if marks else last - first  # as far as there is room for snapshots
+                now, ends = indices[:, first + low : first + high], (low, high)
+                few = [mark - low for mark in few]
+                recorder.add(
+                    run.advance(now, part_of(shares, *ends), part_of(kept, *ends), few, recorder.keeps_weights)
+                )
+                low = high
         done += size
         if done < problem.k:
             recorder.flush()
@@ -139,11 +145,6 @@ def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress |
         if progress is not None:
             progress(done, problem.k, "steps")
     return recorder.trace()
-
-
-def _part(values: Floats, low: int, high: int) -> Floats:
-    """Return the rows of some steps; values that are the same at every step have one row."""
-    return values[low:high] if len(values) > 1 else values
 
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:

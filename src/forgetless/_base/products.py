@@ -1,0 +1,54 @@
+"""Matrix products that leave no threads behind.
+
+The threads of a BLAS go on spinning for some 20 ms after a product, in case another follows, and take a processor from
+whatever comes next. Products here use threads that stop at once: BLAS with a single one, on parts of the rows.
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import Array, Floats
+from forgetless._base.compiled import n_threads, spread
+
+_LARGE = 2e7
+"""Operations from which on a product is divided: handing a part over costs 50 µs."""
+
+
+def product(A: Array, B: Array) -> Array:
+    """Return A @ B of two matrices, by quiet threads where they are NumPy's."""
+    if type(A) is not np.ndarray or type(B) is not np.ndarray:
+        return A @ B
+    rows, inner = A.shape
+    found: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
+    threads = n_threads() if 2.0 * rows * inner * B.shape[1] > _LARGE else 1
+
+    def part(first: int, last: int) -> None:
+        np.matmul(A[first:last], B, out=found[first:last])
+
+    with one_blas_thread():
+        spread(part, rows, max(1, -(-rows // threads)), threads if rows > 1 else 1)
+    return found
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Inside, products of NumPy use a single thread each."""
+    controller = _controller()
+    if controller is None:
+        yield
+        return
+    with controller.limit(limits=1, user_api="blas"):
+        yield
+
+
+@functools.cache
+def _controller() -> Any | None:
+    try:
+        from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+    except ImportError:
+        return None
+    return ThreadpoolController()
