@@ -73,12 +73,3 @@ def test_parts_may_spread_work_themselves():
 
     compiled.spread(work, 4, 1, 2)
     assert sum(b - a for a, b in done) == 16
-
-
-def test_a_settled_choice_ends_with_its_block():
-    with compiled.settled("never"):
-        assert not compiled.worth_loading("engines.problem", 1e9)
-        with compiled.settled("always"):
-            assert compiled.worth_loading("engines.never_loaded", 0.0)
-        assert not compiled.worth_loading("engines.problem", 1e9)
-    assert compiled.worth_loading("engines.problem", 1e-9)

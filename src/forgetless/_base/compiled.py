@@ -6,9 +6,8 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import Any
 
 
@@ -35,18 +34,6 @@ LOADING = 1.0
 """Seconds that importing numba and loading compiled code takes, roughly."""
 
 _spent = 0.0
-_settled = ""
-
-
-@contextmanager
-def settled(choice: str) -> Iterator[None]:
-    """Inside, compiled modules are used "always" or "never", so that the same calls give the same bits each time."""
-    global _settled
-    before, _settled = _settled, choice
-    try:
-        yield
-    finally:
-        _settled = before
 
 
 def worth_loading(name: str, seconds: float) -> bool:
@@ -57,7 +44,7 @@ def worth_loading(name: str, seconds: float) -> bool:
     same numbers up to rounding; FORGETLESS_NUMBA=always or =never in the environment fixes the choice, and so the bits.
     """
     global _spent
-    fixed = _settled or os.environ.get("FORGETLESS_NUMBA")
+    fixed = os.environ.get("FORGETLESS_NUMBA")
     if fixed in ("always", "never"):
         return fixed == "always"
     if f"forgetless.{name}" in sys.modules:

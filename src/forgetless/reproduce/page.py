@@ -13,7 +13,6 @@ from typing import Any
 
 from forgetless import plots
 from forgetless._base import html
-from forgetless._base.compiled import settled
 from forgetless._base.progress import Progress, silent
 from forgetless._base.tables import Table
 from forgetless.reproduce import tables as reproduce
@@ -34,12 +33,7 @@ class Section:
 
 
 def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
-    """Compute the asked parts of the reproduction, with the same bits each time."""
-    with settled("never"):
-        return _sections(parts, progress)
-
-
-def _sections(parts: Iterable[str], progress: Progress | None) -> list[Section]:
+    """Compute the asked parts of the reproduction."""
     wanted, found = set(parts), []
     tell = progress or silent
     if "figure" in wanted:
