@@ -246,7 +246,7 @@ def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):
     after = {path.name: path.read_text() for path in made.glob("*.csv")}
     assert after.keys() == before.keys()
     for name in before:
-        rows = [[line for line in csv.reader(text.splitlines())] for text in (before[name], after[name])]
+        rows = [list(csv.reader(text.splitlines())) for text in (before[name], after[name])]
         for one, two in zip(*rows, strict=True):
             for mine, theirs in zip(one, two, strict=True):
                 assert mine == theirs or float(mine) == pytest.approx(float(theirs), rel=1e-12, abs=1e-15), name
