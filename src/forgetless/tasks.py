@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._base import checks, linalg
 from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._base.products import quiet_products
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,8 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
     if X.shape[1] == 0:
         raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
     xp = _common_namespace(X, y, name)
-    U, s, V = linalg.spectrum(X)
+    with quiet_products(X.shape[0] * X.shape[1]):
+        U, s, V = linalg.spectrum(X)
     fit = U.T @ y
     rest = y - U @ fit
     targets = fit / (s if y.ndim == 1 else s[:, None])

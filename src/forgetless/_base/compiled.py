@@ -63,11 +63,21 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
     if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # a part does not wait for other parts
         work(0, n_items)
         return
-    parts = [(first, min(first + chunk, n_items)) for first in range(0, n_items, chunk)]
+    parts = ((first, min(first + chunk, n_items)) for first in range(0, n_items, chunk))
+    lock = threading.Lock()
+
+    def drain() -> None:
+        while True:
+            with lock:
+                part = next(parts, None)
+            if part is None:
+                return
+            work(*part)
+
     # The caller works too: of two threads only one has to be woken.
-    others = [_pool(os.getpid()).submit(work, *part) for part in parts[1:]]
+    others = [_pool(os.getpid()).submit(drain) for _ in range(threads - 1)]
     try:
-        work(*parts[0])
+        drain()
     finally:
         wait(others)  # arrays are shared: nobody may go on with them while a part is under way
     for other in others:

@@ -6,7 +6,7 @@ whatever comes next. Products here use threads that stop at once: BLAS with a si
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,11 @@ def product(A: Array, B: Array) -> Array:
     with one_blas_thread():
         spread(part, rows, max(1, -(-rows // threads)), threads if rows > 1 else 1)
     return found
+
+
+def quiet_products(n_entries: int) -> AbstractContextManager[None]:
+    """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain nothing there."""
+    return one_blas_thread() if 2**14 <= n_entries <= 2**18 else nullcontext()
 
 
 @contextmanager

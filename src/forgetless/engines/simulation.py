@@ -9,6 +9,7 @@ from array_api_compat import is_numpy_namespace
 from forgetless._base import checks
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import compiled, worth_loading
+from forgetless._base.products import one_blas_thread
 from forgetless._base.progress import Progress
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
@@ -112,6 +113,11 @@ class Sampling:
 
 def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress | None = None) -> Trace:
     """Return the runs of schedule number ``b`` of a checked problem."""
+    with one_blas_thread():  # threads of a product would take processors from the steps after it
+        return _simulated(problem, b, sampling, progress)
+
+
+def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress | None) -> Trace:
     tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
     track = follows_path(sampling.names)
     run = _start(problem, sampling, track)
