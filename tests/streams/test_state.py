@@ -115,11 +115,10 @@ def interrupted(call, n, event):
         if "/forgetless/streams/" not in frame.f_code.co_filename.replace("\\", "/"):
             return None
         frame.f_trace_opcodes = event == "opcode"
+        frame.f_trace = local  # newer Pythons heed the line before only where this is set too
         return local
 
     before = sys.gettrace()
-    # Newer Pythons give opcodes only where a frame has asked for them before tracing begins.
-    sys._getframe().f_trace_opcodes = event == "opcode"
     sys.settrace(everywhere)
     try:
         call()
