@@ -79,7 +79,7 @@ def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 
 class SubsetProgram:
-    """Raises levels one step at a time, in any array library; ``_compiled_subsets`` does the same faster."""
+    """Raises levels one step at a time, in any array library; ``_subsets_numba`` does the same faster."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         self.moments, self.tasks = moments, moments.tasks
