@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import forgetless as fl
 from support import literal
@@ -102,3 +103,12 @@ def test_one_task_from_zero_equals_scikit_learn_ridge(rng):
     theirs = Ridge(alpha=2.5, fit_intercept=False, solver="svd").fit(X, y).coef_.T
     ours = fl.step(np.zeros((7, 3)), fl.TaskCollection([(X, y)])[0], fl.Ridge(2.5))
     np.testing.assert_allclose(ours, theirs, rtol=1e-11)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (3,)])
+@pytest.mark.parametrize("filter_", [fl.Ridge(1.0), fl.GradientDescent(3, 0.1), fl.Projection()], ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_pair_without_rows_teaches_nothing(rng, columns, filter_, sparse):
+    w, X = rng.standard_normal((4, *columns)), np.zeros((0, 4))
+    X = scipy.sparse.csr_array(X) if sparse else X
+    np.testing.assert_array_equal(fl.step(w, (X, np.zeros((0, *columns))), filter_), w)

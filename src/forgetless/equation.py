@@ -85,6 +85,6 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
             f"{tuple(y.shape)} and {tuple(w.shape)}"
         )
     residual = y - X @ w
-    xp = namespace_of(residual)
-    made = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], -1))), filter)
+    xp, columns = namespace_of(residual), 1 if w.ndim == 1 else w.shape[1]
+    made = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], columns))), filter)
     return w + xp.reshape(made.change, w.shape)

@@ -144,6 +144,48 @@ def test_extremes_against_fifty_digits(rng, kind, shape):
         assert relative(made.change, fifty_digits(X * size, r, coefficient)) < 1e-8, (size, strength)
 
 
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank", "repeated feature"])
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8)])
+@pytest.mark.parametrize("solver", ["auto", "gram", "krylov", "svd"])
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_stated_errors_of_every_solver_bound_the_true_ones(rng, kind, shape, solver):
+    X, r = hard_task(kind, shape, rng), rng.standard_normal((shape[0], 1))
+    stated = []
+    for size, strength in itertools.product([1e-3, 1.0, 1e4], [1e-18, 1e-15, 1e-12, 1e-8, 1e-4, 1.0, 1e4]):
+        coefficient = strength * size * size
+        try:
+            made = learn(OneTask(Rows.of(X * size), r), fl.Ridge(coefficient), solver=solver)
+        except fl.ConvergenceError:
+            continue
+        exact = fifty_digits(X * size, r, coefficient)
+        true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+        assert true <= made.error, (size, strength, made.solver, true, made.error)
+        stated.append(made.error)
+    assert min(stated) < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (20, 5), (1, 20)])
+@pytest.mark.parametrize("sizes", [(1e150, 1e-60), (1e-150, 1e60), (1e99, 1e-99), (1e120, 1e-120), (1e140, 1e-170)])
+def test_rows_and_residuals_of_sizes_far_apart(rng, shape, sizes):
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 1))
+    for strength in (1e-6, 1.0):
+        for filter_ in (fl.Ridge(strength * sizes[0] ** 2), fl.GradientDescent(20, 0.01 / sizes[0] ** 2)):
+            made = learn(OneTask(Rows.of(X * sizes[0]), r * sizes[1]), filter_)
+            plain = learn(OneTask(Rows.of(X), r), filter_.scaled(sizes[0] ** -2.0))
+            np.testing.assert_allclose(made.change, plain.change * (sizes[1] / sizes[0]), rtol=1e-10)
+        model = fl.ContinualRidge(strength * sizes[0] ** 2)
+        model.partial_fit(np.eye(shape[1]), np.zeros(shape[1])).partial_fit(X * sizes[0], r[:, 0] * sizes[1])
+        expected = learn(OneTask(Rows.of(X), r), fl.Ridge(strength)).change[:, 0]
+        np.testing.assert_allclose(model.coef_, expected * (sizes[1] / sizes[0]), rtol=1e-9)
+
+
+def test_a_row_whose_gain_is_below_the_range_of_a_float_is_learned(rng):
+    x = rng.standard_normal((1, 3)) * 1e13
+    model = fl.ContinualRidge(1.0).partial_fit(np.eye(3), np.zeros(3))
+    model.partial_fit(x, np.array([1e-288]))
+    np.testing.assert_allclose(model.coef_, x[0] / 1e13 * (1e-288 / 1e13) / np.sum((x / 1e13) ** 2), rtol=1e-9)
+
+
 @pytest.mark.parametrize("size", [1e-200, 1e-120, 1e120, 1e200])
 def test_targets_of_any_size(rng, size):
     X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))

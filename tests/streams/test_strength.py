@@ -48,6 +48,25 @@ def test_listed_coefficients_cannot_go_on():
         fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0]), beyond="anytime").partial_fit([[1.0]], [1.0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "filter_"),
+    [
+        (fl.ContinualRidge, fl.Ridge([1.0, 2.0, 3.0])),
+        (fl.ContinualGD, fl.GradientDescent([1, 2, 3], 0.01)),
+        (fl.ContinualRidge, fl.Stages((2, 1), (fl.Ridge(1.0), fl.Ridge(5.0)))),
+    ],
+)
+def test_a_filter_per_step_means_the_same_under_constant(rng, kind, filter_):
+    tasks = list(stream(rng, 3))
+    plain, wrapped = (kind(schedule=schedule) for schedule in (filter_, fl.schedules.constant(filter_)))
+    np.testing.assert_array_equal(learned(plain, tasks).coef_, learned(wrapped, tasks).coef_)
+    for model in (plain, wrapped):
+        with pytest.raises(ValueError, match="beyond the declared horizon of 3 tasks"):
+            model.partial_fit(*tasks[0])
+    with pytest.raises(ValueError, match="cannot go on after 3 listed"):
+        kind(schedule=fl.schedules.constant(filter_), beyond="anytime").partial_fit(*tasks[0])
+
+
 def test_default_budget_goes_on_after_the_groups_of_fit(rng):
     (X, y), more = stream(rng, 2, 6)
     assert fl.ContinualGD().fit(X, y, [0, 0, 1, 1, 2, 2]).partial_fit(*more).n_tasks_seen_ == 4

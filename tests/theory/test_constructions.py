@@ -61,6 +61,21 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
     assert exact >= tasks.claim(schedule, k)
 
 
+@pytest.mark.parametrize("k", [2, 5, 9])
+@pytest.mark.parametrize("n", [1, 2, 4, 9, 30, 100])
+@pytest.mark.parametrize(
+    "filter_", [fl.Ridge(1e-3), fl.Ridge(1.0), fl.Ridge(1e3), fl.Projection(), fl.GradientDescent(1, 1.9)], ids=repr
+)
+def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, n, filter_):
+    tasks = fl.constructions.seen_task(k)
+    exact = fl.expect(tasks, filter_, n, metrics="seen_loss", start=tasks.origin).seen_loss[0]
+    claim = tasks.claim(filter_, n)
+    assert 0 <= claim <= exact * (1 + 1e-12)
+    if n == k and filter_.projects:
+        assert claim == pytest.approx(fl.constructions.seen_task_probability(k) * fl.constructions.seen_task_loss(k))
+    assert claim > 0 or n == 1
+
+
 def test_bad_constructions():
     for call, error, message in [
         (lambda: fl.constructions.two_tasks(0.0), ValueError, "theta must be positive"),

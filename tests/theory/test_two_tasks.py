@@ -46,6 +46,23 @@ def test_two_tasks_to_eight_digits_at_a_million_steps(theta, coefficient, k):
     assert fl.expect(taught, filter_, k).average_loss[0] == pytest.approx(expected, rel=1e-8, abs=1e-290)
 
 
+def diagonal(theta, coefficient, k):
+    """The closed form's own 2 × 2 matrix, raised to the power k in 700 digits: enough for 1 − φ at λ = 1e308."""
+    with mpmath.workdps(700):
+        angle, phi = mpmath.mpf(float(theta)) / 2, 1 / (1 + mpmath.mpf(float(coefficient)))
+        c, s = mpmath.cos(angle) ** 2, mpmath.sin(angle) ** 2
+        B = mpmath.matrix([[(1 - phi * c) ** 2, phi**2 * c * s], [phi**2 * c * s, (1 - phi * s) ** 2]])
+        return float(max(B**k * mpmath.matrix([c, s])) / 2)
+
+
+@pytest.mark.parametrize("theta", [1e-6, 0.1, np.pi / 4, np.pi / 2, 2.5, 3.14159])
+@pytest.mark.parametrize("coefficient", [0.0, 1e-20, 1e-3, 1.0, 1e8, 1e15, 1e16, 1e17, 1e60, 1e200, 1e308])
+def test_two_tasks_at_coefficients_of_any_size(theta, coefficient):
+    k = np.array([0, 1, 2, 100, 10**6])
+    expected = [diagonal(theta, coefficient, int(each)) for each in k]
+    np.testing.assert_allclose(fl.two_task_loss(theta, coefficient, k), expected, rtol=1e-12, atol=1e-290)
+
+
 TABLE = {
     np.pi / 16: {2: 0.510, 4: 1.328, 8: 3.006, 16: 6.384, 32: 1.650, 64: 0, 512: 0},
     np.pi / 8: {2: 0.815, 4: 1.946, 8: 1.794, 16: 0, 64: 0},

@@ -91,9 +91,11 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
             )
         if rows.dual:
             after = squares(coefficient * weights)
+            lost = _cancelled(norm1, weights, change)
         else:
             after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
-        return Solved(change, 10 * EPS / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
+            lost = _cancelled(norm1, residual, right)
+        return Solved(change, 10 * EPS * lost / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
 
@@ -102,6 +104,12 @@ def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
     if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
         return rows.adjoint_in_float64(residual)
     return _float64(right)
+
+
+def _cancelled(norm1: float, vectors: Array, products: Array) -> float:
+    """Return by how much the products Xᵀv are smaller than they might be: their rounding is relative to ‖X‖‖v‖."""
+    given, made = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
+    return max(1.0, math.sqrt(norm1) * given / made) if made > 0 else 1.0
 
 
 def _data_error(residual: Array, condition: float) -> float:
@@ -192,12 +200,14 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
     change = W @ (right * from_numpy(gain, like=right)[:, None])
     if rows.dual:
-        change = rows.adjoint(change)
+        weights, change = change, rows.adjoint(change)
+        lost = _cancelled(float(theta_[-1]), weights, change)
         after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
+        lost = _cancelled(float(theta_[-1]), residual, right)
         after = squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
     condition = 1.0 + float(filter.slope()) * float(theta_[-1])
-    error = 10 * EPS * condition + _data_error(given, condition)
+    error = 10 * EPS * condition * lost + _data_error(given, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
 
@@ -211,20 +221,32 @@ def spectral(task: OneTask, filter: Filter) -> Solved:
     s_ = to_numpy(s)
     share = np.asarray(filter.learned(s_), dtype=np.float64)
     change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
-    outside = np.maximum(squares(residual) - squares(coordinates), 0.0)
+    outside = squares(residual - U @ coordinates)
     after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
-    return Solved(change, _spectral_error(s_, share, change, after), after)
+    error = _spectral_error(s_, share, change, after)
+    if len(s_) < min(X.shape) and not filter.projects:
+        error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
+    return Solved(change, error, after)
+
+
+def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:
+    """Return how much of δ may lie along the singular vectors that were dropped, those with s up to ``largest``.
+
+    It is φ(s²)/s ≤ φ'(0)·s of what the others leave of r. Only a projection drops them by definition.
+    """
+    size, left = (math.sqrt(float(np.sum(part))) for part in (squares(change), outside))
+    return float(filter.slope()) * largest * left / size if size > 0 else 0.0
 
 
 def _spectral_error(
     s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
-    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²)."""
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²), and of some roundings."""
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
     along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
-    return 4 * EPS * (along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
+    return 8 * EPS * (2.0 + along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 
 def _float64(array: Array) -> Array:

@@ -14,8 +14,10 @@ def exponents(task: OneTask, filter: Filter) -> tuple[int, int]:
     rows, residual, right, _ = task
     if not rows.readable:
         return 0, 0
-    b = exponent(largest(residual), residual)
-    if (b == 0 and exponent(largest(right), right) == 0) or rows.single is None:
+    size, product = largest(residual), largest(right)
+    b = exponent(size, residual)
+    # The quotient is at most √n‖X‖: without it X and r may be far apart while neither r nor Xᵀr is unusual.
+    if rows.single is None or not (b or exponent(product, right) or exponent(product / size, right)):
         return 0, b
     if not isinstance(filter, Ridge | GradientDescent):
         return 0, b  # served by the spectrum, which scales X itself

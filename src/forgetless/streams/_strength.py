@@ -74,6 +74,7 @@ class Strength:
                 f"schedule must be a name, a filter or a callable (k, radius) → filter, got {schedule!r}; "
                 "e.g. schedule='increasing', or alpha=1.0 for a constant coefficient"
             )
+        schedule = schedule.filter if isinstance(schedule, Constant) else schedule
         listed = own_horizon(schedule)
         if beyond == "anytime" and listed is not None:
             raise ValueError(
@@ -93,13 +94,13 @@ class Strength:
     @property
     def timeless(self) -> bool:
         """Whether the filter depends on neither k nor the number of the task."""
-        chosen = self.schedule.filter if isinstance(self.schedule, Constant) else self.schedule
+        chosen = self.schedule
         return isinstance(chosen, HalfStep) or (isinstance(chosen, Filter) and chosen.horizon is None)
 
     @property
     def needs_radius(self) -> bool:
         """Whether R must be known: all callables ask for it, except those known to ignore it."""
-        return not isinstance(self.schedule, Filter | Constant) and own_horizon(self.schedule) is None
+        return not isinstance(self.schedule, Filter) and own_horizon(self.schedule) is None
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
@@ -108,8 +109,6 @@ class Strength:
                 f"task {task} is beyond the declared horizon of {self.ends} tasks, for which the schedule was made; "
                 "declare more with n_tasks, or set beyond='anytime' to go on in epochs of doubling length (a heuristic)"
             )
-        if isinstance(self.schedule, Constant):
-            return self.schedule.filter
         if self.timeless:
             return resolve(self.schedule, 1, radius)
         k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)

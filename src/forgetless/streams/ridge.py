@@ -173,6 +173,8 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         if not 0.0 <= coefficient < 1e30:
             return None
         gain = before / (square + coefficient)
+        if -1e-290 < gain < 1e-290 and before != 0.0:  # digits would be lost below the range of a float
+            return None
         after = before - gain * square
         if self.fit_intercept:
             intercept = dtype.type(intercept + gain)

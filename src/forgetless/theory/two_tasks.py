@@ -52,20 +52,21 @@ def _shape(theta: Floats) -> tuple[Floats, Floats]:
 
 def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     phi = 1.0 / (1.0 + coefficient)
-    # 1 − φc = (λ + s)/(1 + λ), without cancellation for small angles and λ.
-    p, q, o = ((coefficient + s) * phi) ** 2, ((coefficient + c) * phi) ** 2, phi * phi * (c * s)
-    delta = 0.5 * (p - q)
+    # B = p, o; o, q. Everything is divided by φ: then nothing cancels or underflows however large λ is, since
+    # (p − q)/φ = (s − c)(1 + λφ), (1 − p)/φ = c(1 + (λ + s)φ) and (1 − q)/φ = s(1 + (λ + c)φ).
+    o, shrunk = phi * (c * s), coefficient * phi
+    delta = 0.5 * (s - c) * (1.0 + shrunk)
     radius = np.sqrt(delta * delta + o * o)
     # radius ± delta without cancellation: their product is o².
     larger = radius + np.abs(delta)
     smaller = o * o / np.where(larger > 0, larger, 1.0)
     plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
-    low = np.maximum(0.5 * (p + q) - radius, 0.0)
+    lost = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        high = np.exp(k * np.log1p(-np.minimum(o * (4 - 2 * phi) / (1.0 - low), 1.0)))
-        low = np.where(k == 0, 1.0, np.exp(k * np.log(low)))  # much faster than a power
-    high = np.where(k == 0, 1.0, high)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        high = np.exp(k * np.log1p(-np.minimum(o * (4 - 2 * phi) / lost, 1.0)))
+        low = np.exp(k * np.log1p(-np.minimum(phi * lost, 1.0)))  # much faster than a power
+    high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
     scale = 4 * np.where(radius > 0, radius, 1.0)
     along = high * (plus * c + o * s) + low * (minus * c - o * s)
     across = high * (o * c + minus * s) + low * (plus * s - o * c)
