@@ -83,7 +83,7 @@ CASES = [
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering="cyclic"), TypeError, "ordering must be an Ordering"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, backend="fast"), ValueError, "backend must be"),
     (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be at most 2/R² = 0\.5"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**6, record="all", n_trials=10**3), ValueError, "keep_weights=False"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**6, record="all", n_trials=10**6), MemoryError, "record fewer steps"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.Sequence([0, 1])), ValueError, "2 entries but k is 3"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.Sequence([2])), ValueError, r"lie in 0\.\.1, got 2"),

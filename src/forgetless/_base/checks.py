@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.machine import free_memory
+
 
 def integer(name: str, value: Any, minimum: int, cure: str) -> int:
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
@@ -75,8 +77,28 @@ def _vector(name: str, value: Any, cure: str) -> NDArray[Any]:
     return values
 
 
-def check_memory(n_numbers: float, what: str, cure: str, limit: float = 8 * 2**30) -> None:
-    """Refuse a computation that needs more memory than ``limit`` bytes."""
+_UNNOTICED = 2**26
+"""Bytes that are not asked for: looking at the machine takes 0.1 ms."""
+
+_SHARE = 0.75
+"""Of what is free; the rest is for what a computation needs beside its large arrays."""
+
+
+def check_memory(n_numbers: float, what: str, cure: str, limit: float | None = None) -> None:
+    """Refuse what takes more than ``limit`` bytes, by default three quarters of what the machine has left.
+
+    ``what`` is followed by "needs … bytes" in the message.
+    """
     n_bytes = 8.0 * n_numbers
-    if n_bytes > limit:
-        raise MemoryError(f"{what} needs {math.ceil(n_bytes):,} bytes, above the limit of {int(limit):,}; {cure}")
+    if limit is None:
+        limit = _UNNOTICED if n_bytes <= _UNNOTICED else _SHARE * free_memory()
+    if not n_bytes <= limit:
+        raise MemoryError(f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {cure}")
+
+
+def readable(n_bytes: float) -> str:
+    """Return a number of bytes in words."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if n_bytes >= unit:
+            return f"{n_bytes / unit:,.3g} {name}" if n_bytes < 1000 * unit else f"{n_bytes / unit:,.0f} {name}"
+    return f"{n_bytes:.0f} bytes"

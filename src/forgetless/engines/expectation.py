@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, forewarned
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.problem import Computed, Problem
@@ -77,7 +77,8 @@ def expect(
     names = check_metrics(metrics, METRICS)
     options = method_of(problem, method)
     engine = ENGINES[type(problem.law)]
-    return problem.expectation(engine(problem, tasks.start(start), names, progress, **options))
+    told = forewarned(progress, "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps")
+    return problem.expectation(engine(problem, tasks.start(start), names, told, **options))
 
 
 ENGINES: dict[type, Callable[..., Computed]] = {

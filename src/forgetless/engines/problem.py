@@ -82,8 +82,8 @@ class Problem:
 
     @property
     def steps_at_once(self) -> int:
-        """For how many steps the shares of all schedules are computed and kept together."""
-        return max(1, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters)))
+        """For how many steps the shares of all schedules are computed and kept together; progress is told after them."""
+        return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
     def expectation(self, computed: "Computed") -> Expectation:
         """Return curves as a result, in the array library of the tasks."""
@@ -191,6 +191,7 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
         if record == "last":
             return np.array([k])
         if record == "all":
+            checks.check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
             return np.arange(1, k + 1)
         if record == "log":
             points = 1 + int(20 * np.log10(k)) if k > 1 else 1

@@ -10,7 +10,7 @@ from forgetless._base import checks
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import compiled, worth_loading
 from forgetless._base.products import one_blas_thread
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, forewarned
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
@@ -21,8 +21,6 @@ from forgetless.metrics import METRICS, check_metrics, follows_path
 from forgetless.orderings import Ordering, draws
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
-
-_WEIGHTS_LIMIT = 2 * 2**30
 
 _SHARES = 2**17
 """Shares evaluated at once: they stay in the cache until the steps that use them."""
@@ -94,9 +92,9 @@ def simulate(
         raise TypeError("simulate takes one schedule at a time, got a list; call it for each with the same seed")
     n_trials = checks.integer("n_trials", n_trials, 1, "ask for at least one run")
     names, origin = check_metrics(metrics), tasks.start(start)
-    if keep_weights:
-        _check_size(n_trials, len(problem.steps), tasks)
-    return simulated(problem, 0, Sampling(names, origin, n_trials, seed, keep_weights, backend), progress)
+    _check_size(problem, names, n_trials, keep_weights)
+    sampling = Sampling(names, origin, n_trials, seed, keep_weights, backend)
+    return simulated(problem, 0, sampling, forewarned(progress, "use fewer steps or trials"))
 
 
 @dataclass(frozen=True)
@@ -161,13 +159,18 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     return shares, share_rows(part, part.kept(singular_values), len(singular_values))
 
 
-def _check_size(n_trials: int, n_steps: int, tasks: TaskCollection) -> None:
-    size = 8 * n_trials * n_steps * tasks.n_features * tasks.n_targets
-    if size > _WEIGHTS_LIMIT:
-        raise ValueError(
-            f"keep_weights=True would hold {size:,} bytes of weights (n_trials={n_trials} × {n_steps} recorded steps × "
-            f"{tasks.n_features * tasks.n_targets} weights); pass keep_weights=False, or record fewer steps"
-        )
+def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool) -> None:
+    """Refuse trials, and what is recorded of them, that do not fit into memory."""
+    tasks, n_steps = problem.tasks, len(problem.steps)
+    weights = tasks.n_features * tasks.n_targets
+    each = 4.0 * weights + 2.0 * int(tasks.offsets[-1]) * tasks.n_targets + 2.0 * tasks.n_tasks
+    checks.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
+    recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
+    shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
+    checks.check_memory(float(n_trials) * n_steps * recorded, f"what is recorded of {shape}", "record fewer steps")
+    if keep_weights:
+        cure = "pass keep_weights=False, or record fewer steps"
+        checks.check_memory(float(n_trials) * n_steps * weights, f"keep_weights=True for {shape}", cure)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:

@@ -272,6 +272,7 @@ class EndRamp(Preset):
         object.__setattr__(self, "scale", checks.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
 
     def build(self, k: int, square: float) -> Ridge:
+        _check_length(k)
         n_steps = max(1, round(self.length * k))
         return Ridge(self.scale * square * np.maximum(0.0, np.arange(1, k + 1) - (k - n_steps)))
 
@@ -336,6 +337,7 @@ class UnregularizedFirst:
         if k == 1:
             return Projection()
         if isinstance(rest, Ridge):
+            _check_length(k)
             coefficients = np.array(np.broadcast_to(rest.coefficient, (k,)))
             coefficients[0] = 0.0
             return Ridge(coefficients)
@@ -344,7 +346,14 @@ class UnregularizedFirst:
 
 def _decay(k: int) -> NDArray[np.float64]:
     """Return (k−t+2)/(k+1) for t = 1..k, the linear decay of the step sizes η_t."""
+    _check_length(k)
     return np.arange(k + 1, 1, -1) / (k + 1)
+
+
+def _check_length(k: int) -> None:
+    """Refuse a list of strengths that does not fit into memory, before any of the arrays it is made of."""
+    cure = "use fewer steps, or a schedule that is the same at all steps"
+    checks.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)
 
 
 def _per_square(relative: Any, square: float) -> Any:
