@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.tables import Table
+from forgetless._base.words import drawn
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
@@ -142,9 +143,8 @@ def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, sh
     steps = np.arange(1, len(tasks) + 1)
     picked = np.unique(np.linspace(0, len(tasks) - 1, min(shown, len(tasks))).round().astype(int))
     for i, m in enumerate(picked):
-        name = tasks[m] if len(tasks[m]) <= 14 else tasks[m][:13] + "…"
         marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
-        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=name, marker=marker, **_look(i % 6))
+        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=drawn(tasks[m]), marker=marker, **_look(i % 6))
     ax.plot(steps, np.sqrt(seen), color="black", linewidth=1.8, label="all seen")
     ax.set(xlabel="tasks learned", ylabel="RMSE on held-out rows", ylim=(0, None))
     ax.legend(ncols=2, fontsize=6)
@@ -174,11 +174,11 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
         scales, losses = np.array(curve.scales), np.array(curve.losses)
         best = int(np.argmin(losses))
-        ax.plot(scales, losses, label=curve.title, **_look(i))
+        ax.plot(scales, losses, label=drawn(curve.title, 60), **_look(i))
         ax.plot(scales[best], losses[best], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], zorder=3)
     for curve in advice.curves:
         if len(curve.scales) == 1:
-            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=curve.title)
+            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=drawn(curve.title, 60))
     if advice.least > 0 and advice.objective == "average_loss":
         ax.axhline(advice.least, color="black", linewidth=0.8, linestyle=":", zorder=1, label="least possible")
     names = {"average_loss": "expected loss", "seen_loss": "seen-task loss", "worst_case": "worst-case loss"}
@@ -186,7 +186,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     # Far above the best nothing is decided; the curves may end a thousand times higher.
     low, high = ax.get_ylim()
     ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
-    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{advice.options[0].title}"
+    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{drawn(advice.options[0].title, 80)}"
     ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

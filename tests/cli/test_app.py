@@ -191,7 +191,7 @@ def test_other_files_are_refused(tmp_path, capsys):
         (b"t,a,y\n", "has no rows"),
         (b"t,a,y\n1,2,3\n,2,3\n", "1 rows have no value of 't'"),
         (b"t,a,y\n1,2,x\n", "must be numbers, but y"),
-        (b"t,a,y\n1,,3\n", "1 values are missing or infinite, e.g. in a"),
+        (b"t,a,y\n1,,3\n", "1 values are missing or infinite, e.g. a in line 2"),
         (b"t,y\n1,3\n", "no feature column"),
     ]:
         (tmp_path / "bad.csv").write_bytes(content)

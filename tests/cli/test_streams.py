@@ -159,7 +159,7 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
         (("fit", "data.csv", *FIT, "--target", "pm25"), 1, "targets must be different columns"),
         (("fit", "indexed.csv", *FIT), 1, "column without a name"),
         (("fit", "words.csv", *FIT), 1, "must be numbers, but wind is not"),
-        (("fit", "gaps.csv", *FIT), 1, "2 values are missing or infinite, e.g. in f1"),
+        (("fit", "gaps.csv", *FIT), 1, "2 values are missing or infinite, e.g. f1 in line 2"),
         (("predict", "data.parquet", "data.csv"), 1, "damaged or not a model file"),
         (("predict", "model.npz", "few.csv"), 1, "lacks 2 features of the model, e.g. f1"),
         (("predict", "model.npz", "data.txt"), 1, "there is no file data.txt"),

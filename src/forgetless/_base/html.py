@@ -1,10 +1,11 @@
 """The few pieces of HTML that reports are made of: one self-contained page, lists, tables, embedded pictures."""
 
 import base64
+import html
 from collections.abc import Iterable
-from html import escape
 
 from forgetless._base.tables import Table
+from forgetless._base.words import printable
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:0 auto;padding:1rem;color:#222;background:#fff}
@@ -22,37 +23,42 @@ def page(title: str, body: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>forgetless: {escape(title)}</title><style>{STYLE}</style></head><body><main>\n"
-        f"<h1>{escape(title)}</h1>\n{body}</main></body></html>\n"
+        f"<title>forgetless: {text(title)}</title><style>{STYLE}</style></head><body><main>\n"
+        f"<h1>{text(title)}</h1>\n{body}</main></body></html>\n"
     )
 
 
 def image(png: bytes, alt: str) -> str:
     """Return a picture inside the page, with words for those who do not see it."""
     encoded = base64.b64encode(png).decode()
-    return f'<figure><img alt="{escape(alt, quote=True)}" src="data:image/png;base64,{encoded}"></figure>'
+    return f'<figure><img alt="{text(alt)}" src="data:image/png;base64,{encoded}"></figure>'
 
 
 def paragraph(lines: Iterable[str]) -> str:
     """Return lines of plain text, one below the other; nothing if there are none."""
-    text = "<br>".join(map(escape, lines))
-    return f"<p>{text}</p>" if text else ""
+    joined = "<br>".join(map(text, lines))
+    return f"<p>{joined}</p>" if joined else ""
 
 
 def bullets(lines: Iterable[str]) -> str:
     """Return lines of plain text as a list; nothing if there are none."""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    items = "".join(f"<li>{text(line)}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
 
 
 def table(content: Table) -> str:
     """Return a table that shows what its text shows, with numbers aligned to the right."""
     columns = content.shown()
-    head = "".join(f"<th>{escape(column.name)}</th>" for column in columns)
+    head = "".join(f"<th>{text(column.name)}</th>" for column in columns)
     cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(text: str, number: bool) -> str:
-    return f'<td class="n">{escape(text)}</td>' if number else f"<td>{escape(text)}</td>"
+def _cell(content: str, number: bool) -> str:
+    return f'<td class="n">{text(content)}</td>' if number else f"<td>{text(content)}</td>"
+
+
+def text(content: str) -> str:
+    """Return words that are no markup, whatever they hold."""
+    return html.escape(printable(content))

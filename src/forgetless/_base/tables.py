@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forgetless._base.words import label
+
 
 class Noted(NamedTuple):
     """A number with what is printed right behind it: its error, its unit, a mark."""
@@ -127,7 +129,7 @@ def _known(value: Any) -> bool:
 def _cell(value: Any, number: str) -> str:
     if not _known(value):
         return "–"
-    return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else str(value)
+    return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
 
 
 def _aligned(column: Shown, blank: int) -> list[str]:

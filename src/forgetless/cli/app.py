@@ -1,5 +1,6 @@
 """The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import click
 
 from forgetless._base.tables import Table
+from forgetless._base.words import printable
 from forgetless.cli import search, streams, tasks
-from forgetless.cli.shared import progress
+from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 
@@ -32,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        say(text.getvalue().rstrip("\n"), err=True)
         return 2 if isinstance(error, click.UsageError) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -40,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
         if debug:
             raise
-        click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
     return 0
 
@@ -87,7 +91,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {line}")
-    click.echo(f"\nreport: {written}")
+    say(f"\nreport: {written}")
 
 
 def _summary(table: Table) -> Table:
@@ -131,6 +135,9 @@ def run() -> None:
     """Entry point of the ``forgetless`` command."""
     import os
 
+    for stream in (sys.stdout, sys.stderr):  # a terminal that knows fewer letters gets their numbers
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if os.environ.get("_FORGETLESS_COMPLETE"):
         cli.main(prog_name="forgetless")
     sys.exit(main())

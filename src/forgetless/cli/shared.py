@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from forgetless._base.progress import Progress, silent
+from forgetless._base.words import printable
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."
@@ -23,9 +24,19 @@ def progress() -> Iterator[Progress]:
         yield silent
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status("starting") as status:
-        yield lambda done, total, what: status.update(f"{done} of {total} {what}" if total else what)
+    def shown(done: int, total: int, what: str) -> Text:
+        return Text(printable(f"{done} of {total} {what}" if total else what, 70), no_wrap=True)
+
+    # Text, since a plain string may hold markup.
+    with Console(stderr=True).status(Text("starting")) as status:
+        yield lambda *told: status.update(shown(*told))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines, on standard error if told to, with control codes in them escaped."""
+    click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
 def schedule_of(text: str, n_tasks: int, *others: str) -> Any:

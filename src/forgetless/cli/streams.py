@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from forgetless._base.tables import Table
-from forgetless.cli.shared import progress, schedule_of
+from forgetless.cli.shared import progress, say, schedule_of
 from forgetless.schedules.names import entry_of, usage
 from forgetless.streams.run import ORDERS
 
@@ -73,10 +73,10 @@ def fit(
     if as_json:
         click.echo(json.dumps({"model": str(out), **page.summary(run)}))
         return
-    click.echo(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
+    say(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
     for line in page.sentences(run):
-        click.echo(f"  {line}")
-    click.echo(f"model: {out}" + (f"\nreport: {report}" if report else ""))
+        say(f"  {line}")
+    say(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
 @click.command()
@@ -102,7 +102,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
         table = table[list(names)]
     if len(table) == 0:
         raise ValueError(f"{file.name} has no rows")
-    found = fitted.predict(_frame(numbers_of(table, file.name), names))
+    found = fitted.predict(_frame(numbers_of(table, file), names))
     columns = found.reshape(len(table), -1)
     heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
     text = Table("Predictions", dict(zip(heads, columns.T.tolist(), strict=True))).to_csv()
@@ -110,7 +110,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         replace_file(out, text.encode(), keep_previous=False)
-        click.echo(f"{len(table)} predictions: {out}")
+        say(f"{len(table)} predictions: {out}")
 
 
 def _check_outputs(paths: dict[str, Path | None]) -> None:

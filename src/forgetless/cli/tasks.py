@@ -8,7 +8,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless.advice.answer import OBJECTIVES
-from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, schedule_of
+from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, say, schedule_of
 from forgetless.metrics import quantity
 
 
@@ -85,15 +85,13 @@ def advise(
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    click.echo(repr(found))
+    say(repr(found))
     columns = f", task={task!r}, target={target!r}" if task else ""
-    click.echo("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
-    click.echo(f"    tasks = load_tasks({str(file)!r}{columns})")
-    click.echo(f"    schedule = {found.options[0].code}")
-    click.echo(f"    trace = fl.simulate(tasks, schedule, k={k})")
-    click.echo(
-        f"    model = fl.ContinualRidge(schedule=schedule, n_tasks={k}, radius={tasks.radius:.6g})  # for a stream"
-    )
+    say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
+    say(f"    tasks = load_tasks({str(file)!r}{columns})")
+    say(f"    schedule = {found.options[0].code}")
+    say(f"    trace = fl.simulate(tasks, schedule, k={k})")
+    say(f"    model = fl.ContinualRidge(schedule=schedule, n_tasks={k}, radius={tasks.radius:.6g})  # for a stream")
 
 
 @click.command()

@@ -1,7 +1,10 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
+import csv
+import itertools
 import zipfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,9 +91,11 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
         raise ValueError(f"task and target must be different columns, got {task!r} for both")
     if len(table) == 0:
         raise ValueError(f"{path.name} has no rows")
-    if table[task].isna().any():
+    unnamed = table[task].isna()
+    if unnamed.any():
         raise ValueError(
-            f"{path.name}: {int(table[task].isna().sum())} rows have no value of {task!r}; drop or name them"
+            f"{path.name}: {int(unnamed.sum())} rows have no value of {task!r}, first in "
+            f"{_line_of(path, int(np.argmax(unnamed)))}; drop or name them"
         )
     features: Any = table.drop(columns=[task, *targets])
     index = [name for name in features.columns if str(name).startswith("Unnamed: ")]
@@ -101,8 +106,8 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
         )
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
-    X = numbers_of(features, path.name)
-    y = numbers_of(table[targets], path.name)
+    X = numbers_of(features, path)
+    y = numbers_of(table[targets], path)
     return TaskTable(
         X,
         y[:, 0] if isinstance(target, str) else y,
@@ -124,19 +129,72 @@ def read_table(path: Path) -> Any:
     except ImportError:
         raise ImportError("tables need pandas; install it with: pip install 'forgetless[cli]'") from None
     try:
-        return pandas.read_csv(path) if kind == ".csv" else pandas.read_parquet(path)
+        table = _read_csv(path, pandas) if kind == ".csv" else pandas.read_parquet(path)
+    except BadTableError:
+        raise
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among these
         raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
+    twice = [str(name) for name in table.columns[table.columns.duplicated()]]
+    if twice:
+        raise BadTableError(f"{path.name} has several columns named {twice[0]!r}; give each its own name")
+    return table
 
 
-def numbers_of(columns: Any, name: str) -> NDArray[np.float64]:
-    """Return columns of a data frame as floats; refuse those that are not finite numbers, by name."""
+class BadTableError(ValueError):
+    """A table that can be read, but in more than one way."""
+
+
+def _read_csv(path: Path, pandas: Any) -> Any:
+    """Return a CSV file as a data frame; refuse what pandas would guess at: names given twice, rows with more values.
+
+    pandas takes the first value of a row that has one more than the header for a row's label, which shifts all columns.
+    """
+    line, header = next(_records(path), (1, []))
+    twice = [name for name, count in Counter(header).items() if count > 1 and name]
+    if twice:
+        raise BadTableError(f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own name")
+    table = pandas.read_csv(path)
+    if not isinstance(table.index, pandas.RangeIndex):
+        for line, values in _records(path):
+            if len(values) != len(header):
+                raise BadTableError(
+                    f"{path.name}, line {line}: {len(values)} values, but the header has {len(header)} names; "
+                    "name every column"
+                )
+    return table
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file that are not blank, each with the number of its last line."""
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.reader(file)
+        try:
+            for values in reader:
+                if values:
+                    yield reader.line_num, values
+        except csv.Error:  # a value longer than the module's limit; pandas reads it
+            return
+
+
+def _line_of(path: Path, row: int) -> str:
+    """Return where row number ``row`` ≥ 0 of a table is in its file, as part of a sentence."""
+    if path.suffix.lower() != ".csv":
+        return f"row {row + 1}"
+    line, _ = next(itertools.islice(_records(path), row + 1, None), (row + 2, []))
+    return f"line {line}"
+
+
+def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
+    """Return columns of a table as floats; refuse those that are not finite numbers, by name and line."""
     words = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
     if words:
-        raise ValueError(f"{name}: features and target must be numbers, but {', '.join(words)} is not; encode it")
+        raise ValueError(f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; encode it")
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
     if bad.any():
-        column = columns.columns[int(np.argmax(bad.any(axis=0)))]
-        raise ValueError(f"{name}: {int(bad.sum())} values are missing or infinite, e.g. in {column}; fill or drop")
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{path.name}: {int(bad.sum())} values are missing or infinite, e.g. {columns.columns[column]} in "
+            f"{_line_of(path, int(row))}; fill or drop"
+        )
     return values

@@ -82,7 +82,7 @@ class Problem:
 
     @property
     def steps_at_once(self) -> int:
-        """For how many steps the shares of all schedules are computed and kept together; progress is told after them."""
+        """For how many steps the shares of all schedules are kept together; progress is told after them."""
         return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
     def expectation(self, computed: "Computed") -> Expectation:

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +142,8 @@ def _section(part: Section, folder: Path) -> str:
     command = f"forgetless reproduce {part.name}"
     inner = _picture(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
     return (
-        f'<section id="{part.name}"><h2>{escape(part.table.title)}</h2>{inner}'
-        f'<p class="small">{escape(part.caption)}</p>{html.bullets(part.table.facts)}'
+        f'<section id="{part.name}"><h2>{html.text(part.table.title)}</h2>{inner}'
+        f'<p class="small">{html.text(part.caption)}</p>{html.bullets(part.table.facts)}'
         f'<p class="small">Made by <code>{command}</code>; numbers in {part.name}.csv and {part.name}.json.</p>'
         "</section>"
     )

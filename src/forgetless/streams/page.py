@@ -2,7 +2,7 @@
 
 import io
 import math
-from html import escape
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def per_task(run: StreamRun) -> Table:
 def write(run: StreamRun, path: Path, settings: str) -> None:
     """Write the page to ``path``, whole or not at all."""
     body = (
-        f'<p class="small">{escape(settings)}</p>{html.bullets(sentences(run))}'
+        f'<p class="small">{html.text(settings)}</p>{html.bullets(sentences(run))}'
         f"<h2>Forgetting</h2>{_picture(run)}"
         '<p class="small">Left: root mean squared error on held-out rows of single tasks from when they were learned '
         "on, and of all tasks seen so far (black). A curve that rises is forgetting. Right: error of each task before "
@@ -95,7 +95,9 @@ def _picture(run: StreamRun) -> str:
         plots.plot_forgetting(run.tasks, run.errors, run.seen, left, SHOWN_TASKS)
         plots.plot_history(run.model.history_, right)
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
+            figure.savefig(buffer, format="png")
         plt.close(figure)
     return html.image(
         buffer.getvalue(),

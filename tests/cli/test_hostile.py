@@ -1,0 +1,169 @@
+"""Labels and names of strangers: in a terminal, in pages and in figures they are words, never commands."""
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pytest
+
+from forgetless import cli, plots
+from forgetless._base.words import drawn, printable
+
+HOSTILE = [
+    "[/]",
+    "[bold red]x[/bold red]",
+    "$\\frac{$",
+    "\x1b]0;PWNED\x07\x1b[31m",
+    "a\x00b",
+    "\x9b2J",
+    "\u202eevil",
+    "<script>alert(1)</script>",
+    "'; drop",
+    "_hidden",
+    "x" * 10_000,
+    "名前",
+    "line\u2028break",
+    "%s{0}",
+]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table whose tasks, and one of whose features, have hostile names."""
+    import pandas
+
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("hostile")
+    X = rng.standard_normal((len(HOSTILE) * 6, 2))
+    columns = {"[/]\x1b[31mf": X[:, 0], "<b>g": X[:, 1], "y": X @ [1.0, -2.0], "t": np.repeat(HOSTILE, 6)}
+    pandas.DataFrame(columns).to_parquet(folder / "data.parquet")
+    return folder / "data.parquet"
+
+
+def in_terminal(folder, *words, width=80):
+    """Run a command in a pseudo-terminal, with both outputs, and return its exit code and all it wrote."""
+    leader, follower = pty.openpty()
+    command = [Path(sys.executable).parent / "forgetless", *map(str, words)]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(width), "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env=environment, close_fds=True
+    )
+    os.close(follower)
+    written = b""
+    while True:
+        ready, _, _ = select.select([leader], [], [], 120)
+        try:
+            part = os.read(leader, 65536) if ready else b""
+        except OSError:  # the other end is closed
+            part = b""
+        if not part:
+            break
+        written += part
+    os.close(leader)
+    return process.wait(timeout=60), written.decode()
+
+
+ON_TASKS = ("data.parquet", "--task", "t", "--target", "y", "--k", 30)
+COMMANDS = [
+    ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
+    ("predict", "m.npz", "data.parquet"),
+    ("expect", *ON_TASKS),
+    ("simulate", *ON_TASKS, "--trials", 3),
+    ("certify", *ON_TASKS),
+    ("advise", *ON_TASKS),
+    ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
+    ("bounds",),
+    ("completion", "bash"),
+    ("reproduce", "reduction", "--out", "results"),
+]
+
+
+def test_every_command_in_a_terminal(table):
+    listed = {command[0] for command in COMMANDS}
+    assert listed == set(cli.app.cli.commands)
+    for words in COMMANDS:
+        code, text = in_terminal(table.parent, *words)
+        assert code == 0, text[-2000:]
+        harmless(text)
+
+
+def harmless(text):
+    assert "Traceback" not in text
+    for code in ("\x1b]0;", "\x00", "\x9b", "\u202e", "\u2028"):
+        assert code not in text
+    assert "x" * 100 not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "data.parquet", "--task", "\x1b[31mno", "--target", "y", "--out", "m.npz"),
+        ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.npz"),
+        ("expect", *ON_TASKS, "--schedule", "\x1b]0;PWNED\x07"),
+        ("expect", *ON_TASKS, "--\x1b[31m"),
+        ("\x1b[31m",),
+    ],
+)
+def test_mistakes_repeated_in_messages(table, words):
+    code, text = in_terminal(table.parent, *words)
+    assert code in (1, 2)
+    assert "\x1b" not in text
+    assert "Error: " in text
+    assert "\\x1b" in text
+
+
+def test_a_report_and_its_figure_hold_labels_as_words(table, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        code = cli.main(["fit", str(table), "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"])
+    assert (code, capsys.readouterr().err) == (0, "")
+    text = (tmp_path / "r.html").read_text()
+    page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    assert not list(page.iter("script"))
+    cells = ["".join(cell.itertext()) for cell in page.iter("td")]
+    for name in HOSTILE:
+        assert any(cell == printable(name, 60) for cell in cells)
+    assert "x" * 100 not in text
+    harmless(re.sub(r"data:image/png;base64,[^\"]*", "", text))
+
+
+def test_json_keeps_every_letter_of_what_it_holds(table, capsys):
+    words = [*map(str, ON_TASKS)]
+    words[0] = str(table)
+    assert cli.main(["expect", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["step"][-1] == 30
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_labels_are_drawn_as_they_are(name):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    errors = np.ones((2, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "Glyph")
+        ax = plots.plot_forgetting([name, "other"], errors, np.ones(2))
+        ax.figure.savefig(io.BytesIO(), format="png")
+    shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
+    assert shown[0] == printable(name, 14)
+    assert len(drawn(name)) <= 14 + name.count("$") + 1
+    mpl.pyplot.close(ax.figure)
+
+
+def test_a_terminal_that_knows_few_letters():
+    command = [Path(sys.executable).parent / "forgetless", "bounds"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"\\u2265" in done.stdout
