@@ -5,6 +5,7 @@ whatever comes next. Products here use threads that stop at once: BLAS with a si
 """
 
 import functools
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -39,15 +40,39 @@ def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     return one_blas_thread() if 2**14 <= n_entries <= 2**18 else nullcontext()
 
 
+def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
+    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix takes long.
+
+    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine a hundred times as
+    much; for a few microseconds of work they are not woken.
+    """
+    n, d = shape
+    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
+
+
+_WORTH_THREADS = 1e9
+"""Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than they cost."""
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside, products of NumPy use a single thread each."""
+    """Inside, products of NumPy use a single thread each.
+
+    The limit is the whole process's, so one thread at a time sets it and takes it back; for others that come meanwhile
+    it holds as long as that one is inside. Two that set it each would leave the process with a single thread.
+    """
     controller = _controller()
-    if controller is None:
+    if controller is None or not _limiting.acquire(blocking=False):
         yield
         return
-    with controller.limit(limits=1, user_api="blas"):
-        yield
+    try:
+        with controller.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()
+
+
+_limiting = threading.Lock()
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless._base import checks
 from forgetless._base.arrays import Array, namespace_of, to_numpy
+from forgetless._base.products import for_task
 from forgetless.solvers.rows import is_sparse
 from forgetless.streams import files
 from forgetless.streams._input import (
@@ -190,7 +191,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         if state.holdout is not None:
             X, y, weight, held = state.holdout.split(X, y, weight, state.n_tasks)
         task = whole(state, X, y, weight, self.memory)
-        return state.after(task, self._step(state, task), held)
+        with for_task(X.shape):
+            return state.after(task, self._step(state, task), held)
 
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
