@@ -1,5 +1,6 @@
 """Compiled modules where numba is installed, and their work spread over threads."""
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -20,12 +21,31 @@ def compiled(name: str) -> Any | None:
     """Return a compiled module of this package, or None; a numba that is installed but broken is warned of."""
     if not has_numba():
         return None
+    if name not in _modules:
+        _modules[name], problem = _loaded(name)
+        if problem:
+            warnings.warn(f"{problem}; using the slower array backend", RuntimeWarning, stacklevel=3)
+    return _modules[name]
+
+
+_modules: dict[str, Any] = {}
+"""Compiled modules that were asked for, and None for those that cannot be used."""
+
+
+def _loaded(name: str) -> tuple[Any | None, str]:
+    """Return a compiled module, or None and what is wrong with it."""
     try:
-        return importlib.import_module(f"forgetless.{name}")
-    except ImportError as error:
-        problem = f"numba cannot be imported ({error}); using the slower array backend"
-        warnings.warn(problem, RuntimeWarning, stacklevel=3)
-        return None
+        module = importlib.import_module(f"forgetless.{name}")
+        jit = importlib.import_module("forgetless._base.jit")
+    except (ImportError, RuntimeError, OSError) as error:  # numba's own errors for a place to keep its cache too
+        return None, f"numba cannot be used ({error})"
+    damaged = jit.damaged_cache(module)
+    for path in damaged:
+        with contextlib.suppress(OSError):
+            path.unlink()  # so that the next process compiles anew
+    if damaged:
+        return None, f"compiled code in {damaged[0].parent} was damaged and is removed ({len(damaged)} files)"
+    return module, ""
 
 
 _NAME = "forgetless"

@@ -3,18 +3,18 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats
 from forgetless._base.compiled import n_threads, spread
+from forgetless._base.jit import jit
 from forgetless.engines.independent import LANES_FROM
 
 _LANES = 64
 """Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20."""
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"}, nogil=True)
+@jit(fastmath={"reassoc", "contract"}, nogil=True)
 def _advance_lanes(
     first: int,
     last: int,
@@ -91,7 +91,7 @@ def _advance_lanes(
                 S[y, x, start : start + n] = X[x, y, :n]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"}, nogil=True)
+@jit(fastmath={"reassoc", "contract"}, nogil=True)
 def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], weights: Floats, phi: Floats) -> None:
     """Make all steps of ``phi`` (T, Σr) on one S (Q, Q) in place.
 

@@ -4,18 +4,18 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats
 from forgetless._base.compiled import n_threads, spread
+from forgetless._base.jit import jit
 from forgetless.engines._subsets import SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 
 _FAST = {"reassoc", "contract"}
 
 
-@njit(cache=True, fastmath=_FAST, nogil=True)
+@jit(fastmath=_FAST, nogil=True)
 def _raise_sets(
     first: int,
     last: int,

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from forgetless import metrics
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import n_threads, spread
+from forgetless._base.jit import jit
 from forgetless.engines._trials import Snapshot, part_of
 from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import TaskSums, follows_path
@@ -36,7 +36,7 @@ _TOGETHER = 4
 def _blocks(gram: bool, track: bool) -> Any:
     """Return the loop for tasks of any rank; the choices are compiled in, which saves a third of the time."""
 
-    @njit(cache=True, fastmath=_FAST, nogil=True)
+    @jit(fastmath=_FAST, nogil=True)
     def advance(
         first: int,
         last: int,
@@ -121,7 +121,7 @@ def _blocks(gram: bool, track: bool) -> Any:
 def _rank_one(track: bool, width: int) -> Any:
     """Return the loop for tasks of one direction each; a short state has its length compiled in."""
 
-    @njit(cache=True, fastmath=_FAST, nogil=True)
+    @jit(fastmath=_FAST, nogil=True)
     def advance(
         first: int,
         last: int,
@@ -162,7 +162,7 @@ def _rank_one(track: bool, width: int) -> Any:
     return advance
 
 
-@njit(cache=True, fastmath=_FAST, nogil=True)
+@jit(fastmath=_FAST, nogil=True)
 def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArray[np.uint64], found: Floats) -> None:
     """Sum outputs² and their changes over the directions and targets of each task, for rows first..last − 1."""
     for i in range(first, last):
