@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage dist bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage dist audit bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -86,6 +86,16 @@ dist: setup
 	cd build && dist/bin/python -P sdist/tests/smoke.py ../dist/*.whl
 	cd build/sdist && $(ONE_THREAD) ../dist/bin/python -m pytest -q -n 2 tests/test_package.py tests/test_release.py tests/test_docs.py tests/test_tasks.py
 	@ls -l dist
+
+# Licences of everything that is installed, and vulnerabilities known to PyPI; without a way there it lists what it could not ask.
+audit: setup .venv-audit/.installed
+	.venv-audit/bin/pip-licenses --python $(BIN)/python --order license --partial-match --fail-on 'GPL;AGPL;SSPL'
+	.venv-audit/bin/pip-audit --desc off --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+.venv-audit/.installed:
+	$(PYTHON) -m venv --clear .venv-audit
+	.venv-audit/bin/python $(INSTALL) pip-licenses pip-audit
+	touch $@
 
 bench: setup
 	$(BIN)/python benchmarks/simulation.py
