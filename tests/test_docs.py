@@ -1,5 +1,6 @@
 """Every example in the README and the docs runs, and prints what it says."""
 
+import ast
 import doctest
 import re
 from pathlib import Path
@@ -10,12 +11,58 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
+
+
+def numbers(text):
+    """Every number in a text, with half a unit of its last digit; commas between digits are not decimal points."""
+    found = []
+    for word in NUMBER.findall(text):
+        mantissa, _, exponent = word.partition("e")
+        digits = len(mantissa.partition(".")[2])
+        found.append((float(word), 0.5001 * 10.0 ** (int(exponent or 0) - digits)))
+    return found
+
+
+def check_printed(said, printed, where):
+    """Whatever numbers are said to be printed are printed, in that order, to every digit shown."""
+    left = iter([value for value, _ in numbers(printed)])
+    for value, half in numbers(said):
+        assert any(abs(each - value) <= half for each in left), f"{where}: {value} is not printed"
+
+
+def statements(block):
+    """Every statement of a block, and of a print what its comment says: one that begins with a number."""
+    lines = block.splitlines()
+    for statement in ast.parse(block).body:
+        end = statement.end_lineno
+        comment = lines[end - 1].rpartition("  # ")[2] if "  # " in lines[end - 1] else ""
+        prints = ast.unparse(statement).startswith("print(") and re.match(r"[\[(]?-?\d", comment)
+        yield ast.Module([statement], []), comment if prints else ""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_blocks_run(page, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+def test_code_blocks_run_and_print_the_numbers_they_say(page, capsys):
+    """Numbers in comments and in the text block that follows a code block are compared with what is printed."""
+    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), flags=re.DOTALL)
     namespace = {"__name__": "docs"}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+    for block, shown in blocks:
+        printed = ""
+        for statement, said in statements(block):
+            exec(compile(statement, str(page), "exec"), namespace)
+            out = capsys.readouterr().out
+            check_printed(said, out, page.name)
+            printed += out
+        check_printed(shown, printed, page.name)
+
+
+def test_numbers_that_are_not_printed_are_noticed():
+    check_printed("0.37 12", "x 0.3681 (12,)", "here")
+    for said, printed in [("0.37", "0.38"), ("12", ""), ("1 2", "2 1"), ("0.370", "0.3681")]:
+        with pytest.raises(AssertionError, match="is not printed"):
+            check_printed(said, printed, "here")
+    block = "x = 1\nprint(x)  # 1, as it should\ny = 2  # 2 is not printed\nprint(\n    x\n)  # not a number\n"
+    assert [said for _, said in statements(block)] == ["", "1, as it should", "", ""]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -27,12 +74,3 @@ def test_sessions_print_what_they_say(page):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
-
-
-def test_the_number_in_the_readme(capsys):
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL).group(1)
-    exec(compile(block, "README.md", "exec"), {})
-    steps, loss = capsys.readouterr().out.splitlines()[0].split()
-    said = re.search(r"# (\d+), ([\d.]+)$", block, flags=re.MULTILINE)
-    assert int(steps) == int(said.group(1))
-    assert float(loss) == pytest.approx(float(said.group(2)), abs=5e-4)
