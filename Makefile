@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage dist audit bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage mutants dist audit bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -75,6 +75,10 @@ test-python-%: .venv-%/.installed
 
 coverage: setup
 	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
+
+# Single tokens of the numerical core changed: does a test notice? ARGS="--only theory --count 50 --seed 1"
+mutants: setup
+	$(BIN)/python tests/mutation/run.py $(ARGS)
 
 # Archives as they would be published: the wheel installed alone, the source archive unpacked and tested with it.
 dist: setup

@@ -64,8 +64,12 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     lost = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        high = np.exp(k * np.log1p(-np.minimum(o * (4 - 2 * phi) / lost, 1.0)))
-        low = np.exp(k * np.log1p(-np.minimum(phi * lost, 1.0)))  # much faster than a power
+        missing = np.minimum(o * (4 - 2 * phi) / lost, 1.0)
+        # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its distance from 1 is.
+        weak = shrunk * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o) / (1.0 - missing)
+        logarithm = np.where(phi * lost < 0.5, np.log1p(-np.minimum(phi * lost, 0.5)), np.log(weak))
+        high = np.exp(k * np.log1p(-missing))  # much faster than a power
+        low = np.exp(k * logarithm)
     high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
     scale = 4 * np.where(radius > 0, radius, 1.0)
     along = high * (plus * c + o * s) + low * (minus * c - o * s)

@@ -1,0 +1,321 @@
+"""Mutation testing of the numerical core: change one token of the source, and see whether a test notices.
+
+    make mutants                                   # a sample of every module of the core, some 40 minutes on two cores
+    make mutants ARGS="--only theory/bounds --count 30 --seed 7"
+
+A mutant is one operator, number or comparison changed. Its tests are those of ``CORE``; it is killed when one of them
+fails or takes ten times as long as it should. Survivors that no test can kill, since they compute the same, are listed
+in ``equivalent.txt`` with the reason. The run fails if fewer than 90 % of the others are killed.
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "forgetless"
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+
+ENGINES = ("engines/test_expectation.py", "engines/test_worst_teacher.py")
+CORE = {
+    "filters/leaves.py": ("test_filters.py", "test_equation.py"),
+    "filters/composed.py": ("test_filters.py", "engines/test_simulation.py"),
+    "schedules/presets.py": ("schedules/test_presets.py", "theory/test_bounds.py"),
+    "metrics.py": ("engines/test_simulation.py", "engines/test_expectation.py"),
+    "equation.py": ("test_equation.py",),
+    "orderings.py": ("test_orderings.py", *ENGINES),
+    "tasks.py": ("test_tasks.py", "test_bad_input.py", "engines/test_expectation.py"),
+    "solvers/one_task.py": ("solvers", "test_equation.py"),
+    "solvers/_direct.py": ("solvers", "streams/test_estimators.py"),
+    "solvers/_krylov.py": ("solvers",),
+    "solvers/_scaling.py": ("solvers",),
+    "engines/independent.py": ENGINES,
+    "engines/draws.py": ENGINES,
+    "engines/epochs.py": ENGINES,
+    "engines/one_order.py": ENGINES,
+    "engines/moments.py": ENGINES,
+    "engines/powers.py": (*ENGINES, "theory/test_two_tasks.py"),
+    "engines/_subsets.py": ENGINES,
+    "engines/_trials.py": ("engines/test_simulation.py",),
+    "engines/_trials_numba.py": ("engines/test_simulation.py",),
+    "engines/_moments_numba.py": ENGINES,
+    "engines/_subsets_numba.py": ENGINES,
+    "engines/adjoint.py": ("engines/test_adjoint.py",),
+    "theory/bounds.py": ("theory/test_bounds.py", "certificates/test_certificate.py"),
+    "theory/hypotheses.py": ("theory/test_bounds.py", "certificates/test_certificate.py"),
+    "theory/constructions.py": ("theory/test_constructions.py",),
+    "theory/last_iterate.py": ("theory",),
+    "theory/surrogates.py": ("theory/test_surrogates.py",),
+    "theory/two_tasks.py": ("theory/test_two_tasks.py",),
+    "certificates/certificate.py": ("certificates/test_certificate.py",),
+    "advice/_sketch.py": ("advice",),
+    "advice/_losses.py": ("advice",),
+    "advice/_reduced.py": ("advice",),
+    "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
+    "streams/_scheme.py": ("streams/test_strength.py", "streams/test_estimators.py"),
+    "streams/files.py": ("streams/test_files.py", "attacks"),
+}
+"""Modules of the core, and the tests (below ``tests/``) that are to notice a change in them."""
+
+OPERATORS = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.Pow: ("**", "*"),
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+}
+NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "True": "False", "False": "True"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One token of a module replaced by another."""
+
+    module: str
+    start: int
+    end: int
+    old: str
+    new: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}  {self.text}  [{self.old} → {self.new}]"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from others when lines move: module, the line itself, the change."""
+        return self.module, self.text, f"{self.old} → {self.new}"
+
+    def applied(self, source: str) -> str:
+        """Return the changed source."""
+        return source[: self.start] + self.new + source[self.end :]
+
+
+class Finder(ast.NodeVisitor):
+    """Collects the tokens of a module that can be changed; words for people and types are left alone."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self.module, self.source, self.found = module, source, []
+        self.lines = source.splitlines(keepends=True)
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line))
+        self.starts = starts
+
+    def place(self, line: int, column: int) -> int:
+        """Return the index of a position that ast gives in bytes of UTF-8."""
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
+
+    def add(self, start: int, old: str, new: str) -> None:
+        line = self.source.count("\n", 0, start) + 1
+        assert self.source[start : start + len(old)] == old, (self.module, line, old)
+        self.found.append(Mutant(self.module, start, start + len(old), old, new, line, self.lines[line - 1].strip()))
+
+    def between(self, left: ast.expr, right: ast.expr, operator: ast.AST) -> None:
+        if type(operator) not in OPERATORS:
+            return
+        old, new = OPERATORS[type(operator)]
+        first, last = self.place(left.end_lineno, left.end_col_offset), self.place(right.lineno, right.col_offset)
+        at = self.source.find(old, first, last)
+        if at >= 0:
+            self.add(at, old, new)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self.between(node.left, node.right, node.op)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self.between(left, right, node.op)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for left, right, operator in zip([node.left, *node.comparators], node.comparators, node.ops, strict=False):
+            self.between(left, right, operator)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        start = self.place(node.lineno, node.col_offset)
+        if isinstance(node.op, ast.USub) and self.source[start] == "-":
+            self.add(start, "-", "+")
+        if isinstance(node.op, ast.Not):
+            self.add(start, "not", "True and")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        start = self.place(node.lineno, node.col_offset)
+        text = self.source[start : self.place(node.end_lineno, node.end_col_offset)]
+        if isinstance(node.value, bool):
+            self.add(start, text, NAMES[text])
+        elif isinstance(node.value, int):
+            self.add(start, text, str(node.value + 1))
+        elif isinstance(node.value, float):
+            self.add(start, text, repr(2 * node.value) if node.value else "1.0")
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in NAMES:
+            end = self.place(node.end_lineno, node.end_col_offset)
+            self.add(end - len(node.attr), node.attr, NAMES[node.attr])
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id in NAMES:
+            self.add(self.place(node.lineno, node.col_offset), node.id, NAMES[node.id])
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for each in [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body, *node.decorator_list]:
+            self.visit(each)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Messages are words."""
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Our own invariants are not behaviour."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Words too."""
+
+
+def mutants(module: str) -> list[Mutant]:
+    """Return all mutants of a module."""
+    source = (SOURCE / module).read_text()
+    finder = Finder(module, source)
+    finder.visit(ast.parse(source))
+    return finder.found
+
+
+def chosen(only: list[str], count: int, seed: int) -> list[Mutant]:
+    """Return a random choice of mutants, of every module in proportion to what it has, at least three."""
+    found = {module: mutants(module) for module in CORE if not only or any(part in module for part in only)}
+    total = sum(map(len, found.values()))
+    picked: list[Mutant] = []
+    for module, available in found.items():
+        share = min(len(available), max(3, round(count * len(available) / total)))
+        picked += random.Random(f"{seed} {module}").sample(available, share)
+    return picked
+
+
+class Workshop:
+    """A copy of the source to change, and the tests run on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source = folder / "src"
+        shutil.copytree(ROOT / "src", self.source, ignore=shutil.ignore_patterns("__pycache__"))
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.source),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(folder / "numba"),
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def passes(self, tests: tuple[str, ...], limit: float | None = None) -> tuple[bool, float]:
+        """Return whether the tests pass within a limit, and the seconds they took."""
+        words = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not long and not torch"]
+        command = [sys.executable, "-m", "pytest", *words, *(str(ROOT / "tests" / test) for test in tests)]
+        begun = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=self.environment, capture_output=True, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False, time.monotonic() - begun
+        return done.returncode == 0, time.monotonic() - begun
+
+    def survives(self, mutant: Mutant, limit: float) -> bool:
+        """Return whether no test notices a mutant."""
+        path = self.source / "forgetless" / mutant.module
+        whole = path.read_text()
+        path.write_text(mutant.applied(whole))
+        try:
+            return self.passes(CORE[mutant.module], limit)[0]
+        finally:
+            path.write_text(whole)
+
+
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """Return the mutants that compute the same as the source, each with the reason."""
+    known = {}
+    for line in EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []:
+        if line and not line.startswith("#"):
+            module, text, change, reason = line.split(" || ")
+            known[module, text, change] = reason
+    return known
+
+
+def main() -> int:
+    """Run the mutants and print what became of them."""
+    parser = argparse.ArgumentParser(description="mutation testing of the numerical core")
+    parser.add_argument("--only", action="append", default=[], help="parts of names of modules")
+    parser.add_argument("--count", type=int, default=200, help="mutants in all, about")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    known = equivalents()
+    queue = [mutant for mutant in chosen(options.only, options.count, options.seed) if mutant.key not in known]
+    alike = len(chosen(options.only, options.count, options.seed)) - len(queue)
+    modules = list(dict.fromkeys(mutant.module for mutant in queue))
+    with tempfile.TemporaryDirectory() as folder:
+        shops: SimpleQueue[Workshop] = SimpleQueue()
+        for number in range(options.workers):
+            shops.put(Workshop(Path(folder, str(number))))
+
+        def limit_of(tests: tuple[str, ...]) -> float:
+            shop = shops.get()
+            fine, seconds = shop.passes(tests)
+            shops.put(shop)
+            assert fine, f"{' '.join(tests)} fail as they are"
+            return 10 * seconds + 30
+
+        def tried(mutant: Mutant) -> tuple[Mutant, bool]:
+            shop = shops.get()
+            try:
+                survived = shop.survives(mutant, limits[CORE[mutant.module]])
+            finally:
+                shops.put(shop)
+            print(f"{'SURVIVED' if survived else 'killed  '}  {mutant}", flush=True)
+            return mutant, survived
+
+        with ThreadPoolExecutor(options.workers) as pool:
+            tests = list(dict.fromkeys(CORE[module] for module in modules))
+            limits = dict(zip(tests, pool.map(limit_of, tests), strict=True))
+            outcome = list(pool.map(tried, queue))
+    survivors = [mutant for mutant, survived in outcome if survived]
+    print(f"\n{'module':<32}{'tried':>6}{'killed':>8}")
+    for module in modules:
+        all_here = [survived for mutant, survived in outcome if mutant.module == module]
+        print(f"{module:<32}{len(all_here):>6}{all_here.count(False):>8}")
+    killed = len(outcome) - len(survivors)
+    share = killed / max(1, len(outcome))
+    print(f"\n{killed} of {len(outcome)} killed, {100 * share:.1f} %; {alike} more are known to compute the same")
+    for mutant in survivors:
+        print(f"survived: {mutant}")
+    return 0 if share >= 0.9 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
