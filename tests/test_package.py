@@ -12,7 +12,8 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
 LAYERS = [
-    {"_base", "errors"},
+    {"errors"},
+    {"_base"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics"},
     {"solvers"},

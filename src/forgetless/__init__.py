@@ -16,7 +16,7 @@ from forgetless.engines.results import Expectation, Trace
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import WorstCase, worst_case
 from forgetless.equation import step
-from forgetless.errors import CheckError, ConvergenceError, NoExactLawError
+from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
@@ -60,6 +60,7 @@ __all__ = [
     "ConvergenceError",
     "Cyclic",
     "Expectation",
+    "FileError",
     "Filter",
     "GradientDescent",
     "JointRidge",

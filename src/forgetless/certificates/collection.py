@@ -229,7 +229,7 @@ class WorstCollection:
     def save(self, path: str | Path) -> None:
         """Write the collection to a JSON file, whole or not at all."""
         lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_dict().items()]
-        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode(), keep_previous=False)
+        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "WorstCollection":

@@ -225,7 +225,7 @@ def _rare(a: Adversary, rng: np.random.Generator) -> Floats:
 def _save(descent: Descent, path: Path, key: str) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, key=np.array(key), **descent.to_arrays())  # type: ignore[arg-type]
-    replace_file(path, buffer.getvalue(), keep_previous=False)
+    replace_file(path, buffer.getvalue())
 
 
 def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:

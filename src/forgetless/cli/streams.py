@@ -109,7 +109,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
     else:
-        replace_file(out, text.encode(), keep_previous=False)
+        replace_file(out, text.encode())
         click.echo(f"{len(table)} predictions: {out}")
 
 

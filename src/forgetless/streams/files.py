@@ -61,7 +61,7 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     buffer = io.BytesIO()
     assert not any(array.dtype.hasobject for array in arrays.values())  # savez(allow_pickle=False) came after NumPy 2.0
     np.savez(buffer, **arrays)
-    replace_file(Path(path), buffer.getvalue())
+    replace_file(Path(path), buffer.getvalue(), keep_previous=True)
 
 
 def load(kind: str, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
