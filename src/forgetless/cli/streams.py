@@ -130,9 +130,12 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
 def load_any(path: Path) -> Any:
     """Return the model at ``path``, of whichever class it is."""
     import forgetless as fl
-    from forgetless.streams.files import stored_class
+    from forgetless.streams.files import KINDS, read
 
-    return getattr(fl, stored_class(path)).load(path)
+    kind = read(path)[0]["class"]
+    if kind not in KINDS:
+        raise fl.FileError(f"{path.name} holds a {kind!r}, which is none of {', '.join(KINDS)}; load it in Python")
+    return getattr(fl, kind).load(path)
 
 
 def _model(schedule: str, n_tasks: int, **options: Any) -> Any:

@@ -1,6 +1,5 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.archive import Fields, read_arrays, refusing
+from forgetless._base.files import check_source
+from forgetless.errors import FileError
 from forgetless.tasks import TaskCollection
 
 
@@ -27,9 +29,7 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
     -------
     TaskCollection
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+    path = check_source(path)
     kind = path.suffix.lower()
     if kind == ".npz":
         return _from_archive(path)
@@ -40,15 +40,16 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
 
 
 def _from_archive(path: Path) -> TaskCollection:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path.name} is damaged or not a plain .npz archive ({type(error).__name__})") from error
-    missing = {"X", "y", "groups"} - set(arrays)
+    # Compressed archives are the user's own; labels may be dates.
+    fields = Fields(read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True))
+    missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
-        raise ValueError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
-    return TaskCollection.from_arrays(arrays["X"], arrays["y"], arrays["groups"])
+        raise FileError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
+    with refusing(path, "tasks"):
+        X = fields.array("X", "biuf", (None, None))
+        y = fields.array("y", "biuf", None)
+        groups = fields.array("groups", "biufUSmM", (None,), finite=False)
+        return TaskCollection.from_arrays(X, y, groups)
 
 
 @dataclass(frozen=True)
