@@ -96,10 +96,11 @@ def shown(model):
     return pickle.dumps([np.asarray(value).tobytes() for value in (*numbers, *more, *model.history_.values())])
 
 
-def interrupted(call, n, event):
+def interrupted(call, n, event, again=0):
     """Call, with a KeyboardInterrupt before the n-th place in the streams' own code; return how many places there were.
 
-    A place is a line, when it is first reached, or an opcode.
+    A place is a line, when it is first reached, or an opcode. A second one comes ``again`` places after the first, if
+    so much of that code is still run.
     """
     count, lines = 0, set()
 
@@ -109,7 +110,7 @@ def interrupted(call, n, event):
         if kind == event and (kind == "opcode" or place not in lines):
             lines.add(place)
             count += 1
-            if count == n:
+            if count in (n, n + again if again else n):
                 raise KeyboardInterrupt
         return local
 
@@ -125,13 +126,13 @@ def interrupted(call, n, event):
     try:
         call()
     except KeyboardInterrupt:
-        assert count == n
+        assert count >= n
     finally:
         sys.settrace(before)
     return count
 
 
-def check_interruptions(model, learn, event):
+def check_interruptions(model, learn, event, again=0):
     """Interrupt at every point: the model is that of before or of after, and goes on as that one does."""
     blob = pickle.dumps(model)
     after = pickle.loads(blob)
@@ -143,7 +144,7 @@ def check_interruptions(model, learn, event):
     wanted[first] = shown(learned(after, tasks(after, 7, count=2)))
     for n in range(1, total + 1):
         model = pickle.loads(blob)
-        interrupted(lambda model=model: learn(model), n, event)
+        interrupted(lambda model=model: learn(model), n, event, again)
         found = shown(model)
         assert found in wanted, f"interrupted at place {n} of {total}"
         assert shown(learned(model, tasks(model, 7, count=2))) == wanted[found]
@@ -157,6 +158,16 @@ def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options
     learned(model, tasks(model, 0, n=1, count=6))
     ((X, y),) = tasks(model, 3, n=1, count=1)
     check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode")
+
+
+@pytest.mark.parametrize("again", [1, 2, 3, 8])
+def test_a_second_interruption_right_after_the_first_finds_nothing_to_spoil(again):
+    model = fl.ContinualRidge(fit_intercept=True)
+    learned(model, tasks(model, 0, n=1, count=6))
+    ((X, y),) = tasks(model, 3, n=1, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode", again)
+    ((X, y),) = tasks(model, 3, n=3, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y), "line", again)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

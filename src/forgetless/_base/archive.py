@@ -31,6 +31,10 @@ MOST_JSON = 2**26
 """Bytes of JSON that are parsed; Python needs some thirty times as many."""
 
 
+MOST_HEADER = 1000
+"""Characters of the header of an array; those that describe no records are shorter."""
+
+
 RATIO = 100
 """How many times its own size a compressed archive may take; what packs better must be stored plainly."""
 
@@ -112,12 +116,11 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, compressed: bool) 
 
 def _array(stream: Any, size: int, name: str, kinds: str) -> NDArray[Any]:
     """Return the array in a member of ``size`` bytes, whose header is compared with that before memory is taken."""
-    try:
-        version = npy.read_magic(stream)
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(stream)
-    except MemoryError:  # how Python's parser gives up on a header of a thousand brackets
-        raise ValueError(f"the header of {name!r} cannot be read") from None
+    version = npy.read_magic(stream)
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError(f"{name!r} has the format version {version}")
+    shape, fortran, dtype = read(stream, max_header_size=MOST_HEADER)
     if dtype.kind not in kinds or dtype.hasobject:
         raise ValueError(f"{name!r} holds {dtype}, which is not read from files")
     count = math.prod(shape)
@@ -195,6 +198,16 @@ def digest(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 # --- JSON ---
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file describes; ValueError as in ``from_json``, before a long one is read."""
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        if size > MOST_JSON:
+            raise ValueError(f"{size:,} bytes of JSON are more than {MOST_JSON:,}")
+        file.seek(0)
+        return from_json(file.read())
 
 
 def from_json(content: bytes) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._base import checks
-from forgetless._base.archive import MOST_JSON, from_json, json_digest, refusing
+from forgetless._base.archive import json_digest, read_json, refusing
 from forgetless._base.arrays import Floats
 from forgetless._base.files import check_source, replace_file
 from forgetless._base.tables import Table
@@ -253,8 +253,7 @@ class WorstCollection:
 
 def read_plain(path: Path) -> dict[str, Any]:
     """Return what is in the file of a worst collection, once its hash is found to agree; ValueError if not."""
-    with open(path, "rb") as file:
-        plain = from_json(file.read(MOST_JSON + 1))
+    plain = read_json(path)
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
         raise ValueError("it does not hold a worst collection; save one with found.save(path)")
     stored = plain.pop("sha256", None)

@@ -42,10 +42,6 @@ PRIOR, DOUBT = 0.1, 0.5
 """What is thought best, relative to the trace of a typical task, before any task was seen, and how firmly."""
 
 
-DOUBT_KEPT = 4.0
-"""How firmly the best of an earlier window is thought best, before the tasks of a new one were seen."""
-
-
 LARGEST = 1e300
 """The largest coefficient advised."""
 
@@ -192,8 +188,8 @@ def _best(window: Window, kept: float = math.nan) -> float:
     """Return the coefficient with the best score: over a grid, then between the neighbours of its best point.
 
     The grid reaches from far below the smallest task to far above the largest. With m tasks scored, m·ln(score) +
-    (decades from ``PRIOR``)²·``DOUBT`` is minimised: one or two tasks alone would often ask for no regularization, or
-    for not learning at all. What an earlier window found is held on to more firmly. NaN where no score is finite.
+    (decades from ``PRIOR``, or from what an earlier window has found)²·``DOUBT`` is minimised: one or two tasks alone
+    would often ask for no regularization, or for not learning at all. NaN where no score is finite.
     """
     sizes = [float(np.trace(window.gram[at, at])) / w for at, w in zip(window.bounds, window.weights, strict=True)]
     sizes = sorted(size for size in sizes if 1e-280 < size < 1e280)
@@ -202,11 +198,11 @@ def _best(window: Window, kept: float = math.nan) -> float:
     typical, count = sizes[len(sizes) // 2], len(window.targets) - 1
     low, high = math.log10(sizes[0]) + DECADES[0], math.log10(sizes[-1]) + DECADES[1]
     grid: Floats = np.logspace(low, high, int(4 * (high - low)) + 1)
-    centre, doubt = (kept, DOUBT_KEPT) if kept > 0 else (PRIOR * typical, DOUBT)
+    centre = kept if kept > 0 else PRIOR * typical
     best = centre
     for _ in range(2):
         scores = np.maximum(window.scores(grid), np.finfo(float).tiny)
-        values = count * np.log(scores) + doubt * np.log10(grid / centre) ** 2
+        values = count * np.log(scores) + DOUBT * np.log10(grid / centre) ** 2
         if not np.isfinite(values).any():
             return math.nan
         at = int(np.nanargmin(values))
