@@ -20,7 +20,7 @@ LAYERS = [
     {"equation"},
     {"engines", "theory", "datasets"},
     {"certificates", "streams"},
-    {"advice", "reproduce", "checks"},
+    {"advice", "reproduce", "checks", "files"},
     {"cli"},
     {"__main__"},
 ]

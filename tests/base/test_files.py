@@ -94,7 +94,9 @@ def test_long_writes_that_are_cut_short_go_on(tmp_path, monkeypatch):
 
 def test_a_file_that_is_being_written_is_no_leftover(tmp_path):
     path = tmp_path / "m"
-    descriptor, fresh = files._created(path, None)
+    fresh = tmp_path / ".m.00112233aabb"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT)
+    assert files._locked(descriptor)
     replace_file(path, NEW)
     assert names(tmp_path) == sorted([fresh.name, "m"])
     os.close(descriptor)

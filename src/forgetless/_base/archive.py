@@ -55,8 +55,14 @@ def refusing(path: Path, what: str) -> Iterator[None]:
     except Exception as error:  # damaged files can make zipfile, NumPy and JSON raise almost anything
         previous = path.with_name(path.name + ".previous")
         hint = f"; the one before it is in {previous.name}" if previous.exists() else ""
-        reason = f"{error}" or type(error).__name__
+        reason = printable(str(error)) or type(error).__name__
         raise FileError(f"{path.name} is damaged or not a {what} file ({reason}){hint}") from error
+
+
+def printable(text: str, most: int = 200) -> str:
+    """Return words from a file as a terminal can show them: no control codes, and not too many."""
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
+    return clean if len(clean) <= most else clean[:most] + "…"
 
 
 def read_arrays(path: str | Path, what: str, *, kinds: str = "biufU", compressed: bool = False) -> Arrays:
@@ -177,8 +183,8 @@ def unpack(path: str | Path, format: str, what: str, versions: tuple[int, ...]) 
     version = header.get("version")
     if version not in versions or isinstance(version, bool):
         cure = "upgrade forgetless" if isinstance(version, int) and version > max(versions) else "make it anew"
-        readable = " and ".join(map(str, versions))
-        raise FileError(f"{path.name} has format version {version!r}, this forgetless reads {readable}; {cure}")
+        said, readable = printable(repr(version), 20), " and ".join(map(str, versions))
+        raise FileError(f"{path.name} has format version {said}, this forgetless reads {readable}; {cure}")
     stored = arrays.pop("sha256", None)
     with refusing(path, what):
         if stored is None or stored.tobytes() != digest(arrays):

@@ -30,19 +30,31 @@ def replace_file(path: Path, content: bytes, *, keep_previous: bool = False) -> 
     """
     path = Path(os.path.realpath(path))
     was = check_target(path)
-    previous = path.with_name(path.name + ".previous")
     if keep_previous:
-        check_target(previous)
+        check_target(_previous(path))
     _sweep(path)
-    descriptor, fresh = _created(path, was)
+    while not _replaced(path, content, was, keep_previous):
+        pass
+    _sync_folder(path.parent)
+
+
+def _replaced(path: Path, content: bytes, was: os.stat_result | None, keep_previous: bool) -> bool:
+    """Write beside and rename; return False where another save took the new file for a leftover, before its lock."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     spare = _spare(fresh)
+    # Never readable by more people than what it replaces.
+    mode = 0o666 if was is None else was.st_mode & 0o666 | 0o200
+    descriptor = -1
     try:
         try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+            if not _locked(descriptor) or not os.fstat(descriptor).st_nlink:
+                return False
             if was is not None:
                 _inherit(fresh, was)
             _write(descriptor, content)
             if was is not None and keep_previous:
-                _keep(path, spare, previous, was)
+                _keep(path, spare, was)
             if fcntl is None:  # Windows renames closed files only
                 os.close(descriptor)
                 descriptor = -1
@@ -55,7 +67,7 @@ def replace_file(path: Path, content: bytes, *, keep_previous: bool = False) -> 
             with contextlib.suppress(OSError):
                 os.unlink(leftover)
         raise
-    _sync_folder(path.parent)
+    return True
 
 
 def check_target(path: str | Path) -> os.stat_result | None:
@@ -92,25 +104,6 @@ def kind_of(mode: int) -> str:
     """Return in words what a path is that is neither file nor folder."""
     kinds = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISLNK: "a link that leads nowhere"}
     return next((words for is_kind, words in kinds.items() if is_kind(mode)), "a device")
-
-
-def _created(path: Path, was: os.stat_result | None) -> tuple[int, Path]:
-    """Return a new locked file beside ``path``, never readable by more people than what it will replace."""
-    mode = 0o666 if was is None else was.st_mode & 0o666 | 0o200
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    while True:
-        fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-        descriptor = os.open(fresh, flags, mode)
-        try:
-            # Between its creation and its lock another save may have taken it for a leftover: then another name.
-            if _locked(descriptor) and os.fstat(descriptor).st_nlink:
-                return descriptor, fresh
-        except BaseException:
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
-            raise
-        os.close(descriptor)
 
 
 def _locked(descriptor: int) -> bool:
@@ -155,7 +148,11 @@ def _spare(fresh: Path) -> Path:
     return fresh.with_name(fresh.name + ".old")
 
 
-def _keep(path: Path, spare: Path, previous: Path, was: os.stat_result) -> None:
+def _previous(path: Path) -> Path:
+    return path.with_name(path.name + ".previous")
+
+
+def _keep(path: Path, spare: Path, was: os.stat_result) -> None:
     """Give what is at ``path`` a second name, so that at no moment there is nothing under the first."""
     while True:
         try:
@@ -174,7 +171,7 @@ def _keep(path: Path, spare: Path, previous: Path, was: os.stat_result) -> None:
                 os.close(descriptor)
             _inherit(spare, was)
             break
-    os.replace(spare, previous)
+    os.replace(spare, _previous(path))
     with contextlib.suppress(FileNotFoundError):  # where both were names of one file, renaming does nothing
         os.unlink(spare)
 

@@ -237,9 +237,17 @@ def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
         return None
     if not resume:
         raise FileExistsError(f"{path} is there already; go on from it with resume=True, or remove it")
-    header, arrays = unpack(path, FORMAT, "checkpoint", (VERSION,))
-    if header.get("key") != key:
+    found, descent = read_checkpoint(path)
+    if found != key:
         raise FileError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
+    return descent
+
+
+def read_checkpoint(path: Path) -> tuple[str, Descent]:
+    """Return what search a checkpoint is of, and its state; FileError where it is none."""
+    header, arrays = unpack(path, FORMAT, "checkpoint", (VERSION,))
     with refusing(path, "checkpoint"):
-        _, d, n_tasks, n_starts, *_ = from_json(key.encode())
-        return Descent.from_fields(Fields(arrays), n_starts, n_tasks * (d + 2))
+        key = header.get("key")
+        _, d, n_tasks, n_starts, *_ = from_json(str(key).encode())
+        n_starts = checks.integer("n_starts", n_starts, 1, "made by worst_collection")
+        return str(key), Descent.from_fields(Fields(arrays), n_starts, n_tasks * (d + 2))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from forgetless._base.tables import Table
-from forgetless.cli import search, streams, tasks
+from forgetless.cli import files, search, streams, tasks
 from forgetless.cli.shared import progress
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     debug, words = "--debug" in words, [word for word in words if word != "--debug"]  # wherever it stands
     try:
-        cli.main(args=words, prog_name="forgetless", standalone_mode=False)
+        code = cli.main(args=words, prog_name="forgetless", standalone_mode=False)
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         click.echo(f"Error: {' '.join(str(error).split())}", err=True)
         return 1
-    return 0
+    return code if isinstance(code, int) else 0  # commands return nothing; ``verify`` exits with its verdict
 
 
 @cli.command()
@@ -112,6 +112,8 @@ for command in (
     streams.fit,
     streams.predict,
     search.worst_collection,
+    files.verify,
+    files.show,
 ):
     cli.add_command(command)
 

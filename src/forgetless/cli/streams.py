@@ -90,6 +90,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
     """
     from forgetless._base.files import replace_file
     from forgetless.datasets.files import numbers_of, read_table
+    from forgetless.streams.files import load_any
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_any(model)
@@ -125,17 +126,6 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         if name.startswith("--") and not place.parent.is_dir():
             raise click.UsageError(f"there is no folder {place.parent} for {name}")
         seen[place] = name
-
-
-def load_any(path: Path) -> Any:
-    """Return the model at ``path``, of whichever class it is."""
-    import forgetless as fl
-    from forgetless.streams.files import KINDS, read
-
-    kind = read(path)[0]["class"]
-    if kind not in KINDS:
-        raise fl.FileError(f"{path.name} holds a {kind!r}, which is none of {', '.join(KINDS)}; load it in Python")
-    return getattr(fl, kind).load(path)
 
 
 def _model(schedule: str, n_tasks: int, **options: Any) -> Any:

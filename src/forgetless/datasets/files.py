@@ -32,14 +32,17 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
     path = check_source(path)
     kind = path.suffix.lower()
     if kind == ".npz":
-        return _from_archive(path)
+        X, y, groups = read_archive(path)
+        with refusing(path, "tasks"):
+            return TaskCollection.from_arrays(X, y, groups)
     if kind not in (".csv", ".parquet"):
         raise ValueError(f"{path.name}: tasks are read from .npz, .csv or .parquet files, not {kind or 'others'}")
     table = load_table(path, task, target)
     return TaskCollection.from_arrays(table.X, table.y, table.groups)
 
 
-def _from_archive(path: Path) -> TaskCollection:
+def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return X, y and groups of an ``.npz`` archive; FileError where it does not hold them."""
     # Compressed archives are the user's own; labels may be dates.
     fields = Fields(read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True))
     missing = {name for name in ("X", "y", "groups") if name not in fields}
@@ -49,7 +52,10 @@ def _from_archive(path: Path) -> TaskCollection:
         X = fields.array("X", "biuf", (None, None))
         y = fields.array("y", "biuf", None)
         groups = fields.array("groups", "biufUSmM", (None,), finite=False)
-        return TaskCollection.from_arrays(X, y, groups)
+    if y.ndim not in (1, 2) or not len(X) == len(y) == len(groups):
+        shapes = f"{X.shape}, {y.shape} and {groups.shape}"
+        raise FileError(f"{path.name} must hold one target and one group per row of X, got shapes {shapes}")
+    return X, y, groups
 
 
 @dataclass(frozen=True)

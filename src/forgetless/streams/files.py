@@ -1,12 +1,13 @@
 """Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forgetless._base.archive import pack, refusing, unpack
+from forgetless._base.archive import pack, printable, refusing, unpack
 from forgetless._base.files import replace_file
 from forgetless.errors import FileError
 from forgetless.schedules.plain import describe, from_plain
@@ -26,7 +27,14 @@ STATE = "state."
 STATES = ("learn", "predict")
 
 
-KINDS = ("ContinualGD", "ContinualRidge", "ContinualRidgeClassifier", "JointRidge", "RecursiveLeastSquares")
+KINDS = {
+    "ContinualGD": "forgetless.streams.budget",
+    "ContinualRidge": "forgetless.streams.ridge",
+    "ContinualRidgeClassifier": "forgetless.streams.classifier",
+    "JointRidge": "forgetless.streams.baselines",
+    "RecursiveLeastSquares": "forgetless.streams.baselines",
+}
+"""Where the classes of models are."""
 
 
 def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path, part: str = "learn") -> None:
@@ -83,6 +91,7 @@ def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dic
     header, arrays = read(path)
     kind, known = header["class"], header["parameters"]
     if kind != cls.__name__:
+        kind = printable(kind, 60)
         raise FileError(f"{path.name} holds a {kind}, not a {cls.__name__}; use {kind}.load")
     unknown = set(parameters) - set(known)
     if unknown:
@@ -96,6 +105,21 @@ def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dic
     if state.origin.frozen != (header.get("state") == "predict"):
         raise FileError(f"{path.name} is damaged or not a model file (arrays of its state are missing)")
     return stored, state
+
+
+def load_any(path: str | Path) -> Any:
+    """Return the model at ``path``, of whichever class of this package it is.
+
+    A schedule that could not be stored is left out: the model predicts, and learns by its other parameters.
+    """
+    path = Path(path)
+    header, _ = read(path)
+    if header["class"] not in KINDS:
+        raise FileError(f"{path.name} holds a {printable(header['class'], 60)}, which is none of {', '.join(KINDS)}")
+    kind = getattr(import_module(KINDS[header["class"]]), header["class"])
+    noted = {name: None for name, value in header["parameters"].items() if is_note(value)}
+    with refusing(path, "model"):
+        return kind.load(path, **noted)
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -138,8 +162,8 @@ def _encoded(value: Any, name: str) -> Any:
 def _decoded(value: Any, name: str, path: Path) -> Any:
     if is_note(value):
         raise FileError(
-            f"{path.name} was saved with {name}={value['not_stored']}, which cannot be stored; "
-            f"give it again: load(path, {name}=...)"
+            f"{path.name} was saved with {printable(name)}={printable(str(value['not_stored']))}, which cannot be "
+            f"stored; give it again: load(path, {printable(name)}=...)"
         )
     if isinstance(value, list):
         raise ValueError(f"{name} is a list")
