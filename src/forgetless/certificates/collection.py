@@ -28,8 +28,8 @@ from forgetless.theory.hypotheses import Setting
 _FORMAT, _VERSION = "forgetless worst collection", 2
 """Version 1 had no hash; its files are still read, on the strength of their value alone."""
 
-_MOST_STEPS, _MOST_NUMBERS = 10**7, 10**6
-"""What a file may ask for: its value is computed when it is read."""
+_MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
+"""What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
 
 _UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
 
@@ -226,7 +226,7 @@ class WorstCollection:
         if k > _MOST_STEPS:
             raise ValueError(f"k must be at most {_MOST_STEPS} in a file, got {k}")
         value = checks.number("value", plain["value"], "k·loss/(R²D²)", positive=True)
-        rows, counts = _arrays(plain["rows"], plain["counts"])
+        rows, counts = _arrays(plain["rows"], plain["counts"], k)
         found = cls(rows, counts, from_plain(plain["schedule"]), k, value, str(plain["command"]))
         anew = found.evaluate()
         if not abs(anew - value) <= 1e-9 * value:
@@ -262,17 +262,17 @@ def read_plain(path: Path) -> dict[str, Any]:
     return plain
 
 
-def _arrays(rows: Any, counts: Any) -> tuple[Floats, NDArray[np.int64]]:
-    found, copies = np.asarray(rows, dtype=np.float64), np.asarray(counts)
+def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
     if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
         raise ValueError(f"rows must be a finite table with one row per task, got shape {found.shape}")
     longest = float(np.sqrt((found**2).sum(axis=1)).max())
     if abs(longest - 1) > 1e-9:
         raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
-    if found.size > _MOST_NUMBERS:
-        raise ValueError(f"rows must hold at most {_MOST_NUMBERS} numbers, got {found.size}")
-    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > 10**6:
-        raise ValueError(f"counts must be {len(found)} positive integers of sum at most 10⁶, got {counts!r}")
+    if k * found.size * found.shape[1] > _MOST_WORK:
+        raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
+    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
+        raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
     return found, copies.astype(np.int64)
 
 
