@@ -439,6 +439,18 @@ def test_numbers_of_another_byte_order_are_read(stored, tmp_path):
     back.partial_fit(*tasks(3)[0])
 
 
+DATES = np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]").tolist()
+
+
+@pytest.mark.parametrize("labels", [[1.0, 2.0], [False, True], ["v", "ü"], [3, 7], DATES], ids=str)
+def test_labels_of_all_kinds_come_back(tmp_path, labels):
+    model = fl.ContinualRidgeClassifier().fit(np.eye(2), np.array(labels, dtype="M8[D]" if labels is DATES else None))
+    model.save(tmp_path / "m.npz")
+    back = fl.ContinualRidgeClassifier.load(tmp_path / "m.npz")
+    assert back.predict(np.eye(2)).tolist() == labels
+    assert back.classes_.dtype == model.classes_.dtype
+
+
 def test_archives_with_too_many_arrays(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "MOST_ARRAYS", 50)
     path = tmp_path_of(tmp_path / "m.npz", archive([(f"{i}.npy", npy(np.zeros(1))) for i in range(51)]))

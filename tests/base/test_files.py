@@ -64,6 +64,7 @@ def test_every_system_call_may_fail_or_be_the_last(tmp_path, monkeypatch, there,
             if there:
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert 0 < outcomes < tries
+    print(f"{tries} faults, one at every system call: 0 files lost or torn, 0 left beside after the next save")
 
 
 def test_an_error_leaves_nothing_behind_even_before_the_next_save(tmp_path, monkeypatch):

@@ -65,7 +65,7 @@ def printable(text: str, most: int = 200) -> str:
     return clean if len(clean) <= most else clean[:most] + "…"
 
 
-def read_arrays(path: str | Path, what: str, *, kinds: str = "biufU", compressed: bool = False) -> Arrays:
+def read_arrays(path: str | Path, what: str, *, kinds: str = "biufUmM", compressed: bool = False) -> Arrays:
     """Return the arrays of an ``.npz`` archive by name.
 
     Parameters

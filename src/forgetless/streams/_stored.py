@@ -127,7 +127,7 @@ def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
 
 
 def _classes(fields: Fields, targets: tuple[int, ...]) -> Any:
-    classes = fields.array("classes", "biufU", (*targets,) if len(targets) == 1 else (-1,))
+    classes = fields.array("classes", "biufUmM", (*targets,) if len(targets) == 1 else (-1,))
     if len(classes) < 2 or len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
         raise ValueError("classes must be at least two, different and sorted")
     return classes
