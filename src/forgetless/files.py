@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgetless._base.archive import from_json, printable, read_arrays
+from forgetless._base.archive import from_json, read_arrays
 from forgetless._base.files import check_source
+from forgetless._base.words import printable
 from forgetless.certificates import search
 from forgetless.certificates.collection import WorstCollection, read_plain
 from forgetless.datasets.files import read_archive

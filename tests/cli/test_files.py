@@ -122,5 +122,5 @@ def test_names_from_a_file_reach_the_terminal_without_their_control_codes(tmp_pa
     code, out, _ = run(capsys, "show", tmp_path / "m.npz")
     assert code == 0
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", out)
-    assert "?[31mred?" in out
+    assert r"\x1b[31mred\x07" in out
     assert len(out) < 3000

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.checks import check_memory
 from forgetless._base.files import check_source
+from forgetless._base.words import printable
 from forgetless.errors import FileError
 
 MOST_ARRAYS = 2**16
@@ -55,14 +56,8 @@ def refusing(path: Path, what: str) -> Iterator[None]:
     except Exception as error:  # damaged files can make zipfile, NumPy and JSON raise almost anything
         previous = path.with_name(path.name + ".previous")
         hint = f"; the one before it is in {previous.name}" if previous.exists() else ""
-        reason = printable(str(error)) or type(error).__name__
+        reason = printable(str(error), 200) or type(error).__name__
         raise FileError(f"{path.name} is damaged or not a {what} file ({reason}){hint}") from error
-
-
-def printable(text: str, most: int = 200) -> str:
-    """Return words from a file as a terminal can show them: no control codes, and not too many."""
-    clean = "".join(letter if letter.isprintable() else "?" for letter in text[: most + 1])
-    return clean if len(clean) <= most else clean[:most] + "…"
 
 
 def read_arrays(path: str | Path, what: str, *, kinds: str = "biufUmM", compressed: bool = False) -> Arrays:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from forgetless._base.archive import printable
 from forgetless._base.tables import Table
+from forgetless._base.words import printable
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""

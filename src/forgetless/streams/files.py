@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.archive import pack, printable, refusing, unpack
+from forgetless._base.archive import pack, refusing, unpack
 from forgetless._base.files import replace_file
+from forgetless._base.words import printable
 from forgetless.errors import FileError
 from forgetless.schedules.plain import describe, from_plain
 from forgetless.streams import _stored
@@ -161,9 +162,9 @@ def _encoded(value: Any, name: str) -> Any:
 
 def _decoded(value: Any, name: str, path: Path) -> Any:
     if is_note(value):
+        name, was = printable(name, 60), printable(str(value["not_stored"]), 200)
         raise FileError(
-            f"{path.name} was saved with {printable(name)}={printable(str(value['not_stored']))}, which cannot be "
-            f"stored; give it again: load(path, {printable(name)}=...)"
+            f"{path.name} was saved with {name}={was}, which cannot be stored; give it again: load(path, {name}=...)"
         )
     if isinstance(value, list):
         raise ValueError(f"{name} is a list")

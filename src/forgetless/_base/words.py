@@ -1,0 +1,36 @@
+"""Words of strangers, such as labels of tasks: made safe to print, to draw, and to put into a page."""
+
+LABEL = 60
+"""Characters of a label that are shown."""
+
+
+def printable(text: str, width: int | None = None) -> str:
+    r"""Return ``text`` on one line without control codes, which are shown escaped, and no longer than ``width``.
+
+    Escaped is what is neither visible nor a space: among it what moves a cursor, changes colours, reverses the
+    direction of writing, or cannot be encoded.
+
+    Examples
+    --------
+    >>> print(printable("a" + chr(27) + "[2J" + chr(10) + "b"))
+    a\x1b[2J\nb
+    >>> printable("elephants", 5)
+    'elep…'
+    """
+    if width is not None and len(text) > width:
+        text = text[: width - 1] + "…"
+    if text.isprintable():
+        return text
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(shown, width)
+
+
+def label(text: object) -> str:
+    """Return a label of a user's as it is shown in tables and pages."""
+    return printable(str(text), LABEL)
+
+
+def drawn(text: object, width: int = 14) -> str:
+    """Return a label as matplotlib draws it as it is: not as a formula, and not hidden from legends."""
+    shown = printable(str(text), width).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
