@@ -12,14 +12,15 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
 LAYERS = [
-    {"_base", "errors"},
+    {"errors"},
+    {"_base"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics"},
     {"solvers"},
     {"equation"},
     {"engines", "theory", "datasets"},
     {"certificates", "streams"},
-    {"advice", "reproduce", "checks"},
+    {"advice", "reproduce", "checks", "files"},
     {"cli"},
     {"__main__"},
 ]

@@ -16,7 +16,8 @@ from forgetless.engines.results import Expectation, Trace
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import WorstCase, worst_case
 from forgetless.equation import step
-from forgetless.errors import CheckError, ConvergenceError, NoExactLawError
+from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError
+from forgetless.files import FileReport, describe_file
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
@@ -60,6 +61,8 @@ __all__ = [
     "ConvergenceError",
     "Cyclic",
     "Expectation",
+    "FileError",
+    "FileReport",
     "Filter",
     "GradientDescent",
     "JointRidge",
@@ -89,6 +92,7 @@ __all__ = [
     "checks",
     "constructions",
     "descend",
+    "describe_file",
     "expect",
     "filters",
     "gradient",

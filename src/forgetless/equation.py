@@ -15,7 +15,7 @@ from forgetless._base.arrays import Array, as_float, from_numpy, namespace_of, s
 from forgetless.filters import Filter
 from forgetless.solvers.given import OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows, is_sparse, plain
+from forgetless.solvers.rows import Rows, check_sparse, is_sparse, plain
 from forgetless.tasks import Task
 
 
@@ -72,7 +72,7 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
     if not isinstance(filter, Filter) or filter.horizon is not None:
         raise TypeError(f"filter must be that of a single step, such as fl.Ridge(1.0), got {filter!r}")
     if is_sparse(X):
-        X = plain(X, None, False, np.float64)
+        X = plain(check_sparse(X), None, False, np.float64)
         if not np.all(np.isfinite(X.data)):
             raise ValueError("X contains NaN or infinity; only finite values are allowed, so drop or impute them")
     else:

@@ -11,3 +11,7 @@ class CheckError(AssertionError):
 
 class NoExactLawError(TypeError):
     """The expectation over this ordering cannot be computed here, only sampled."""
+
+
+class FileError(ValueError):
+    """A file is damaged, foreign, too large or unsafe to read; the message names the file and what is wrong with it."""

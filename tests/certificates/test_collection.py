@@ -8,6 +8,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
+from forgetless._base.archive import json_digest
 from forgetless.certificates import _lbfgs
 from forgetless.schedules.plain import from_plain, to_plain
 from support import literal, registry
@@ -109,11 +110,11 @@ def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
     assert path.read_bytes() == before
     for content in (b"", before[:200], b"hello"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="state is damaged or no checkpoint"):
+        with pytest.raises(ValueError, match="state is damaged or not a checkpoint file"):
             fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
     np.savez(tmp_path / "other.npz", key=np.array("x"))
     path.write_bytes((tmp_path / "other.npz").read_bytes())
-    with pytest.raises(ValueError, match="state is damaged or no checkpoint"):
+    with pytest.raises(ValueError, match="state is not a forgetless checkpoint"):
         fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
 
 
@@ -145,18 +146,25 @@ def test_save_and_load(small, tmp_path):
 DAMAGE = [
     (lambda d: [d], "does not hold a worst collection"),
     (lambda d: {**d, "format": "other"}, "does not hold a worst collection"),
-    (lambda d: {**d, "version": 2}, "version is 2, not 1"),
+    (lambda d: {**d, "version": 3}, "version is 3, not 1 or 2"),
     (lambda d: {key: value for key, value in d.items() if key != "rows"}, "rows is missing"),
     (lambda d: {**d, "value": d["value"] * (1 + 1e-8)}, "some number was changed"),
     (lambda d: {**d, "counts": [d["counts"][0] + 1, *d["counts"][1:]]}, "some number was changed"),
     (lambda d: {**d, "counts": d["counts"][1:]}, "positive integers"),
     (lambda d: {**d, "counts": [c + 0.5 for c in d["counts"]]}, "positive integers"),
     (lambda d: {**d, "counts": [10**9 for _ in d["counts"]]}, "sum at most"),
-    (lambda d: {**d, "rows": [[float("nan") for _ in row] for row in d["rows"]]}, "finite table"),
+    (lambda d: {**d, "rows": [[float("nan") for _ in row] for row in d["rows"]]}, "NaN is not a number"),
     (lambda d: {**d, "rows": d["rows"][0]}, "finite table"),
     (lambda d: {**d, "rows": [[0.0] * len(row) for row in d["rows"]]}, "must have norm 1, got 0"),
     (lambda d: {**d, "rows": [d["rows"][0][::-1], *d["rows"][1:]]}, "some number was changed"),
     (lambda d: {**d, "k": "16"}, "k must be an integer"),
+    (lambda d: {**d, "k": 10**9}, "k must be at most"),
+    (lambda d: {**d, "counts": [10**5 for _ in d["counts"]]}, "sum at most"),
+    (lambda d: {**d, "rows": [[1.0] + [0.0] * 9999] * 30, "counts": [1] * 30}, "too many to be checked"),
+    (lambda d: {**d, "rows": [[[1.0]]]}, "finite table"),
+    (lambda d: {**d, "rows": [[1.0], [1.0, 2.0]]}, "inhomogeneous"),
+    (lambda d: {**d, "counts": [True] * len(d["counts"])}, "positive integers"),
+    (lambda d: {**d, "value": 10**400}, "value"),
     (lambda d: {**d, "value": -1.0}, "value must be positive"),
     (lambda d: {**d, "schedule": {"kind": "Falling"}}, "must name one of Projection, Ridge"),
     (lambda d: {**d, "schedule": 3}, "must name one of Projection, Ridge"),
@@ -167,15 +175,43 @@ DAMAGE = [
 @pytest.mark.parametrize(("change", "message"), DAMAGE)
 def test_damaged_files_are_refused(change, message, small, tmp_path):
     path = tmp_path / "found.json"
-    path.write_text(json.dumps(change(small["increasing"].to_dict())))
-    with pytest.raises(ValueError, match=f"found.json is damaged or foreign: .*{message}"):
+    changed = change(small["increasing"].to_dict())
+    if isinstance(changed, dict):  # sealed anew, as by somebody who means it
+        changed["sha256"] = json_digest(changed)
+    path.write_text(json.dumps(changed))
+    with pytest.raises(fl.FileError, match=f"found.json is damaged or not a worst-collection file .*{message}"):
+        fl.WorstCollection.load(path)
+
+
+def test_every_part_of_a_file_is_under_its_hash(small, tmp_path):
+    path = tmp_path / "found.json"
+    small["increasing"].save(path)
+    plain = json.loads(path.read_text())
+    changes = {"command": "other", "k": plain["k"] + 1, "value": plain["value"] * (1 + 1e-15), "more": 1}
+    for key, value in changes.items():
+        path.write_text(json.dumps({**plain, key: value}))
+        with pytest.raises(fl.FileError, match="do not match their hash"):
+            fl.WorstCollection.load(path)
+    path.write_text(json.dumps({key: value for key, value in plain.items() if key != "sha256"}))
+    with pytest.raises(fl.FileError, match="do not match their hash"):
+        fl.WorstCollection.load(path)
+    path.write_text(json.dumps(dict(reversed(plain.items())), indent=4))
+    assert same(fl.WorstCollection.load(path), small["increasing"])
+
+
+def test_files_of_version_1_which_had_no_hash_are_read(small, tmp_path):
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1}))
+    assert same(fl.WorstCollection.load(path), small["increasing"])
+    path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1, "sha256": "0"}))
+    with pytest.raises(fl.FileError, match="do not match their hash"):
         fl.WorstCollection.load(path)
 
 
 def test_other_files_are_refused(small, tmp_path):
     for content in (b"", b"\xff\xfe", b"{", b"k,loss\n"):
         (tmp_path / "x.json").write_bytes(content)
-        with pytest.raises(ValueError, match=r"x\.json is damaged or foreign"):
+        with pytest.raises(ValueError, match=r"x\.json is damaged or not a worst-collection file"):
             fl.WorstCollection.load(tmp_path / "x.json")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         fl.WorstCollection.load(tmp_path / "y.json")

@@ -76,6 +76,8 @@ ON_TASKS = ("data.parquet", "--task", "t", "--target", "y", "--k", 30)
 COMMANDS = [
     ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
     ("predict", "m.npz", "data.parquet"),
+    ("verify", "m.npz"),
+    ("show", "m.npz"),
     ("expect", *ON_TASKS),
     ("simulate", *ON_TASKS, "--trials", 3),
     ("certify", *ON_TASKS),

@@ -79,7 +79,7 @@ def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
     for _ in range(5):
         A = rng.standard_normal((8, 4))
         model.partial_fit(A, A @ teacher)
-        held = model._state.holdout.parts[-1][1]
+        held = model._state.holdout.X[-2:]
         assert held.shape == (2, 4)
         kept = [row for row in A if not (held == row).all(axis=1).any()]
         trained.append(np.array(kept))
@@ -87,7 +87,9 @@ def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
     for A in trained:
         plain.partial_fit(A, A @ teacher)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-10)
-    errors = [np.mean((part @ model.coef_ - part @ teacher) ** 2) for _, part, _ in model._state.holdout.parts]
+    held = model._state.holdout
+    assert held.tasks.tolist() == [0, 1, 2, 3, 4]
+    errors = [np.mean((part @ model.coef_ - part @ teacher) ** 2) for part in np.split(held.X, 5)]
     assert model.seen_mse_ == pytest.approx(np.mean(errors))
     assert model.history_["seen_mse"][-1] == model.seen_mse_
 
@@ -97,11 +99,32 @@ def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
     counts = []
     for _ in range(40):
         model.partial_fit(rng.standard_normal((20, 3)), rng.standard_normal(20))
-        counts.append([part.shape[0] for _, part, _ in model._state.holdout.parts])
-        assert sum(counts[-1]) <= 12
+        held = model._state.holdout
+        counts.append(held.counts.tolist())
+        assert sum(counts[-1]) == len(held.X) == len(held.y) <= 12
     assert counts[2] == [4, 4, 4]
     assert counts[-1] == [1] * 12
-    assert max(task for task, _, _ in model._state.holdout.parts) > 20
+    assert max(held.tasks) > 20
+
+
+@pytest.mark.parametrize("size", [5, 12, 50])
+def test_held_out_rows_stay_with_their_task_whatever_leaves(size):
+    """Every row says which task it is of, and in which place; also where dense and sparse tasks take turns."""
+    model = fl.ContinualRidge(holdout=0.5, holdout_size=size, random_state=0)
+    for task in range(60):
+        n = 2 + task % 7
+        A = np.column_stack([np.full(n, task + 1.0), 1.0 + np.arange(n)])
+        kind = sparse.csr_array if task % 3 == 0 and size == 12 else np.asarray
+        model.partial_fit(kind(A), 1e-3 * A @ [100.0, 1.0])
+        held = model._state.holdout
+        X = held.X.toarray() if sparse.issparse(held.X) else held.X
+        assert X[:, 0].tolist() == (np.repeat(held.tasks, held.counts) + 1).tolist()
+        np.testing.assert_allclose(held.y[:, 0], 1e-3 * X @ [100.0, 1.0])
+        assert len(set(held.tasks.tolist())) == len(held.tasks)
+        assert max(held.counts) <= max(1, size // len(held.tasks))
+        parts = np.split((X @ model.coef_ - held.y[:, 0]) ** 2, np.cumsum(held.counts)[:-1])
+        assert model.seen_mse_ == pytest.approx(np.mean([part.mean() for part in parts]))
+    assert len(held.tasks) == min(size, 60) or size == 50
 
 
 def test_the_size_of_the_state_is_told(rng):

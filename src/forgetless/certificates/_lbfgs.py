@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.archive import Fields
 from forgetless._base.arrays import Floats
 
 Objective = Callable[[Floats], tuple[Floats, Floats]]
@@ -128,8 +129,20 @@ class Descent:
         self.length[bad] = 1.0
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the state as named arrays; ``Descent(**arrays)`` restores it."""
+        """Return the state as named arrays; ``from_fields`` restores it."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_fields(cls, stored: Fields, B: int, n: int) -> "Descent":
+        """Return the state of B starts in n variables from arrays of a file; ValueError where they are of no such."""
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("x", "gradient", "direction"), (B, n))
+        shapes |= dict.fromkeys(("value", "length", "scale"), (B,))
+        shapes |= {"steps": (MEMORY, B, n), "changes": (MEMORY, B, n), "curvature": (MEMORY, B)}
+        # A start without a value is NaN wherever its value enters.
+        arrays = {name: stored.array(name, "f", shape, finite=name == "x") for name, shape in shapes.items()}
+        arrays |= {name: stored.array(name, "i", shape, low=0) for name, shape in (("idle", (B,)), ("rounds", ()))}
+        stored.end()
+        return cls(**arrays)
 
 
 def _dot(a: Floats, b: Floats) -> Floats:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._base import checks
+from forgetless._base.archive import json_digest, read_json, refusing
 from forgetless._base.arrays import Floats
-from forgetless._base.files import replace_file
+from forgetless._base.files import check_source, replace_file
 from forgetless._base.tables import Table
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.engines.worst_teacher import worst_case
@@ -24,7 +25,11 @@ from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
 
-_FORMAT = "forgetless worst collection"
+_FORMAT, _VERSION = "forgetless worst collection", 2
+"""Version 1 had no hash; its files are still read, on the strength of their value alone."""
+
+_MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
+"""What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
 
 _UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
 
@@ -198,7 +203,7 @@ class WorstCollection:
         """Return plain Python values; ``from_dict`` restores them."""
         return {
             "format": _FORMAT,
-            "version": 1,
+            "version": _VERSION,
             "command": self.command,
             "schedule": to_plain(self.schedule, self.k),
             "k": self.k,
@@ -212,14 +217,16 @@ class WorstCollection:
         """Return the collection that ``to_dict`` described; ValueError if it is no such thing or its value is wrong."""
         if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
             raise ValueError("it does not hold a worst collection; save one with found.save(path)")
-        if plain.get("version") != 1:
-            raise ValueError(f"its version is {plain.get('version')!r}, not 1; update forgetless")
+        if plain.get("version") not in (1, _VERSION):
+            raise ValueError(f"its version is {plain.get('version')!r}, not 1 or {_VERSION}; update forgetless")
         missing = {"command", "schedule", "k", "value", "counts", "rows"} - set(plain)
         if missing:
             raise ValueError(f"{', '.join(sorted(missing))} is missing")
         k = checks.integer("k", plain["k"], 1, "the number of steps")
+        if k > _MOST_STEPS:
+            raise ValueError(f"k must be at most {_MOST_STEPS} in a file, got {k}")
         value = checks.number("value", plain["value"], "k·loss/(R²D²)", positive=True)
-        rows, counts = _arrays(plain["rows"], plain["counts"])
+        rows, counts = _arrays(plain["rows"], plain["counts"], k)
         found = cls(rows, counts, from_plain(plain["schedule"]), k, value, str(plain["command"]))
         anew = found.evaluate()
         if not abs(anew - value) <= 1e-9 * value:
@@ -227,31 +234,45 @@ class WorstCollection:
         return found
 
     def save(self, path: str | Path) -> None:
-        """Write the collection to a JSON file, whole or not at all."""
-        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_dict().items()]
-        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode(), keep_previous=False)
+        """Write the collection to a JSON file with the hash of its contents, whole or not at all."""
+        plain = self.to_dict()
+        plain["sha256"] = json_digest(plain)
+        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in plain.items()]
+        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "WorstCollection":
-        """Read a collection from a file written by ``save``; its value is computed anew and must agree to 1e-9."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
-        try:
-            return cls.from_dict(json.loads(path.read_bytes()))
-        except (ValueError, TypeError) as error:  # JSON's and Unicode's own errors are ValueErrors
-            raise ValueError(f"{path.name} is damaged or foreign: {error}") from error
+        """Read a collection from a file written by ``save``.
+
+        Its hash must agree, and its value is computed anew and must agree to 1e-9; FileError otherwise.
+        """
+        path = check_source(path)
+        with refusing(path, "worst-collection"):
+            return cls.from_dict(read_plain(path))
 
 
-def _arrays(rows: Any, counts: Any) -> tuple[Floats, NDArray[np.int64]]:
-    found, copies = np.asarray(rows, dtype=np.float64), np.asarray(counts)
+def read_plain(path: Path) -> dict[str, Any]:
+    """Return what is in the file of a worst collection, once its hash is found to agree; ValueError if not."""
+    plain = read_json(path)
+    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+        raise ValueError("it does not hold a worst collection; save one with found.save(path)")
+    stored = plain.pop("sha256", None)
+    if (plain.get("version") != 1 or stored is not None) and stored != json_digest(plain):
+        raise ValueError("its contents do not match their hash")
+    return plain
+
+
+def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
     if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
         raise ValueError(f"rows must be a finite table with one row per task, got shape {found.shape}")
     longest = float(np.sqrt((found**2).sum(axis=1)).max())
     if abs(longest - 1) > 1e-9:
         raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
-    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > 10**6:
-        raise ValueError(f"counts must be {len(found)} positive integers of sum at most 10⁶, got {counts!r}")
+    if k * found.size * found.shape[1] > _MOST_WORK:
+        raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
+    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
+        raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
     return found, copies.astype(np.int64)
 
 

@@ -2,10 +2,8 @@
 
 import copy
 import hashlib
-import io
 import json
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base import checks
+from forgetless._base.archive import Fields, from_json, pack, refusing, unpack
 from forgetless._base.arrays import Floats
 from forgetless._base.checks import check_memory
 from forgetless._base.files import replace_file
@@ -22,12 +21,16 @@ from forgetless.certificates._objective import Adversary
 from forgetless.certificates._rounding import SIZES, as_copies
 from forgetless.certificates.collection import WorstCollection
 from forgetless.engines.problem import check_contraction
+from forgetless.errors import FileError
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 STARTS = ("mixed", "random", "rare")
+
+FORMAT, VERSION = "forgetless-checkpoint", 2
+"""Version 1 had no hash."""
 
 _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
@@ -223,9 +226,7 @@ def _rare(a: Adversary, rng: np.random.Generator) -> Floats:
 
 
 def _save(descent: Descent, path: Path, key: str) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, key=np.array(key), **descent.to_arrays())  # type: ignore[arg-type]
-    replace_file(path, buffer.getvalue(), keep_previous=False)
+    replace_file(path, pack({"format": FORMAT, "version": VERSION, "key": key}, descent.to_arrays()))
 
 
 def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
@@ -236,15 +237,17 @@ def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
         return None
     if not resume:
         raise FileExistsError(f"{path} is there already; go on from it with resume=True, or remove it")
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        found = str(arrays.pop("key"))
-        descent = Descent(**arrays)
-        if descent.value.ndim != 1 or len(descent.value) != json.loads(found)[3]:
-            raise ValueError("shape")
-    except (ValueError, TypeError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path.name} is damaged or no checkpoint ({type(error).__name__}); remove it") from error
+    found, descent = read_checkpoint(path)
     if found != key:
-        raise ValueError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
+        raise FileError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
     return descent
+
+
+def read_checkpoint(path: Path) -> tuple[str, Descent]:
+    """Return what search a checkpoint is of, and its state; FileError where it is none."""
+    header, arrays = unpack(path, FORMAT, "checkpoint", (VERSION,))
+    with refusing(path, "checkpoint"):
+        key = header.get("key")
+        _, d, n_tasks, n_starts, *_ = from_json(str(key).encode())
+        n_starts = checks.integer("n_starts", n_starts, 1, "made by worst_collection")
+        return str(key), Descent.from_fields(Fields(arrays), n_starts, n_tasks * (d + 2))

@@ -9,7 +9,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import search, streams, tasks
+from forgetless.cli import files, search, streams, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     debug, words = "--debug" in words, [word for word in words if word != "--debug"]  # wherever it stands
     try:
-        cli.main(args=words, prog_name="forgetless", standalone_mode=False)
+        code = cli.main(args=words, prog_name="forgetless", standalone_mode=False)
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
-    return 0
+    return code if isinstance(code, int) else 0  # commands return nothing; ``verify`` exits with its verdict
 
 
 @cli.command()
@@ -116,6 +116,8 @@ for command in (
     streams.fit,
     streams.predict,
     search.worst_collection,
+    files.verify,
+    files.show,
 ):
     cli.add_command(command)
 

@@ -90,6 +90,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
     """
     from forgetless._base.files import replace_file
     from forgetless.datasets.files import numbers_of, read_table
+    from forgetless.streams.files import load_any
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_any(model)
@@ -109,7 +110,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
     else:
-        replace_file(out, text.encode(), keep_previous=False)
+        replace_file(out, text.encode())
         say(f"{len(table)} predictions: {out}")
 
 
@@ -125,14 +126,6 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         if name.startswith("--") and not place.parent.is_dir():
             raise click.UsageError(f"there is no folder {place.parent} for {name}")
         seen[place] = name
-
-
-def load_any(path: Path) -> Any:
-    """Return the model at ``path``, of whichever class it is."""
-    import forgetless as fl
-    from forgetless.streams.files import stored_class
-
-    return getattr(fl, stored_class(path)).load(path)
 
 
 def _model(schedule: str, n_tasks: int, **options: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.archive import Fields, read_arrays, refusing
+from forgetless._base.files import check_source
+from forgetless.errors import FileError
 from forgetless.tasks import TaskCollection
 
 
@@ -30,28 +32,33 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
     -------
     TaskCollection
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+    path = check_source(path)
     kind = path.suffix.lower()
     if kind == ".npz":
-        return _from_archive(path)
+        X, y, groups = read_archive(path)
+        with refusing(path, "tasks"):
+            return TaskCollection.from_arrays(X, y, groups)
     if kind not in (".csv", ".parquet"):
         raise ValueError(f"{path.name}: tasks are read from .npz, .csv or .parquet files, not {kind or 'others'}")
     table = load_table(path, task, target)
     return TaskCollection.from_arrays(table.X, table.y, table.groups)
 
 
-def _from_archive(path: Path) -> TaskCollection:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path.name} is damaged or not a plain .npz archive ({type(error).__name__})") from error
-    missing = {"X", "y", "groups"} - set(arrays)
+def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return X, y and groups of an ``.npz`` archive; FileError where it does not hold them."""
+    # Compressed archives are the user's own; labels may be dates.
+    fields = Fields(read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True))
+    missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
-        raise ValueError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
-    return TaskCollection.from_arrays(arrays["X"], arrays["y"], arrays["groups"])
+        raise FileError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
+    with refusing(path, "tasks"):
+        X = fields.array("X", "biuf", (None, None))
+        y = fields.array("y", "biuf", None)
+        groups = fields.array("groups", "biufUSmM", (None,), finite=False)
+    if y.ndim not in (1, 2) or not len(X) == len(y) == len(groups):
+        shapes = f"{X.shape}, {y.shape} and {groups.shape}"
+        raise FileError(f"{path.name} must hold one target and one group per row of X, got shapes {shapes}")
+    return X, y, groups
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,20 @@ def is_sparse(X: Any) -> bool:
     return type(X).__module__.startswith("scipy.sparse")
 
 
+def check_sparse(X: Any) -> Any:
+    """Return a sparse matrix whose indices lie inside it, or ValueError: SciPy's products would read other memory."""
+    if X.format in ("csr", "csc", "bsr"):
+        X.check_format(full_check=True)
+        return X
+    X = X.tocoo()
+    for name, index, n in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
+        if index.shape != X.data.shape:
+            raise ValueError(f"a sparse X must have one {name} index per value, got {index.shape} for {X.data.shape}")
+        if index.size and (index.min() < 0 or index.max() >= n):
+            raise ValueError(f"{name} indices of a sparse X must be in [0, {n}), got {index.min()} to {index.max()}")
+    return X
+
+
 def rows_of(array: Any, at: Any) -> Any:
     """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
     if isinstance(array, np.ndarray) or is_sparse(array):

@@ -10,7 +10,7 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
-from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, plain, rows_of, sum_of_grams, weighted
+from forgetless.solvers.rows import BLOCK_BYTES, Rows, check_sparse, is_sparse, plain, rows_of, sum_of_grams, weighted
 from forgetless.streams.state import Gathered, State
 
 
@@ -40,6 +40,11 @@ def check_namespace(coef: Array, X: Any, method: str) -> None:
             f"Inputs passed to {method}() must use the same namespace and the same device as "
             f"those passed to fit(); the model holds {ours.__name__} arrays and X is of {theirs.__name__}. Convert X."
         )
+
+
+def checked_indices(X: Any) -> Any:
+    """Return X, refusing a sparse one whose indices lie outside it before anything multiplies with it."""
+    return check_sparse(X) if is_sparse(X) and hasattr(X, "format") and X.ndim == 2 else X
 
 
 def is_plain(state: State, X: Any, y: Any) -> bool:
@@ -77,6 +82,7 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, a
         X = to_numpy(X)
     if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
         y = to_numpy(y)
+    X = checked_indices(X)
     xp: Any = np
     if dispatched(X):
         xp = namespace_of(X)

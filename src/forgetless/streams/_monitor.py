@@ -1,12 +1,12 @@
 """What a streaming model remembers of its own past, in bounded memory: the last tasks, a sample of held-out rows."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.arrays import Array, to_numpy
+from forgetless._base.arrays import Array, namespace_of, to_numpy
 from forgetless.solvers.rows import is_sparse, rows_of
 
 COLUMNS = ("task", "n_rows", "strength", "radius", "mse_before", "mse_after", "error", "seen_mse")
@@ -17,7 +17,7 @@ BEFORE = COLUMNS.index("mse_before")
 
 
 class History(NamedTuple):
-    """The last ``size`` tasks, and the sums behind the prequential error of all.
+    """The last ``size`` tasks, and the prequential error of all: the ``mean`` over rows of weight ``total``.
 
     Histories that follow each other share one ``log``, of which each owns the first ``length`` rows. Those are never
     changed; a row behind them belongs to a task that was interrupted before it was published, and is written over.
@@ -27,11 +27,12 @@ class History(NamedTuple):
     log: list[tuple[float, ...]]
     length: int = 0
     total: float = 0.0
-    squares: float = 0.0
+    mean: float = 0.0
 
     def with_row(self, row: tuple[float, ...], weight: float) -> "History":
         """Return the history with one more task: its ``COLUMNS``, and the sum of its row weights."""
-        size, log, length, total, squares = self
+        size, log, length, total, mean = self
+        total += weight
         if size:
             if length >= size + size // 8:  # what is no longer shown leaves memory from time to time
                 log, length = log[length - size + 1 : length], size - 1
@@ -40,7 +41,8 @@ class History(NamedTuple):
             log.append(row)
             length += 1
         # Through ``tuple``, here and in ``State``: half the time of the constructor, which counts for one-row tasks.
-        return tuple.__new__(History, (size, log, length, total + weight, squares + weight * row[BEFORE]))
+        # A running mean: a sum of squares could become infinite, and would remain so.
+        return tuple.__new__(History, (size, log, length, total, mean + (row[BEFORE] - mean) * (weight / total)))
 
     @property
     def rows(self) -> list[tuple[float, ...]]:
@@ -50,7 +52,7 @@ class History(NamedTuple):
     def apart(self) -> "History":
         """Return a history that goes its own way: two that share a log must not both go on."""
         rows = self.rows
-        return History(self.size, rows, len(rows), self.total, self.squares)
+        return History(self.size, rows, len(rows), self.total, self.mean)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return History, tuple(self.apart())
@@ -58,7 +60,7 @@ class History(NamedTuple):
     @property
     def prequential_mse(self) -> float:
         """Mean squared error of every row when it was first met."""
-        return self.squares / self.total if self.total > 0 else math.nan
+        return self.mean if self.total > 0 else math.nan
 
     @property
     def nbytes(self) -> int:
@@ -73,28 +75,28 @@ class History(NamedTuple):
             found[name] = found[name].astype(np.int64)
         return found
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return everything but the size as arrays."""
-        return {**self.columns(), "sums": np.array([self.total, self.squares])}
-
-    @classmethod
-    def from_arrays(cls, size: int, arrays: Mapping[str, Any]) -> "History":
-        """Return a history from what ``to_arrays`` gave."""
-        rows = list(zip(*(arrays[name].tolist() for name in COLUMNS), strict=True))
-        return cls(size, rows, len(rows), *arrays["sums"].tolist())
-
 
 class Holdout(NamedTuple):
     """Rows of past tasks that were never trained on: at most ``size`` in all, shared evenly between the tasks.
 
     With more tasks than ``size`` a uniform sample of the tasks is kept. Which rows and tasks are kept depends only on
-    the seed and the number of the task. A part is (number of the task, X, y).
+    the seed and the number of the task. The rows of all tasks lie in one matrix, so that an error costs one product.
+
+    Attributes
+    ----------
+    X : matrix of shape (n, d), or None as long as there is none
+    y : array of shape (n, c)
+    tasks, counts : arrays of shape (p,)
+        The number of each task, and how many of the rows are its own, in this order.
     """
 
     share: float
     size: int
     seed: int
-    parts: tuple[tuple[int, Any, Any], ...] = ()
+    X: Any = None
+    y: Any = None
+    tasks: Any = np.zeros(0, dtype=np.int64)
+    counts: Any = np.zeros(0, dtype=np.int64)
 
     def split(self, X: Any, y: Any, weight: Any, task: int) -> tuple[Any, Any, Any, Any]:
         """Return X, y and weights to train on, and the held-out (task, X, y), if any."""
@@ -111,62 +113,48 @@ class Holdout(NamedTuple):
         """Return a holdout with the held-out rows of the newest of ``n_tasks`` tasks."""
         if held is None:
             return self
-        parts = list(self.parts)
-        if len(parts) < self.size:
-            parts.append(held)
-        else:
-            place = int(np.random.default_rng([self.seed, held[0], 1]).integers(n_tasks))
-            if place < self.size:
-                parts[place] = held
-        quota = max(1, self.size // len(parts))
-        for i, (task, X, y) in enumerate(parts):
-            if X.shape[0] > quota:
-                # A copy, not a view: the rows cut off must not stay in memory.
-                few = np.arange(quota)
-                parts[i] = (task, rows_of(X, few), rows_of(y, few))
-        return self._replace(parts=tuple(parts))
+        task, X, y = held
+        y = to_numpy(y).reshape(int(X.shape[0]), -1)
+        tasks, counts, leaving = self.tasks, self.counts, -1
+        if len(tasks) >= self.size:
+            leaving = int(np.random.default_rng([self.seed, task, 1]).integers(n_tasks))
+            if leaving >= self.size:
+                return self
+        quota = max(1, self.size // (len(tasks) + (leaving < 0)))
+        allowed = np.minimum(counts, quota)
+        if leaving >= 0:
+            allowed[leaving] = 0
+        few = np.arange(min(int(X.shape[0]), quota))
+        X, y = (rows_of(X, few), y[few]) if len(few) < X.shape[0] else (X, y)
+        if self.X is not None:
+            old = self.X, self.y
+            if int(allowed.sum()) < int(counts.sum()):
+                within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+                stay = np.flatnonzero(within < np.repeat(allowed, counts))
+                old = rows_of(self.X, stay), self.y[stay]
+            X, y = stacked(old[0], X), np.concatenate([old[1], y])
+        there = allowed > 0
+        tasks, counts = np.append(tasks[there], task), np.append(allowed[there], len(few))
+        return self._replace(X=X, y=y, tasks=tasks, counts=counts)
 
     def error(self, predict: Callable[[Any], Array]) -> float:
         """Return the mean over tasks of the mean squared error of predictions (n, c) of their held-out rows."""
-        if not self.parts:
+        if self.X is None:
             return math.nan
-        errors = []
-        for _, X, y in self.parts:
-            gap = to_numpy(predict(X)) - to_numpy(y).reshape(int(X.shape[0]), -1)
-            errors.append(float(np.mean(gap.astype(np.float64) ** 2)))
-        return float(np.mean(errors))
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return the seed and the parts as arrays; share and size are parameters of the model."""
-        arrays = {"seed": np.array(self.seed)}
-        for i, (task, X, y) in enumerate(self.parts):
-            arrays |= {f"{i}.task": np.array(task), f"{i}.y": to_numpy(y), **matrix_to_arrays(f"{i}.", X)}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, share: float, size: int, arrays: Mapping[str, Any]) -> "Holdout":
-        """Return a holdout from what ``to_arrays`` gave."""
-        parts: list[tuple[int, Any, Any]] = []
-        while (at := f"{len(parts)}.") + "task" in arrays:
-            parts.append((int(arrays[at + "task"]), matrix_from_arrays(at, arrays), arrays[at + "y"]))
-        return cls(share, size, int(arrays["seed"]), tuple(parts))
+        with np.errstate(over="ignore"):
+            gap = to_numpy(predict(self.X)).astype(np.float64) - self.y
+            rows = np.mean(gap * gap, axis=1)
+            errors = np.add.reduceat(rows, np.cumsum(self.counts) - self.counts) / self.counts
+            return float(np.mean(errors))
 
 
-def matrix_to_arrays(at: str, X: Any) -> dict[str, Any]:
-    """Return the rows X, dense or sparse, as arrays whose names begin with ``at``."""
-    if is_sparse(X):
-        return {at + part: np.asarray(getattr(X, part)) for part in ("data", "indices", "indptr", "shape")}
-    return {at + "X": to_numpy(X)}
+def stacked(above: Any, below: Any) -> Any:
+    """Return two matrices of one array library, or sparse ones, as one; sparse where one of them is."""
+    if is_sparse(above) or is_sparse(below):
+        from scipy import sparse
 
-
-def matrix_from_arrays(at: str, arrays: Mapping[str, Any]) -> Any:
-    """Return the rows from what ``matrix_to_arrays`` gave."""
-    if at + "X" in arrays:
-        return arrays[at + "X"]
-    from scipy import sparse
-
-    triple = arrays[at + "data"], arrays[at + "indices"], arrays[at + "indptr"]
-    return sparse.csr_array(triple, shape=tuple(arrays[at + "shape"]))
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(above), sparse.csr_array(below)], format="csr"))
+    return namespace_of(above).concat([above, below], axis=0)
 
 
 def nbytes(value: Any) -> int:

@@ -8,7 +8,6 @@ score of λ is the prequential one, Σ ‖e[m]‖² before learning m. The best 
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from forgetless._base.arrays import Floats, to_numpy
 from forgetless.solvers.rows import Rows, is_sparse, rows_of
-from forgetless.streams._monitor import matrix_from_arrays, matrix_to_arrays
 
 TASK_ROWS = 64
 
@@ -42,6 +40,10 @@ NUMBERS = 2**22
 
 PRIOR, DOUBT = 0.1, 0.5
 """What is thought best, relative to the trace of a typical task, before any task was seen, and how firmly."""
+
+
+LARGEST = 1e300
+"""The largest coefficient advised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,72 +138,58 @@ class Window:
             e[later] -= (lift @ a.reshape(len(theta), c * count)).reshape(-1, c, count)
         return total
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return the window as arrays."""
-        arrays = {name: getattr(self, name) for name in ("anchor", "gram", "errors", "middle")}
-        arrays = {name: value for name, value in arrays.items() if value is not None}
-        arrays |= {"weights": np.array(self.weights), "half": np.array(self.half)}
-        for i, (X, y) in enumerate(zip(self.rows, self.targets, strict=True)):
-            arrays |= {f"{i}.y": y, **matrix_to_arrays(f"{i}.", X)}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Window":
-        """Return a window from what ``to_arrays`` gave."""
-        weights = arrays["weights"].tolist()
-        return cls(
-            anchor=arrays["anchor"],
-            rows=[matrix_from_arrays(f"{i}.", arrays) for i in range(len(weights))],
-            targets=[arrays[f"{i}.y"] for i in range(len(weights))],
-            weights=weights,
-            gram=arrays["gram"],
-            errors=arrays.get("errors"),
-            middle=arrays.get("middle"),
-            half=int(arrays["half"]),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Advisor:
-    """What ``schedule="auto"`` knows: a window of past tasks, and the coefficient that would have been best in it."""
+    """What ``schedule="auto"`` knows: a window of past tasks, and the coefficient that would have been best in it.
+
+    The window holds rows of the user's, so it does not leave the process: what is pickled or saved is the coefficient
+    ``kept``. A window that begins anew, after loading or after a task that cannot be sampled, starts from there.
+    """
 
     window: Window | None = None
     coefficient: float = math.nan
     pending: int = 0
+    kept: float = math.nan
 
     def advised(self, radius: float) -> float:
         """Return λ for the next task: the best so far, or before two tasks were seen a tenth of R²."""
-        return self.coefficient if math.isfinite(self.coefficient) else PRIOR * radius * radius
+        return self.coefficient if math.isfinite(self.coefficient) else min(PRIOR * radius * radius, LARGEST)
+
+    def without_rows(self) -> "Advisor":
+        """Return an advisor that begins another window, from the coefficient that was best so far."""
+        return Advisor(None, self.coefficient, 0, self.coefficient)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        bare = self.without_rows()
+        return Advisor, (None, bare.coefficient, 0, bare.kept)
+
+    def __deepcopy__(self, _memo: Any) -> "Advisor":
+        return self  # nothing in it is ever changed
 
     def observed(self, rows: Rows, residual: Any, scale: float, start: Any, task: int) -> "Advisor":
         """Return the advisor after task number ``task``, which was learned from ``start`` with this residual."""
-        A, r, w = _sampled(rows, residual, start, task)
-        if A is None:  # the window would lack a task: begin another
-            return dataclasses.replace(self, window=None, pending=0)
-        window = (Window(w) if self.window is None else self.window).added(A, r + np.asarray(A @ w), scale, w)
-        pending = self.pending + len(r)
-        if len(window.targets) < 2 or (task > 8 and pending < EVERY_ROWS):
-            return dataclasses.replace(self, window=window, pending=pending)
-        return Advisor(window, _best(window), 0)
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return coefficient, count and window as arrays."""
-        numbers = {"numbers": np.array([self.coefficient, self.pending])}
-        return numbers if self.window is None else numbers | self.window.to_arrays()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> "Advisor":
-        """Return an advisor from what ``to_arrays`` gave."""
-        coefficient, pending = arrays["numbers"].tolist()
-        return cls(Window.from_arrays(arrays) if "anchor" in arrays else None, coefficient, int(pending))
+        with np.errstate(over="ignore", invalid="ignore"):
+            A, r, w = _sampled(rows, residual, start, task)
+            if A is None:  # the window would lack a task: begin another
+                return self.without_rows()
+            window = (Window(w) if self.window is None else self.window).added(A, r + np.asarray(A @ w), scale, w)
+            # Rows too large to be squared cannot be replayed, and would spoil all that come after them.
+            if not np.isfinite(window.gram[-len(r) :]).all() or not np.isfinite(window.errors).all():  # type: ignore[arg-type]
+                return self.without_rows()
+            pending = self.pending + len(r)
+            if len(window.targets) < 2 or (task > 8 and pending < EVERY_ROWS):
+                return dataclasses.replace(self, window=window, pending=pending)
+            found = _best(window, self.kept)
+        return Advisor(window, found, 0, self.kept) if math.isfinite(found) else self.without_rows()
 
 
-def _best(window: Window) -> float:
+def _best(window: Window, kept: float = math.nan) -> float:
     """Return the coefficient with the best score: over a grid, then between the neighbours of its best point.
 
     The grid reaches from far below the smallest task to far above the largest. With m tasks scored, m·ln(score) +
-    (decades from ``PRIOR``)²·``DOUBT`` is minimised: one or two tasks alone would often ask for no regularization, or
-    for not learning at all.
+    (decades from ``PRIOR``, or from what an earlier window has found)²·``DOUBT`` is minimised: one or two tasks alone
+    would often ask for no regularization, or for not learning at all. NaN where no score is finite.
     """
     sizes = [float(np.trace(window.gram[at, at])) / w for at, w in zip(window.bounds, window.weights, strict=True)]
     sizes = sorted(size for size in sizes if 1e-280 < size < 1e280)
@@ -210,11 +198,14 @@ def _best(window: Window) -> float:
     typical, count = sizes[len(sizes) // 2], len(window.targets) - 1
     low, high = math.log10(sizes[0]) + DECADES[0], math.log10(sizes[-1]) + DECADES[1]
     grid: Floats = np.logspace(low, high, int(4 * (high - low)) + 1)
-    best = PRIOR * typical
+    centre = kept if kept > 0 else PRIOR * typical
+    best = centre
     for _ in range(2):
         scores = np.maximum(window.scores(grid), np.finfo(float).tiny)
-        values = count * np.log(scores) + DOUBT * np.log10(grid / (PRIOR * typical)) ** 2
-        at = int(np.argmin(values))
+        values = count * np.log(scores) + DOUBT * np.log10(grid / centre) ** 2
+        if not np.isfinite(values).any():
+            return math.nan
+        at = int(np.nanargmin(values))
         best = float(grid[at])
         grid = np.geomspace(grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)], 9)
     return best

@@ -1,6 +1,7 @@
 """Which filter the next task of a stream is learned with: names, horizons, and the running radius."""
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,14 @@ from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import Constant, Preset, resolve
 from forgetless.schedules.names import is_proportional
+from forgetless.streams._monitor import nbytes
 
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
+
+
+CHUNK = 2**14
+"""Coefficients that are kept at a time: those of a longer epoch are computed again when these have been used."""
 
 
 BEYOND = ("error", "anytime")
@@ -87,8 +93,9 @@ class Strength:
             self.declared = checks.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
         # What does not depend on k goes on after the groups of ``fit``, but not beyond what the user declared.
         self.ends = self.declared if n_tasks is not None or not self.timeless else None
+        # The key that the filters were resolved for, and those of its next tasks.
         self._resolved: tuple[Any, Filter | None] = (None, None)
-        # For the short path of rows: the radius (NaN if any), the first task of the epoch, and its coefficients.
+        # For the short path of rows: the radius (NaN if any), the first of these tasks, and their coefficients.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
 
     @property
@@ -113,13 +120,18 @@ class Strength:
             return resolve(self.schedule, 1, radius)
         k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)
         proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
-        key = (k, 1.0 if proportional else radius)
+        at, chunk = (1.0 if proportional else radius), (t - 1) // CHUNK
+        key, first = (k, at, chunk), chunk * CHUNK
         if self._resolved[0] != key:
-            made = resolve(self.schedule, *key)
-            values = np.broadcast_to(made.coefficient, (k,)).tolist() if isinstance(made, Ridge) else []
-            self._resolved, self._ready = (key, made), (math.nan if proportional else radius, task - t + 1, values)
+            made = resolve(self.schedule, k, at)
+            if made.horizon is not None and k > CHUNK:
+                made = deepcopy(made.at(slice(first, first + CHUNK)))  # a slice alone would hold on to all of them
+            count = min(CHUNK, k - first)
+            values = np.broadcast_to(made.coefficient, (count,)).tolist() if isinstance(made, Ridge) else []
+            begin = task - t + 1 + first
+            self._resolved, self._ready = (key, made), (math.nan if proportional else radius, begin, values)
         assert self._resolved[1] is not None
-        found = self._resolved[1].at(t - 1)
+        found = self._resolved[1].at(t - 1 - first)
         return found.scaled(radius * radius) if proportional else found
 
     def ready_coefficient(self, task: int, radius: float) -> float:
@@ -134,6 +146,11 @@ class Strength:
         if for_radius != for_radius:
             return values[task - first] * (radius * radius)
         return values[task - first] if radius == for_radius else math.nan
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the coefficients kept, as filters and as the numbers of the short path, which Python keeps apart."""
+        return nbytes(self._resolved[1]) + 32 * len(self._ready[2])
 
     def _ended(self, task: int) -> bool:
         return self.ends is not None and task > self.ends and self.beyond == "error"

@@ -3,7 +3,8 @@
 Both remember all past tasks and forget nothing that their memory holds. They are what the O(d) schemes give up.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -66,8 +67,10 @@ class JointRidge(_Baseline):
     2.3333
     """
 
-    gram_ = Learned(lambda state: state.memory["gram_"], "The sum of XᵀX of all tasks.")
-    moment_ = Learned(lambda state: state.memory["moment_"], "The sum of Xᵀy of all tasks.")
+    _remembered: ClassVar[Mapping[str, str]] = {"gram_": "dd", "moment_": "dc"}
+
+    gram_ = Learned(lambda state: state.memory.get("gram_"), "The sum of XᵀX of all tasks.")
+    moment_ = Learned(lambda state: state.memory.get("moment_"), "The sum of Xᵀy of all tasks.")
 
     def _step(self, state: State, task: Gathered) -> Change:
         d = task.rows.shape[1]
@@ -111,8 +114,10 @@ class RecursiveLeastSquares(_Baseline):
     Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
     """
 
-    inverse_ = Learned(lambda state: state.memory["inverse_"], "P, the inverse of alpha·I + Σ XᵀX.")
-    energy_ = Learned(lambda state: state.memory["energy_"], "The sum of ‖X‖² (Frobenius) of all tasks.")
+    inverse_ = Learned(lambda state: state.memory.get("inverse_"), "P, the inverse of alpha·I + Σ XᵀX.")
+    energy_ = Learned(lambda state: state.memory.get("energy_"), "The sum of ‖X‖² (Frobenius) of all tasks.")
+
+    _remembered: ClassVar[Mapping[str, str]] = {"inverse_": "dd", "energy_": ""}
 
     _fixed_names = (*StreamingModel._fixed_names, "alpha")  # it went into the first inverse
 

@@ -46,6 +46,8 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
     ['yes']
     """
 
+    _has_classes = True
+
     classes_ = Learned(lambda state: state.origin.classes, "All classes of the stream, sorted.")
 
     def __init__(

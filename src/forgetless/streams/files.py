@@ -1,35 +1,53 @@
 """Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
 
-import hashlib
-import io
-import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from forgetless._base.archive import pack, refusing, unpack
 from forgetless._base.files import replace_file
+from forgetless._base.words import printable
+from forgetless.errors import FileError
 from forgetless.schedules.plain import describe, from_plain
+from forgetless.streams import _stored
 from forgetless.streams.state import State
 
 FORMAT = "forgetless-model"
 
 
-VERSION = 2
+VERSION = 3
 
 
 STATE = "state."
 """How the names of the arrays of a state begin."""
 
 
-def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path) -> None:
+STATES = ("learn", "predict")
+
+
+KINDS = {
+    "ContinualGD": "forgetless.streams.budget",
+    "ContinualRidge": "forgetless.streams.ridge",
+    "ContinualRidgeClassifier": "forgetless.streams.classifier",
+    "JointRidge": "forgetless.streams.baselines",
+    "RecursiveLeastSquares": "forgetless.streams.baselines",
+}
+"""Where the classes of models are."""
+
+
+def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path, part: str = "learn") -> None:
     """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
 
     The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
     before is kept as ``path`` + ``.previous``. The state is stored as arrays, parameters as JSON; a schedule that is a
     function of your own cannot be stored and must be given again to ``load``. Arrays of other libraries are stored as
     NumPy's, and loaded as such.
+
+    Rows that the model was trained on are not stored: ``schedule="auto"`` goes on with the strength it chose last and
+    begins another window. Held-out rows are, where ``holdout`` asked for them.
 
     Parameters
     ----------
@@ -39,6 +57,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     parameters : mapping
         Those of its constructor.
     path : str or Path
+    part : {"learn", "predict"}
+        All that is needed to go on learning; or the weights alone, of which a model can only predict.
 
     Examples
     --------
@@ -49,41 +69,81 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     >>> ContinualRidge.load(path).coef_.tolist()
     [1.0]
     """
+    if part not in STATES:
+        raise ValueError(f"state must be one of {', '.join(STATES)}, got {part!r}")
+    predict = part == "predict" or state.origin.frozen
+    encoded = {name: _encoded(value, name) for name, value in parameters.items()}
+    if predict:  # what cannot be stored is needed for learning only
+        encoded = {name: None if is_note(value) else value for name, value in encoded.items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
         "class": kind,
-        "parameters": {name: _encoded(value, name) for name, value in parameters.items()},
+        "state": STATES[predict],
+        "parameters": encoded,
     }
-    arrays = {STATE + name: array for name, array in state.to_arrays().items()}
-    arrays["header"] = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
-    arrays["sha256"] = np.frombuffer(_digest(arrays), dtype=np.uint8)
-    buffer = io.BytesIO()
-    assert not any(array.dtype.hasobject for array in arrays.values())  # savez(allow_pickle=False) came after NumPy 2.0
-    np.savez(buffer, **arrays)
-    replace_file(Path(path), buffer.getvalue())
+    arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
+    replace_file(Path(path), pack(header, arrays), keep_previous=True)
 
 
-def load(kind: str, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
-    """Return parameters and state of the model of class ``kind`` at ``path``; ``parameters`` replace stored ones."""
+def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
+    """Return parameters and state of the model of class ``cls`` at ``path``; ``parameters`` replace stored ones."""
     path = Path(path)
-    header, arrays = _read(path)
-    if header["class"] != kind:
-        raise ValueError(f"{path.name} holds a {header['class']}, not a {kind}; use {header['class']}.load")
-    unknown = set(parameters) - set(header["parameters"])
+    header, arrays = read(path)
+    kind, known = header["class"], header["parameters"]
+    if kind != cls.__name__:
+        kind = printable(kind, 60)
+        raise FileError(f"{path.name} holds a {kind}, not a {cls.__name__}; use {kind}.load")
+    unknown = set(parameters) - set(known)
     if unknown:
-        raise TypeError(f"{kind} has no parameter {', '.join(sorted(unknown))}")
-    stored = {
-        name: parameters[name] if name in parameters else _decoded(value, name, path)
-        for name, value in header["parameters"].items()
-    }
-    state = {name.removeprefix(STATE): array for name, array in arrays.items() if name.startswith(STATE)}
-    return stored, State.from_arrays(state)
+        raise TypeError(f"{cls.__name__} has no parameter {', '.join(sorted(unknown))}")
+    with refusing(path, "model"):
+        stored = {
+            name: parameters[name] if name in parameters else _decoded(value, name, path)
+            for name, value in known.items()
+        }
+        state = _stored.from_arrays(arrays, cls._remembered, labels=cls._has_classes)
+    if state.origin.frozen != (header.get("state") == "predict"):
+        raise FileError(f"{path.name} is damaged or not a model file (arrays of its state are missing)")
+    return stored, state
 
 
-def stored_class(path: str | Path) -> str:
-    """Return the name of the class of the model stored at ``path``."""
-    return str(_read(Path(path))[0]["class"])
+def load_any(path: str | Path) -> Any:
+    """Return the model at ``path``, of whichever class of this package it is.
+
+    A schedule that could not be stored is left out: the model predicts, and learns by its other parameters.
+    """
+    path = Path(path)
+    header, _ = read(path)
+    if header["class"] not in KINDS:
+        raise FileError(f"{path.name} holds a {printable(header['class'], 60)}, which is none of {', '.join(KINDS)}")
+    kind = getattr(import_module(KINDS[header["class"]]), header["class"])
+    noted = {name: None for name, value in header["parameters"].items() if is_note(value)}
+    with refusing(path, "model"):
+        return kind.load(path, **noted)
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
+    path = Path(path)
+    header, arrays = unpack(path, FORMAT, "model", (2, VERSION))
+    with refusing(path, "model"):
+        if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
+            raise ValueError("it does not say of which class the model is")
+        if not all(name.startswith(STATE) for name in arrays):
+            raise ValueError("it holds arrays that do not belong to a model")
+        found = {name.removeprefix(STATE): array for name, array in arrays.items()}
+        return header, _stored.upgraded(found) if header["version"] == 2 else found
+
+
+def held_rows(arrays: Mapping[str, Any]) -> int:
+    """Return how many rows of the user's data are among the arrays of a state."""
+    return int(np.sum(arrays["holdout.counts"])) if "holdout.counts" in arrays else 0
+
+
+def is_note(value: Any) -> bool:
+    """Return whether a stored parameter only says what could not be stored."""
+    return isinstance(value, dict) and "not_stored" in value
 
 
 def _encoded(value: Any, name: str) -> Any:
@@ -101,50 +161,11 @@ def _encoded(value: Any, name: str) -> Any:
 
 
 def _decoded(value: Any, name: str, path: Path) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "not_stored" in value:
-        raise ValueError(
-            f"{path.name} was saved with {name}={value['not_stored']}, which cannot be stored; "
-            f"give it again: load(path, {name}=...)"
+    if is_note(value):
+        name, was = printable(name, 60), printable(str(value["not_stored"]), 200)
+        raise FileError(
+            f"{path.name} was saved with {name}={was}, which cannot be stored; give it again: load(path, {name}=...)"
         )
-    return from_plain(value)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no model file {path}")
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # a damaged archive can make zipfile and NumPy raise almost anything
-        raise ValueError(
-            f"{path.name} is damaged or not a model file ({type(error).__name__}); "
-            f"the model before it may be in {path.name}.previous"
-        ) from error
-    try:
-        header = json.loads(arrays["header"].tobytes())
-        if header["format"] != FORMAT:
-            raise KeyError(FORMAT)
-    except (KeyError, ValueError, TypeError, AttributeError):
-        raise ValueError(f"{path.name} is not a forgetless model; models are written by model.save(path)") from None
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"{path.name} has format version {header.get('version')}, this forgetless reads {VERSION}; "
-            "upgrade forgetless"
-        )
-    stored = arrays.pop("sha256", None)
-    if stored is None or stored.tobytes() != _digest(arrays):
-        raise ValueError(
-            f"{path.name} is damaged: its contents do not match their hash; use {path.name}.previous if there is one"
-        )
-    return header, arrays
-
-
-def _digest(arrays: dict[str, Any]) -> bytes:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name}|{array.dtype.str}|{arrays[name].shape}|".encode())
-        digest.update(array.tobytes())
-    return digest.digest()
+    if isinstance(value, list):
+        raise ValueError(f"{name} is a list")
+    return from_plain(value) if isinstance(value, dict) else value

@@ -6,8 +6,11 @@ are views of that state, so what must belong together is read from one of them: 
 ``copy.copy(model)`` gives a model that no longer moves.
 """
 
+import contextlib
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless._base import checks
+from forgetless._base.archive import refusing
 from forgetless._base.arrays import Array, namespace_of, to_numpy
 from forgetless._base.products import for_task
 from forgetless.solvers.rows import is_sparse
@@ -22,6 +26,7 @@ from forgetless.streams import files
 from forgetless.streams._input import (
     check_dispatch,
     check_namespace,
+    checked_indices,
     dispatched,
     group_codes,
     in_blocks,
@@ -50,6 +55,11 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     _fixed_names: tuple[str, ...] = ("fit_intercept", "history_size", "holdout", "holdout_size")
     """Parameters that cannot change within a stream."""
+
+    _remembered: ClassVar[Mapping[str, str]] = {}
+    """What is kept beside the weights, and its shape: see ``_stored.from_arrays``."""
+
+    _has_classes = False
 
     _state: State | None = None
     """What was learned; None before the first task."""
@@ -153,6 +163,11 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         state = self._state
         if state is None:
             return self._beginning()
+        if state.origin.frozen:
+            raise ValueError(
+                "this model holds its weights only, as it was saved with state='predict': it cannot go on learning; "
+                "load a file saved with state='learn', or begin anew with fit"
+            )
         self._check_parameters(state)
         return state
 
@@ -228,24 +243,35 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
             check_namespace(coef, X, f"{type(self).__name__}.{method}")
         elif dispatched(X):
             X = to_numpy(X)
-        draft = self._holding(state)
+        draft, X = self._holding(state), checked_indices(X)
         X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
         if X.dtype != coef.dtype and not is_sparse(X):
             wide = xp.result_type(X.dtype, coef.dtype)
             X, coef = xp.astype(X, wide, copy=False), xp.astype(coef, wide, copy=False)
         return X @ coef.T + state.intercept if coef.ndim > 1 else X @ coef + state.intercept
 
-    def save(self, path: Any) -> None:
-        """Write the model to a file: see :func:`forgetless.streams.files.save`."""
-        files.save(self._fitted(), type(self).__name__, self.get_params(deep=False), path)
+    def save(self, path: Any, *, state: str = "learn") -> None:
+        """Write the model to a file: see :func:`forgetless.streams.files.save`.
+
+        Parameters
+        ----------
+        path : str or Path
+        state : {"learn", "predict"}, default "learn"
+            All that is needed to go on learning; or the weights alone, of which a model can only predict.
+        """
+        files.save(self._fitted(), type(self).__name__, self.get_params(deep=False), path, state)
 
     @classmethod
     def load(cls, path: Any, **parameters: Any) -> Self:
         """Return the model in a file; ``parameters`` replace stored ones, e.g. a schedule that could not be stored."""
-        stored, state = files.load(cls.__name__, path, parameters)
-        model = cls(**stored)
-        model._check_parameters(state)
-        model._state = model._resumed(state)
+        stored, state = files.load(cls, path, parameters)
+        # What is wrong with the parameters is the fault of the file, unless some were given.
+        with contextlib.nullcontext() if parameters else refusing(Path(path), "model"):
+            model = cls(**stored)
+            if set(state.origin.fixed) != set(cls._fixed_names):
+                raise ValueError("its fixed parameters are not those of the model")
+            model._check_parameters(state)
+            model._state = state if state.origin.frozen else model._resumed(state)
         return model
 
     def _resumed(self, state: State) -> State:

@@ -83,7 +83,7 @@ def write(run: StreamRun, path: Path, settings: str) -> None:
         "and after learning it, on the rows it was learned from, and the strength of regularization (grey, right axis)."
         f'</p><h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>'
     )
-    replace_file(path, html.page(f"A stream of {len(run.tasks)} tasks", body).encode(), keep_previous=False)
+    replace_file(path, html.page(f"A stream of {len(run.tasks)} tasks", body).encode())
 
 
 def _picture(run: StreamRun) -> str:

@@ -27,7 +27,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
         ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` takes the λ that would have
-        predicted the last tasks best, found by replaying a bounded sample of them.
+        predicted the last tasks best, found by replaying a bounded sample of them, which is neither saved nor pickled.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
         in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.
@@ -50,7 +50,8 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
     history_size : int, default 1000
         How many tasks ``history_`` keeps.
     holdout : float, default 0.0
-        Share of the rows of each task that is kept for ``seen_mse_`` and never trained on.
+        Share of the rows of each task that is kept for ``seen_mse_`` and never trained on; what was saved or pickled
+        then holds these rows.
     holdout_size : int, default 10000
         How many held-out rows are kept in all.
     random_state : int, optional

@@ -4,7 +4,6 @@ A model holds a single reference to its state and learns by replacing it. So an 
 another thread finds the state before a task or the one after it, and never a mixture.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -78,6 +77,8 @@ class Origin(NamedTuple):
         The number of tasks that ``fit`` counted.
     n_features : int or None
     feature_names, classes : arrays or None
+    frozen : bool
+        Whether only the weights are left, as in a file that was saved for prediction: no task can follow.
     """
 
     fixed: dict[str, Any]
@@ -85,6 +86,7 @@ class Origin(NamedTuple):
     n_features: int | None = None
     feature_names: Any = None
     classes: Any = None
+    frozen: bool = False
 
 
 class State(NamedTuple):
@@ -168,8 +170,12 @@ class State(NamedTuple):
             new = new._replace(holdout=self.holdout.with_part(held, new.n_tasks))
             seen = new.seen_error()
         scale = task.total * task.residual.shape[1]
-        before = float(np.sum(np.square(to_numpy(task.residual), dtype=np.float64))) / scale
+        with np.errstate(over="ignore"):
+            before = float(np.sum(np.square(to_numpy(task.residual), dtype=np.float64))) / scale
         after = float(np.sum(change.after)) / scale
+        # What is infinite once would be so for good in the means over all tasks.
+        if not math.isfinite(before) or not math.isfinite(self.history.total + task.total) or math.isinf(seen):
+            raise OverflowError("the squared error of this task is too large for a number; rescale X and y towards 1")
         row = (new.n_tasks, task.n, change.strength, change.radius, before, after, change.error, seen)
         return new._replace(history=self.history.with_row(row, task.total))
 
@@ -190,58 +196,7 @@ class State(NamedTuple):
         """Bytes of the numbers kept."""
         origin = self.origin
         learned = (self.coef, self.intercept, self.radius, self.memory, origin.feature_names, origin.classes)
-        return nbytes((*learned, self.history, self.holdout, self.advisor))
-
-    # --- arrays ---
-
-    def to_arrays(self) -> dict[str, Any]:
-        """Return everything but the plan, which follows from the parameters, as NumPy arrays."""
-        origin = self.origin
-        found: dict[str, Any] = {
-            "coef": to_numpy(self.coef),
-            "n_tasks": np.array(self.n_tasks),
-            "radius": np.array(self.radius),
-            "fixed": np.frombuffer(json.dumps(origin.fixed, default=_plain, sort_keys=True).encode(), dtype=np.uint8),
-        }
-        if type(self.intercept) is not float:
-            found["intercept"] = to_numpy(self.intercept) if hasattr(self.intercept, "ndim") else self.intercept
-        for name in ("n_groups", "n_features", "feature_names", "classes"):
-            value = getattr(origin, name)
-            if value is not None:
-                array = np.asarray(value)
-                found[name] = array.astype(np.str_) if array.dtype.kind == "O" else array
-        parts = {"history": self.history.to_arrays(), "memory": self.memory}
-        if self.holdout is not None:
-            parts["holdout"] = self.holdout.to_arrays()
-        if self.advisor is not None:
-            parts["advisor"] = self.advisor.to_arrays()
-        found |= {f"{part}.{name}": np.asarray(value) for part, held in parts.items() for name, value in held.items()}
-        return found
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> "State":
-        """Return a state from what ``to_arrays`` gave."""
-        fixed = json.loads(arrays["fixed"].tobytes())
-        known = {name: arrays[name] for name in ("feature_names", "classes") if name in arrays}
-        known |= {name: int(arrays[name]) for name in ("n_groups", "n_features") if name in arrays}
-        parts: dict[str, dict[str, Any]] = {"history": {}, "memory": {}, "holdout": {}, "advisor": {}}
-        for name, value in arrays.items():
-            part, dot, rest = name.partition(".")
-            if dot:
-                parts[part][rest] = value
-        held = parts["holdout"]
-        return cls(
-            Origin(fixed, **known),
-            History.from_arrays(fixed["history_size"], parts["history"]),
-            Holdout.from_arrays(fixed["holdout"], fixed["holdout_size"], held) if held else None,
-            arrays["coef"],
-            # A Python zero where none was learned: it leaves the precision of predictions as it is.
-            _scalar(arrays["intercept"]) if "intercept" in arrays else 0.0,
-            int(arrays["n_tasks"]),
-            float(arrays["radius"]),
-            Advisor.from_arrays(parts["advisor"]) if parts["advisor"] else None,
-            {name: value if value.ndim else value.item() for name, value in parts["memory"].items()},
-        )
+        return nbytes((*learned, self.history, self.holdout, self.advisor, None if self.plan is None else self.plan[1]))
 
 
 class Learned:
@@ -278,14 +233,3 @@ class Settable(Learned):
         if state is None:
             super().__set__(model, value)
         model._state = state._replace(origin=state.origin._replace(**{self.part: value}))
-
-
-def _scalar(array: Array) -> Any:
-    return array if array.ndim else array[()]
-
-
-def _plain(value: Any) -> Any:
-    """Return a NumPy number as JSON knows it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} cannot be stored")
