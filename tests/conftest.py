@@ -11,3 +11,18 @@ import pytest
 def rng(request):
     """A generator of its own for every test, from the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def campaign(request):
+    """A function that notes what a campaign did; all notes are printed at the end of the run."""
+    return lambda text: request.node.user_properties.append(("campaign", text))
+
+
+def pytest_terminal_summary(terminalreporter):
+    passed = terminalreporter.stats.get("passed", [])
+    notes = [text for report in passed for name, text in report.user_properties if name == "campaign"]
+    if notes:
+        terminalreporter.section("campaigns")
+        for text in notes:
+            terminalreporter.write_line(text)
