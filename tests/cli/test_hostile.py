@@ -169,3 +169,35 @@ def test_a_terminal_that_knows_few_letters():
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert b"\\u2265" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["no/such/out", ".", "/dev/null", "pipe", "kept"])
+@pytest.mark.parametrize("command", ["fit --out", "fit --report", "predict --out", "worst-collection --out"])
+def test_places_where_nothing_can_be_written_are_refused_before_the_work(
+    table, capsys, tmp_path, monkeypatch, place, command
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").write_text("mine")
+    (tmp_path / "kept").chmod(0o444)
+    os.mkfifo(tmp_path / "pipe")
+    begun = []
+    for name in ("datasets.files.read_table", "streams.files.load_any", "certificates.search.worst_collection"):
+        monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
+    on_table = [str(table), "--task", "t", "--target", "y"]
+    words = {
+        "fit --out": ["fit", *on_table, "--out", place],
+        "fit --report": ["fit", *on_table, "--out", "m.npz", "--report", place],
+        "predict --out": ["predict", "m.npz", str(table), "--out", place],
+        "worst-collection --out": ["worst-collection", "--k", "4", "--out", place],
+    }[command]
+    assert cli.main(words) in (1, 2)
+    assert not begun
+    assert "Error: " in capsys.readouterr().err
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
+def test_a_report_folder_below_a_file_is_refused_before_the_work(capsys, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr("forgetless.reproduce.page.sections", lambda *_: pytest.fail("began to work"))
+    assert cli.main(["reproduce", "reduction", "--out", str(tmp_path / "file" / "results")]) == 1
+    assert "is a file" in capsys.readouterr().err

@@ -78,6 +78,7 @@ def check_target(path: str | Path) -> os.stat_result | None:
     except FileNotFoundError:
         if not os.path.isdir(path.parent):
             raise FileNotFoundError(f"there is no folder {path.parent}; make it first") from None
+        check_folder(path.parent)
         return None
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
@@ -85,7 +86,17 @@ def check_target(path: str | Path) -> os.stat_result | None:
         raise FileExistsError(f"{path} is {kind_of(found.st_mode)}, which is never replaced; give the name of a file")
     if not found.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise PermissionError(f"{path} is read-only; allow writing with chmod u+w, or give another name")
+    check_folder(path.parent)
     return found
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder, or the nearest one above it that there is, in which no file can be made."""
+    there = next(place for place in [folder, *folder.parents] if place.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is a file; give a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"no file can be made in the folder {there}; allow writing there, or give another place")
 
 
 def check_source(path: str | Path, what: str = "file") -> Path:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from forgetless._base.files import check_target
 from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
 
 
@@ -49,9 +50,10 @@ def worst_collection(
 
     if resume and out is None:
         raise click.UsageError("--resume needs --out, whose checkpoint it goes on from")
-    if out is not None and not out.resolve().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {out.resolve().parent}; make it first")
     state = None if out is None else out.with_name(f"{out.name}.checkpoint")
+    for path in (out, state):
+        if path is not None:
+            check_target(path)
     try:
         with progress() as tell:
             found = fl.worst_collection(

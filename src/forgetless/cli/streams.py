@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from forgetless._base.files import check_target
 from forgetless._base.tables import Table
 from forgetless.cli.shared import progress, say, schedule_of
 from forgetless.schedules.names import entry_of, usage
@@ -115,7 +116,7 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
 
 
 def _check_outputs(paths: dict[str, Path | None]) -> None:
-    """Refuse to write over what is read, or two things to one place, or into a folder that is not there."""
+    """Refuse, before any work, to write over what is read, two things to one place, or where nothing can be written."""
     seen: dict[Path, str] = {}
     for name, path in paths.items():
         if path is None:
@@ -123,8 +124,11 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         place = path.resolve()
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
-        if name.startswith("--") and not place.parent.is_dir():
-            raise click.UsageError(f"there is no folder {place.parent} for {name}")
+        if name.startswith("--"):
+            try:
+                check_target(path)
+            except OSError as error:
+                raise click.UsageError(f"{name}: {error}") from None
         seen[place] = name
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetless import plots
-from forgetless._base import html
+from forgetless._base import files, html
 from forgetless._base.progress import Progress, silent
 from forgetless._base.tables import Table
 from forgetless.reproduce import tables as reproduce
@@ -112,6 +112,7 @@ def check_folder(folder: Path) -> Path:
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the report")
+    files.check_folder(folder.parent)
     others = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN) if folder.exists() else []
     if others:
         raise FileExistsError(f"{folder} holds other files ({others[0]}, …); give an empty or a new folder")
