@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from forgetless._base import checks
 from forgetless._base.arrays import Array, Floats, from_numpy
 from forgetless.engines.results import Expectation
+from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import follows_path
@@ -89,18 +90,23 @@ class Problem:
         """Return curves as a result, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
-        return Expectation(self.steps, shaped, computed.method, computed.error)
+        return Expectation(self.steps, shaped, computed.method, computed.errors)
 
 
 _SHARES_AT_ONCE = 2**20
 
 
 class Computed(NamedTuple):
-    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and their relative error."""
+    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and relative errors."""
 
     values: dict[str, Floats]
     method: str
-    error: float
+    errors: dict[str, float]
+
+    @classmethod
+    def of(cls, values: dict[str, Floats], method: str, errors: dict[str, Floats]) -> "Computed":
+        """Return curves with their absolute errors made relative."""
+        return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
 
 
 class Forms(NamedTuple):
