@@ -93,7 +93,7 @@ def gradient(
     floor = 0.0 if worst else float(tasks.floors.mean())
     adjoint = Adjoint(moments, problem.law, average_form(moments), floor, worst=worst)
     filter_ = problem.filters[0]
-    loss, by_share, direction = adjoint(filter_.learned(tasks.singular_values), problem.k)
+    loss, by_share, direction = adjoint(problem.shares_of(0, 0, problem.k), problem.k)
     slopes = through_parameters(filter_, by_share, tasks)
     if not slopes:
         raise TypeError(f"gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")

@@ -8,9 +8,8 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.progress import Progress
 from forgetless.engines.moments import Moments, average_form, symmetrized
 from forgetless.engines.problem import Computed, Forms, Problem
-from forgetless.engines.reference import missing_at
 from forgetless.engines.results import Trace
-from forgetless.engines.rounding import Rounding
+from forgetless.engines.rounding import Rounding, cosines
 from forgetless.engines.simulation import Sampling, simulated
 from forgetless.orderings import OneOrder
 
@@ -28,11 +27,13 @@ def _errors(problem: Problem, origin: Array, traces: list[Trace], values: dict[s
     tasks = problem.tasks
     assert isinstance(problem.law, OneOrder)
     # The state is the change of the weights, and 1 for what was missing before the first step.
-    missing = np.linalg.norm(missing_at(tasks, origin), axis=1)
+    missing = np.linalg.norm(tasks.missing(origin), axis=1)
     terms = np.stack([np.ones(len(missing)), missing], axis=1)
     shares = [np.abs(problem.shares_of(b, 0, problem.k)).max(axis=0) for b in range(len(traces))]
-    gram, first = np.abs(to_numpy(tasks.gram)), np.array([0.0, 1.0])
-    rounding = Rounding(tasks, origin, terms, gram, first, np.stack(shares, axis=1), 0.0 * missing, squared=False)
+    rows, first = to_numpy(tasks.directions), np.array([0.0, 1.0])
+    rounding = Rounding(
+        tasks, origin, terms, cosines(rows, rows), first, np.stack(shares, axis=1), 0.0 * missing, squared=False
+    )
     moved = np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
     for each in moved.T:
         rounding.recorded(np.stack([each, np.ones(len(each))]))

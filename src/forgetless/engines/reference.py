@@ -24,7 +24,7 @@ ROUNDING = 2e-13
 def measured(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in the coordinates that keep digits: around the joint solution unless terms cancel there."""
     around = moments_around_teacher(tasks, start)
-    before = float(np.sum((tasks.singular_values[:, None] * missing_at(tasks, start)) ** 2))
+    before = float(np.sum((tasks.singular_values[:, None] * tasks.missing(start)) ** 2))
     size = _terms(around)
     if size <= CANCELS * before:
         return around
@@ -38,18 +38,12 @@ def _terms(moments: Moments) -> float:
     return float(np.sum((moments.tasks.singular_values * (np.abs(to_numpy(moments.right)) @ roots)) ** 2))
 
 
-def missing_at(tasks: TaskCollection, start: Array) -> Floats:
-    """Return V X⁺y − V w₀ of every direction, of shape (Σr, c)."""
-    columns = to_numpy(start).reshape(tasks.n_features, tasks.n_targets)
-    return np.asarray(to_numpy(tasks.targets) - to_numpy(tasks.directions) @ columns)
-
-
 def output_moments(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in output coordinates."""
     D = tasks.directions if tasks.span is None else tasks.directions @ tasks.span
     rows = to_numpy(D)
     chosen, C = spanning_rows(rows, tasks.singular_values)
-    errors = -missing_at(tasks, start)
+    errors = -tasks.missing(start)
     missing = errors - C @ errors[chosen]
     left, right, state = rows @ rows[chosen].T, C, errors[chosen]
     rounding, neglected = ROUNDING * _sizes(tasks, start), np.linalg.norm(missing, axis=1)

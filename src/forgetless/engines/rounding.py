@@ -22,6 +22,9 @@ EPS = float(np.finfo(np.float64).eps)
 SAFETY = 8.0
 """Roundings of one step beyond the sizes counted; ``tests/engines/test_digits.py`` holds it against the truth."""
 
+_MANY = 1000
+"""Directions up to which all pairs are looked at."""
+
 
 @dataclass(eq=False)
 class Rounding:
@@ -31,8 +34,8 @@ class Rounding:
     ----------
     terms : array of shape (Σr, Q)
         |R|, from the roots of the diagonal of S to the terms of every direction.
-    gram : array of shape (Σr, Σr)
-        |V Vᵀ|.
+    gram : array of shape (Σr, Σr) or (1, Σr)
+        |V Vᵀ|, or ones, which it is at most, where there are many directions.
     first : array of shape (Q,)
         The roots at the start.
     shares : array of shape (Σr, B)
@@ -61,7 +64,7 @@ class Rounding:
     @classmethod
     def of(cls, moments: Moments, start: Array, n_problems: int) -> "Rounding":
         """Return the sizes before the first step."""
-        gram = np.abs(to_numpy(moments.moves @ moments.left.T))
+        gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
         return cls(moments.tasks, start, right, gram, first, np.zeros((len(right), n_problems)), moments.dropped)
 
@@ -132,6 +135,11 @@ class Rounding:
         shift = direct + shift * steps
         rounded = (size**2 + move**2) * steps if self.squared else np.sqrt(values) * (size + move) * steps
         return np.asarray(SAFETY * (EPS * (rounded + values) + np.sqrt(2 * values) * shift + shift**2))
+
+
+def cosines(left: Floats, right: Floats) -> Floats:
+    """Return |left rightᵀ|, of shape (Σr, Σr), or ones of shape (1, Σr) for too many unit rows."""
+    return np.abs(left @ right.T) if len(left) <= _MANY else np.ones((1, len(left)))
 
 
 def _root(squares: Floats) -> Floats:
