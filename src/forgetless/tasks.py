@@ -225,6 +225,21 @@ class TaskCollection:
         return np.concatenate([to_numpy(task.singular_values) for task in self._tasks])
 
     @cached_property
+    def radii(self) -> NDArray[np.float64]:
+        """The radius of every direction's own task, of shape (Σr,)."""
+        return np.repeat([task.radius for task in self._tasks], self.ranks)
+
+    @cached_property
+    def target_norms(self) -> NDArray[np.float64]:
+        """The norm over targets of every direction's target, of shape (Σr,)."""
+        return np.asarray(np.linalg.norm(to_numpy(self.targets), axis=1))
+
+    @cached_property
+    def label_norms(self) -> NDArray[np.float64]:
+        """‖y‖ of every direction's own task, of shape (Σr,)."""
+        return np.repeat([np.linalg.norm(to_numpy(task.y)) for task in self._tasks], self.ranks)
+
+    @cached_property
     def floors(self) -> NDArray[np.float64]:
         """The least loss reachable on each task alone, of shape (M,)."""
         return np.array([task.floor for task in self._tasks])
@@ -270,8 +285,8 @@ class TaskCollection:
         columns = xp.reshape(w0, (self.n_features, self.n_targets))
         missing = self.targets - self.directions @ columns
         A = self.directions if basis is None else self.directions @ basis
-        radii = np.repeat([task.radius for task in self._tasks], self.ranks)
-        z = from_numpy(linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, radii), like=columns)
+        found = linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, self.radii)
+        z = from_numpy(found, like=columns)
         moved = z if basis is None else basis @ z
         return xp.reshape(columns + moved, w0.shape)
 

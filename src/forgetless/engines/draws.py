@@ -86,6 +86,7 @@ class Decay:
 
     @classmethod
     def of(cls, problem: Problem, moments: Moments) -> "Decay":
+        """Return that of the schedules of a problem."""
         n_problems = len(problem.filters)
         if not (moments.realizable and problem.constant and moments.size):
             return cls(np.zeros(n_problems))

@@ -129,8 +129,7 @@ def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
     Deciding so where a task is met costs only an extra coordinate; the other way round a conflict would be lost.
     """
     xp = namespace_of(missing)
-    radii = np.repeat([task.radius for task in tasks], tasks.ranks)
-    rounding = from_numpy((radii / tasks.singular_values)[:, None], like=missing)
+    rounding = from_numpy((tasks.radii / tasks.singular_values)[:, None], like=missing)
     # The teacher itself is rounded relative to its norm, whatever the direction.
     size = xp.abs(tasks.targets) + xp.linalg.vector_norm(teacher)
     return bool(xp.any(xp.abs(missing) > REALIZABLE * rounding * size))

@@ -163,13 +163,14 @@ def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
 def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
     shares = share_rows(part, part.learned(singular_values), len(singular_values))
-    if shares.size and (shares.min() < -ROUNDED or shares.max() > 2 + ROUNDED):
+    low, high = (float(shares.min()), float(shares.max())) if shares.size else (0.0, 0.0)
+    if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
             f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
-            f"[{shares.min():.6g}, {shares.max():.6g}]"
+            f"[{low:.6g}, {high:.6g}]"
         )
     # What is left is rounding, and every engine sees the same: (1 + 1e-12)^k would grow in some, and be cut in others.
-    return np.clip(shares, 0.0, 2.0)
+    return shares if low >= 0 and high <= 2 else np.clip(shares, 0.0, 2.0)
 
 
 ROUNDED = 1e-12

@@ -59,10 +59,9 @@ def output_moments(tasks: TaskCollection, start: Array) -> Moments:
 
 def _sizes(tasks: TaskCollection, start: Array) -> Floats:
     """Return what the error of every direction is rounded relative to, of shape (Σr, c)."""
-    radii = np.repeat([task.radius for task in tasks], tasks.ranks)
     columns = to_numpy(start).reshape(tasks.n_features, tasks.n_targets)
     sizes = np.abs(to_numpy(tasks.targets)) + np.linalg.norm(columns, axis=0)
-    return np.asarray((radii / tasks.singular_values)[:, None] * sizes)
+    return np.asarray((tasks.radii / tasks.singular_values)[:, None] * sizes)
 
 
 def spanning_rows(rows: Floats, weights: Floats) -> tuple[list[int], Floats]:

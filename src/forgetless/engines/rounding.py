@@ -25,6 +25,9 @@ SAFETY = 8.0
 _MANY = 1000
 """Directions up to which all pairs are looked at."""
 
+_NUMBERS = 2**19
+"""Sizes of directions held at once."""
+
 
 @dataclass(eq=False)
 class Rounding:
@@ -91,20 +94,22 @@ class Rounding:
         outputs themselves and in their moves, of shape (B,).
         """
         tasks, s = self.tasks, self.tasks.singular_values[:, None]
-        first = np.repeat(self.first[:, None], self.shares.shape[1], axis=1)
-        size, move = np.empty((2, self.shares.shape[1], len(self.roots) + 1))
-        largest = np.zeros(self.shares.shape)
-        ranks = np.array(tasks.ranks)
-        w, drawn = (np.repeat(each, ranks)[:, None] for each in (parts, visits * ranks))
-        reached = self.gram**2
-        for i, roots in enumerate([first, *self.roots]):
-            terms = self.terms @ roots
-            size[:, i] = _root(w * (s * terms) ** 2)
-            move[:, i] = _root(w * s**2 * (reached @ (drawn * (self.shares * terms) ** 2)))
-            np.maximum(largest, terms, out=largest)
-        radii = np.repeat([task.radius for task in tasks], tasks.ranks)[:, None]
-        labels = np.repeat([np.linalg.norm(to_numpy(task.y)) for task in tasks], tasks.ranks)[:, None]
-        targets = np.linalg.norm(to_numpy(tasks.targets), axis=1)[:, None]
+        n_problems = self.shares.shape[1]
+        roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
+        size, move = np.empty((2, n_problems, len(roots)))
+        largest, ranks = np.zeros(self.shares.shape), np.array(tasks.ranks)
+        w, drawn = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
+        reached, weights = self.gram**2, w * s[:, :, None] ** 2
+        at_once = max(1, _NUMBERS // max(1, self.shares.size))
+        for low in range(0, len(roots), at_once):
+            now = np.stack(roots[low : low + at_once], axis=1)
+            terms = np.tensordot(self.terms, now, axes=1)
+            moves = np.tensordot(reached, drawn * (self.shares[:, None, :] * terms) ** 2, axes=1)
+            size[:, low : low + at_once] = _root(weights * terms**2).T
+            move[:, low : low + at_once] = _root(weights * moves).T
+            np.maximum(largest, terms.max(axis=1), out=largest)
+        w = w[:, :, 0]
+        radii, targets, labels = (each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms))
         reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.shares * largest) ** 2)
         dropped = self.dropped[:, None]
         unsure = EPS * (largest + radii / s * (targets + reach)) + dropped
