@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import _subsets
+from forgetless.engines import _subsets, draws
+from forgetless.engines.problem import Problem
 from forgetless.engines.reference import measured, spanning_rows
 from support import literal, many_digits
 from support.agreement import METRICS
@@ -231,3 +232,17 @@ def test_ordinary_tasks_stay_around_the_joint_solution(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     assert measured(tasks, tasks.start()).frame is None
     assert measured(fl.TaskCollection(WEAK), np.zeros(2)).frame is not None
+
+
+def test_forms_in_outputs_are_those_of_errors():
+    """The same loss backwards: for the given targets, and for the worst teacher."""
+    tasks = fl.TaskCollection([([[1, 0.7, 0.1]], [1.0]), ([[3e-9, -1e-8, 0]], [1.0]), ([[0.2, 0.1, 1.0]], [2.0])])
+    for schedule in (fl.Ridge(1.0), fl.schedules.increasing()):
+        problem = Problem.of(tasks, schedule, 5, None, "last")
+        moments = measured(tasks, tasks.start())
+        assert moments.frame is not None
+        V = draws.forms(problem, moments).forms[0][0]
+        exact = fl.expect(tasks, schedule, 5)
+        assert 0.5 * np.sum(V * moments.start) == pytest.approx(exact.average_loss[0], rel=1e-12)
+        worst = 0.5 * np.linalg.eigvalsh(moments.linear_form(V))[-1]
+        assert worst == pytest.approx(fl.worst_case(tasks, schedule, 5).loss, rel=1e-9)

@@ -77,6 +77,14 @@ class Moments:
         constant = zeros((self.right.shape[0], self.size - q), self.right)
         return xp.concat([self.right[:, :q], constant], axis=1)
 
+    def linear_form(self, V: Array) -> Array:
+        """Return what a form V (Q, Q) of the state is of an error in span coordinates, whatever is constant left out."""
+        if self.frame is None:
+            q = self.tasks.span_dimension
+            return V[:q, :q]
+        q = self.frame.shape[0]
+        return self.frame.T @ V[:q, :q] @ self.frame
+
     def initial(self, n_problems: int) -> Array:
         """Return S before the first step for every problem, of shape (Q, Q, B)."""
         return repeated(self.start, n_problems)
