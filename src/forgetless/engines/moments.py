@@ -78,7 +78,7 @@ class Moments:
         return xp.concat([self.right[:, :q], constant], axis=1)
 
     def linear_form(self, V: Array) -> Array:
-        """Return what a form V (Q, Q) of the state is of an error in span coordinates, whatever is constant left out."""
+        """Return what a form V (Q, Q) of the state is of an error in span coordinates, without what is constant."""
         if self.frame is None:
             q = self.tasks.span_dimension
             return V[:q, :q]
