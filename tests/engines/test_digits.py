@@ -246,3 +246,32 @@ def test_forms_in_outputs_are_those_of_errors():
         assert 0.5 * np.sum(V * moments.start) == pytest.approx(exact.average_loss[0], rel=1e-12)
         worst = 0.5 * np.linalg.eigvalsh(moments.linear_form(V))[-1]
         assert worst == pytest.approx(fl.worst_case(tasks, schedule, 5).loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_worst_cases_state_their_error(number):
+    """Against the form in 60 digits: a direction of 1e-9 that is hardly learned, and one that decays."""
+    rng = np.random.default_rng([47, number])
+    pairs, _ = collection(rng)
+    pairs = [(X, np.zeros(len(X))) for X, _ in pairs]
+    tasks, k = fl.TaskCollection(pairs), int(rng.integers(1, 30))
+    if tasks.ranks != [len(X) for X, _ in pairs]:
+        return
+    filter_, d = filter_for(rng, pairs, k), tasks.n_features
+    with mpmath.workdps(many_digits.DIGITS):
+        V = many_digits.matrix(np.zeros((d, d)))
+        for X, _ in pairs:
+            A = many_digits.matrix(X)
+            V = many_digits.plus(V, many_digits.times(many_digits.transposed(A), A), mpmath.mpf(1) / len(pairs))
+        for t in reversed(range(k)):
+            maps = [[row[:d] for row in _affine(filter_.at(t), X, y)[:d]] for X, y in pairs]
+            new = many_digits.matrix(np.zeros((d, d)))
+            for A in maps:
+                moved = many_digits.times(many_digits.times(many_digits.transposed(A), V), A)
+                new = many_digits.plus(new, moved, mpmath.mpf(1) / len(pairs))
+            V = new
+        truth = max(mpmath.eigsy(mpmath.matrix(V), eigvals_only=True)) / 2
+    for method in ("steps", *(("dense", "lanczos") if filter_.horizon is None else ())):
+        found = fl.worst_case(tasks, filter_, k, method=method)
+        slack = found.error * max(found.loss, truth) + 1e-300
+        assert found.error >= 1 or abs(found.loss - truth) <= slack, (method, truth)
