@@ -225,6 +225,21 @@ class TaskCollection:
         return np.concatenate([to_numpy(task.singular_values) for task in self._tasks])
 
     @cached_property
+    def radii(self) -> NDArray[np.float64]:
+        """The radius of every direction's own task, of shape (Σr,)."""
+        return np.repeat([task.radius for task in self._tasks], self.ranks)
+
+    @cached_property
+    def target_norms(self) -> NDArray[np.float64]:
+        """The norm over targets of every direction's target, of shape (Σr,)."""
+        return np.asarray(np.linalg.norm(to_numpy(self.targets), axis=1))
+
+    @cached_property
+    def label_norms(self) -> NDArray[np.float64]:
+        """‖y‖ of every direction's own task, of shape (Σr,)."""
+        return np.repeat([np.linalg.norm(to_numpy(task.y)) for task in self._tasks], self.ranks)
+
+    @cached_property
     def floors(self) -> NDArray[np.float64]:
         """The least loss reachable on each task alone, of shape (M,)."""
         return np.array([task.floor for task in self._tasks])
@@ -270,8 +285,8 @@ class TaskCollection:
         columns = xp.reshape(w0, (self.n_features, self.n_targets))
         missing = self.targets - self.directions @ columns
         A = self.directions if basis is None else self.directions @ basis
-        radii = np.repeat([task.radius for task in self._tasks], self.ranks)
-        z = from_numpy(linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, radii), like=columns)
+        found = linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, self.radii)
+        z = from_numpy(found, like=columns)
         moved = z if basis is None else basis @ z
         return xp.reshape(columns + moved, w0.shape)
 
@@ -279,21 +294,39 @@ class TaskCollection:
     def residual(self) -> float:
         """How far the tasks are from jointly realizable: 0 if they are, up to rounding; at most 1.
 
-        The largest over tasks of ‖X w⋆ − y‖ / (‖X‖‖w⋆‖ + ‖y‖), with w⋆ = ``teacher()``; it does not change when a
-        task is rescaled.
+        The largest over tasks and targets of ρ / (‖X‖‖w⋆‖ + ρ) with ρ = ‖X w⋆ − y‖ and w⋆ = ``teacher()``, each target
+        with its own w⋆; it does not change when a task or a target is rescaled.
         """
-        xp, w = self.xp, self.teacher()
-        size, worst = float(xp.linalg.vector_norm(w)), 0.0
+        return self._residual(None)
+
+    def is_realizable(self, tol: float = 1e-9, start: Any = None) -> bool:
+        """Return whether one w fits every task, as seen from ``start``.
+
+        Parameters
+        ----------
+        tol : float, default 1e-9
+        start : array of shape (d,) or (d, c), optional
+            w₀; the origin if omitted. What is left of a target must be small against what is to be learned of it:
+            ``residual``, with ‖w⋆ − w₀‖ for ‖w⋆‖, is at most ``tol``.
+        """
+        tol = checks.number("tol", tol, "the default is 1e-9")
+        return (self.residual if start is None else self._residual(start)) <= tol
+
+    def _residual(self, start: Any) -> float:
+        w, shape = to_numpy(self.teacher(start)), (self.n_features, self.n_targets)
+        w, w0 = w.reshape(shape), to_numpy(self.start(start)).reshape(shape)
+        distances, worst = _norms(w - w0), 0.0
         for task in self._tasks:
             if task.X.shape[0]:
-                gap = float(xp.linalg.vector_norm(task.X @ w - task.y))
-                scale = task.radius * size + float(xp.linalg.vector_norm(task.y))
-                worst = max(worst, gap / scale if scale > 0 else 0.0)
+                gaps = _norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
+                scales = task.radius * distances + gaps
+                worst = max(worst, float(np.max(np.divide(gaps, scales, out=np.zeros_like(gaps), where=gaps > 0))))
         return worst
 
-    def is_realizable(self, tol: float = 1e-9) -> bool:
-        """Return whether one w fits every task: ``residual <= tol``."""
-        return self.residual <= checks.number("tol", tol, "the default is 1e-9")
+    def missing(self, w: Array) -> NDArray[np.float64]:
+        """Return the targets of all directions less what w makes of them, V X⁺y − V w, of shape (Σr, c)."""
+        columns = to_numpy(w).reshape(self.n_features, self.n_targets)
+        return np.asarray(to_numpy(self.targets) - to_numpy(self.directions) @ columns)
 
     def start(self, start: Any = None) -> Array:
         """Return ``start`` as checked float64 weights of shape (d,) + target_shape; zeros for None."""
@@ -348,6 +381,13 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             raise TypeError(
                 f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
             )
+
+
+def _norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the norm of every column, also where squares leave the range of a float."""
+    largest = np.max(np.abs(columns), axis=0, initial=0.0)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """Bounds: constants, completeness, refused numbers."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -33,6 +34,45 @@ def test_numbers_of_the_bounds():
     assert CATALOGUE["increasing"].evaluate(9, 2.0, 3.0) == pytest.approx(
         36 * CATALOGUE["increasing"].evaluate(9, 1, 1)
     )
+
+
+C = math.log(200)
+PINNED = {
+    # name: least k, value over R²D² at k = 200 by hand, and the numbers it needs
+    "trivial": (1, 0.5, {}),
+    "trivial, seen tasks": (1, 0.5, {}),
+    "fixed, general": (1, math.e / (2 * 0.5 * 1.5) / 200 ** (1 - 0.5 * 0.875), {"share": 0.5}),
+    "fixed, beyond the lemma": (1, math.e / (2 * 1.5 * 0.5) / 200 ** (1 - 1.5 * 0.625), {"share": 1.5}),
+    "fixed, near-optimal": (3, 5 * C / 200, {}),
+    "fixed, near-optimal, tight": (3, math.exp(2 - 0.25 / C) / (4 - 2 / C) * C / 200, {}),
+    "increasing": (2, 20 / 201, {}),
+    "increasing, finite k": (2, 19.202223427 / 201, {}),
+    "increasing, larger scale": (2, 4.5 * 7 / 201, {"scale": 7.0}),
+    "increasing, first task free": (3, 19.5 * 201 / 200**2, {}),
+    "increasing, seen tasks": (2, 87 / 201, {}),
+    "increasing, seen tasks, tight": (2, 40.846153846 / 201, {}),
+    "unregularized, dimension-free": (1, math.e / 2 / 200**0.25, {}),
+    "any algorithm": (2, 1 / 3200, {}),
+    "any filter": (2, 0.995**200 / 400, {}),
+    "seen tasks, explicit": (9, 1 / (576 * 200), {}),
+    "seen tasks, explicit, tight": (2, 0.995**199 * 199 / (8 * 200 * 399), {}),
+}
+
+
+def test_every_constant_and_least_k_is_that_of_its_theorem():
+    """By hand, so that a constant or a least k that changes is noticed; v₀²/(2c_{k+1}) from exact rationals."""
+    assert set(PINNED) == {bound.name for bound in CATALOGUE if bound.constant_known}
+    weights = fl.last_iterate_weights(200, Fraction(3, 13), Fraction(1))
+    assert PINNED["increasing, finite k"][1] == pytest.approx(float(weights.bound), rel=1e-6)
+    for name, (least, value, extras) in PINNED.items():
+        bound = CATALOGUE[name]
+        assert bound.evaluate(200, 1.0, 1.0, **extras) == pytest.approx(value, rel=1e-6), name
+        assert bound.evaluate(200, 3.0, 0.5, **extras) == pytest.approx(2.25 * value, rel=1e-6), name
+        assert bound.evaluate(least, 1.0, 1.0, **extras) > 0
+        assert bound.min_k == least
+        if least > 1:
+            with pytest.raises(ValueError, match=f"k must be at least {least}"):
+                bound.evaluate(least - 1, 1.0, 1.0, **extras)
 
 
 @pytest.mark.parametrize("bound", CATALOGUE, ids=lambda bound: bound.name)

@@ -1,6 +1,7 @@
 """The reduction and the last-iterate lemma against literal computations and exact arithmetic."""
 
 import itertools
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_filters_that_are_not_concave_are_refused_with_the_place():
             call()
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
+def test_concavity_is_checked_at_any_scale_without_warnings(scale):
+    task = fl.TaskCollection([([[scale]], [scale])])[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for filter_ in (fl.Projection(), fl.Ridge(scale * scale), fl.GradientDescent(3, 0.5 / scale / scale)):
+            fl.surrogate(task, filter_, 1.0)
+        with pytest.raises(ValueError, match="decreases near"):
+            fl.surrogate(task, fl.GradientDescent(2, 1.5 / scale / scale), 1.0)
+
+
 def test_descent_on_the_surrogates_follows_the_learner(rng):
     """Scheme 1, scheme 2 and incremental gradient descent with the decaying step sizes of the lemma coincide."""
     tasks = fl.TaskCollection(random_pairs(rng, M=4, realizable=False))
@@ -111,19 +123,25 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
     filter_ = s.increasing()(k, tasks.radius)
     surrogates = [[fl.surrogate(task, filter_.at(t), etas[t], tasks.radius) for task in tasks] for t in range(k)]
 
-    def check(scale=1.0, etas=etas):
+    points, teacher = rng.standard_normal((6, 6)), tasks.teacher()
+
+    def check(scale=1.0, etas=etas, units=1.0, minimizer=teacher):
+        """With all losses in other units, and the step sizes with them."""
         return fl.check_time_varying(
-            lambda w, m, t: tasks[m].loss(w),
-            lambda w, m, t: scale * surrogates[t - 1][m].value(w),
-            lambda w, m, t: scale * surrogates[t - 1][m].gradient(w),
+            lambda w, m, t: units * tasks[m].loss(w),
+            lambda w, m, t: units * scale * surrogates[t - 1][m].value(w),
+            lambda w, m, t: units * scale * surrogates[t - 1][m].gradient(w),
             tasks.n_tasks,
-            etas,
-            R2,
-            tasks.teacher(),
-            rng.standard_normal((6, 6)),
+            [eta / units for eta in etas],
+            units * R2,
+            minimizer,
+            points,
         )
 
-    assert check().holds()
+    for units in (1e-12, 1.0, 1e12):
+        assert check(units=units).holds()
+        assert check(units=units, minimizer=teacher + 1e-3).minimum > 1e-5
+        assert not check(units=units, minimizer=teacher + 1e-3).holds()
     assert check(1.3).lower > 1e-3
     assert check(0.5).upper > 1e-3
     assert check(etas=[2 * eta for eta in etas]).step_size > 0

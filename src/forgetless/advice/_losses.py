@@ -23,6 +23,7 @@ from forgetless.engines.expectation import expect
 from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments, average_form, linear_moments, moments_around_teacher
 from forgetless.engines.problem import Problem
+from forgetless.engines.reference import measured
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
@@ -59,7 +60,7 @@ class Losses:
     ) -> None:
         self.tasks, self.k, self.ordering, self.start, self.validation = tasks, k, ordering, start, validation
         self.origin = tasks.start(start)
-        self.moments = moments_around_teacher(tasks, self.origin)
+        self.moments = measured(tasks, self.origin)
         self.law = ordering.law(tasks.n_tasks, k)
         if self.law is None:
             raise NoExactLawError(f"ordering {ordering!r} has no exact expectation; compare schedules with simulate")
@@ -117,7 +118,7 @@ class Losses:
         def evaluate(schedules: Sequence[Any]) -> Floats:
             forms = reduced.forms(schedules)
             if objective == "worst_case":
-                return np.array([self._worst(V) for V in forms])
+                return np.array([_worst(moments, V) for V in forms])
             return np.array([0.5 * max(0.0, float(np.sum(V * moments.start))) + floor for V in forms])
 
         return evaluate
@@ -132,11 +133,6 @@ class Losses:
             moments = linear_moments(self.tasks)
             return moments, average_form(moments), 0.0
         return self.moments, average_form(self.moments), float(self.tasks.floors.mean())
-
-    def _worst(self, V: Floats) -> float:
-        """Return the largest loss over unit teachers: the form of the linear maps is a block of V."""
-        q = self.tasks.span_dimension
-        return 0.5 * max(0.0, float(np.linalg.eigvalsh(V[:q, :q])[-1])) if q else 0.0
 
     def _by_forms(self, schedules: list[Any], worst: bool) -> dict[str, Floats]:
         """Return expected and, if asked, worst-case losses, fixed filters apart because their powers are cheaper."""
@@ -155,7 +151,7 @@ class Losses:
                 V = to_numpy(row[0])
                 found["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 if worst:
-                    found["worst_case"][b] = self._worst(V)
+                    found["worst_case"][b] = _worst(self.moments, V)
         return found
 
     def _average_loss(self, schedules: list[Any]) -> Floats:
@@ -214,6 +210,12 @@ class Losses:
         rows = np.concatenate([inside, D @ columns - to_numpy(validation.targets)], axis=1)
         rows *= validation.singular_values[:, None]
         return np.asarray(rows.T @ rows / validation.n_tasks)
+
+
+def _worst(moments: Moments, V: Floats) -> float:
+    """Return the largest loss over unit teachers: the form of the linear maps is a part of V."""
+    form = to_numpy(moments.linear_form(from_numpy(V, like=moments.left)))
+    return 0.5 * max(0.0, float(np.linalg.eigvalsh(form)[-1])) if len(form) else 0.0
 
 
 def check_held_out(validation: Any, tasks: TaskCollection, *, needed: bool) -> TaskCollection | None:

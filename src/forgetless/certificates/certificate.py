@@ -13,7 +13,7 @@ from forgetless.engines.problem import Problem
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.orderings import Ordering
+from forgetless.orderings import Draws, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
@@ -207,8 +207,23 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
 
     average = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin).average_loss[0])
     worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
+    if isinstance(law.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
+        notes.append(
+            f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
+            'ask expect(…, metrics="seen_loss") for it'
+        )
+        return average, None, worst, list(dict.fromkeys(notes))
     seen = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0])
     return average, seen, worst, list(dict.fromkeys(notes))
+
+
+_PATIENCE = 30.0
+"""Seconds for which a certificate follows the seen-task loss."""
+
+
+def _seen_seconds(tasks: TaskCollection, k: int) -> float:
+    """Return about how long following the seen-task loss takes: some calls a step, and products with M matrices."""
+    return k * (1.2e-4 + 6e-10 * tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2)
 
 
 def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:

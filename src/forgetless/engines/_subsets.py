@@ -88,7 +88,8 @@ class SubsetProgram:
         squares = self.tasks.singular_values**2
         scale = from_numpy(squares[:, None], like=moments.left)
         self.losses = [self._form(moments.right, scale, low, high) for low, high in self.bounds]
-        self.drifts = [self._form(moments.left, scale, low, high) for low, high in self.bounds]
+        moves = moments.moves
+        self.drifts = [self._form(moves, scale, low, high) for low, high in self.bounds]
 
     @staticmethod
     def _form(rows: Array, scale: Array, low: int, high: int) -> Array:

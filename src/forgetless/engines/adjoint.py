@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._base.checks import check_memory
-from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, moments_around_teacher
+from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
 from forgetless.engines.problem import Problem
+from forgetless.engines.reference import measured
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws, Ordering
@@ -88,11 +89,11 @@ def gradient(
     worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"
     if worst and start is not None:
         raise ValueError('start does not matter for objective="worst_case"; leave it out')
-    moments = linear_moments(tasks) if worst else moments_around_teacher(tasks, tasks.start(start))
+    moments = linear_moments(tasks) if worst else measured(tasks, tasks.start(start))
     floor = 0.0 if worst else float(tasks.floors.mean())
     adjoint = Adjoint(moments, problem.law, average_form(moments), floor, worst=worst)
     filter_ = problem.filters[0]
-    loss, by_share, direction = adjoint(filter_.learned(tasks.singular_values), problem.k)
+    loss, by_share, direction = adjoint(problem.shares_of(0, 0, problem.k), problem.k)
     slopes = through_parameters(filter_, by_share, tasks)
     if not slopes:
         raise TypeError(f"gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")

@@ -12,9 +12,11 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.checks import check_memory
 from forgetless._base.progress import Progress
 from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import Moments, Operator, average_form, moments_around_teacher, repeated
+from forgetless.engines.moments import Moments, Operator, average_form, repeated
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
+from forgetless.engines.reference import measured
+from forgetless.engines.rounding import Rounding, diagonal_roots
 from forgetless.metrics import mean_of
 from forgetless.orderings import Draws
 
@@ -37,7 +39,7 @@ def expectations(
     problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None, method: Method = "auto"
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
-    moments = moments_around_teacher(problem.tasks, origin)
+    moments = measured(problem.tasks, origin)
     powers = problem.constant and not problem.follows(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
@@ -45,9 +47,10 @@ def expectations(
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
+    rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
-        curves = _step_by_step(problem, moments, names, progress)
-        return Computed(curves, "steps", _floor(curves.get("average_loss"), problem, moments))
+        curves = _step_by_step(problem, moments, names, rounding, progress)
+        return Computed.of(curves, "steps", _errors(problem, curves, rounding))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
     if method == "dense":
@@ -59,11 +62,49 @@ def expectations(
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
     if progress is not None:
         progress(problem.k, problem.k, "steps")
-    return Computed({"average_loss": average}, method, error + _floor(average, problem, moments))
+    rounding.learned(to_numpy(shares))
+    decay = Decay.of(problem, moments)
+    for step in problem.steps.tolist():
+        if method == "dense":
+            rounding.recorded(diagonal_roots(to_numpy(dense.powers(moments.start, step))), decay(step))
+        else:  # a Krylov space is followed backwards, and its own error holds the rounding of forms
+            rounding.recorded(np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters)))
+    curves = {"average_loss": average}
+    errors = _errors(problem, curves, rounding)
+    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average})
+
+
+class Decay:
+    """At most which part of a squared error is left after t steps of a fixed filter on realizable tasks; else all.
+
+    The trace of a second moment shrinks by the largest eigenvalue of Σ_m p_m Λ_m², one less the smallest of
+    Vᵀ diag(pφ(2 − φ)) V. Of errors made at all steps at most t times as much is left.
+    """
+
+    def __init__(self, rates: Floats) -> None:
+        self.rates = rates
+
+    @classmethod
+    def of(cls, problem: Problem, moments: Moments) -> "Decay":
+        """Return that of the schedules of a problem."""
+        n_problems = len(problem.filters)
+        if not (moments.realizable and problem.constant and moments.size):
+            return cls(np.zeros(n_problems))
+        shares, D = problem.shares(0, 1)[:, 0, :], to_numpy(moments.left)
+        gains = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None] * shares * (2.0 - shares)
+        rates = [float(np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D))[0]) for b in range(n_problems)]
+        return cls(np.clip(rates, 0.0, 1.0 - 1e-15))  # shares are rounded: nothing vanishes
+
+    def __call__(self, step: int) -> Floats:
+        return np.minimum(1.0, max(1, step) * (1.0 - self.rates) ** max(0, step - 1))
+
+
+def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
+    return rounding.errors(curves, problem.steps, problem.probabilities)
 
 
 def _step_by_step(
-    problem: Problem, moments: Moments, names: tuple[str, ...], progress: Progress | None
+    problem: Problem, moments: Moments, names: tuple[str, ...], rounding: Rounding, progress: Progress | None
 ) -> dict[str, Floats]:
     n_problems, Q = len(problem.filters), moments.size
     check_memory(
@@ -75,8 +116,11 @@ def _step_by_step(
     values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
     wanted = {int(step): i for i, step in enumerate(problem.steps)}
 
+    decay = Decay.of(problem, moments)
+
     def note(step: int) -> None:
         if step in wanted:
+            rounding.recorded(diagonal_roots(to_numpy(run.S)), decay(step))
             for name in names:
                 values[name][:, wanted[step]] = run.evaluate(name, step)
 
@@ -84,7 +128,9 @@ def _step_by_step(
     last = int(problem.steps[-1])
     stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in wanted if step < last), last})
     for first, stop in itertools.pairwise(stops):
-        run.advance(problem.shares(first, stop))
+        shares = problem.shares(first, stop)
+        run.advance(shares)
+        rounding.learned(shares)
         note(stop)
         if progress is not None:
             progress(stop, problem.k, "steps")
@@ -113,16 +159,6 @@ def _krylov_forms(operator: Operator, form: Array, shares: Array, steps: list[in
             if step:
                 V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
             yield b, i, V[:, :, 0], error
-
-
-def _floor(average: Floats | None, problem: Problem, moments: Moments) -> float:
-    """Return the relative error of the smallest loss: moments are rounded relative to those at the start."""
-    if average is None or not average.size:
-        return 0.0
-    start = 0.5 * float(np.sum(to_numpy(average_form(moments)) * to_numpy(moments.start)))
-    excess = float(np.min(average) - problem.tasks.floors.mean())
-    smallest = max(excess, float(problem.tasks.floors.mean()), np.finfo(float).tiny)
-    return min(1.0, 4 * float(np.finfo(float).eps) * start / smallest)
 
 
 def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:

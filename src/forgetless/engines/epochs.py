@@ -4,21 +4,25 @@ from math import comb
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats
+from forgetless._base.arrays import Array, Floats, to_numpy
 from forgetless._base.progress import Progress
 from forgetless.engines._subsets import program
-from forgetless.engines.moments import Moments, average_form, moments_around_teacher
+from forgetless.engines.moments import Moments, average_form
 from forgetless.engines.problem import Computed, Forms, Problem
+from forgetless.engines.reference import measured
+from forgetless.engines.rounding import Rounding, diagonal_roots
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, last = problem.tasks, int(problem.steps[-1])
-    moments = moments_around_teacher(tasks, origin)
+    moments = measured(tasks, origin)
     subsets = program(tasks, moments, path=problem.follows(names), drift="drift" in names)
     subsets.check_size(last)
     values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
     wanted = {int(step): i for i, step in enumerate(problem.steps)}
+    rounding = Rounding.of(moments, origin, len(problem.filters))
+    roots = np.empty((len(problem.steps), moments.size, len(problem.filters)))
     for b in range(len(problem.filters)):
         level = subsets.empty_set(moments.start)
         for step in range(last + 1):
@@ -26,13 +30,19 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
             if step:
                 if level.t == tasks.n_tasks:
                     level = subsets.next_epoch(level)
-                level = subsets.raised(level, problem.shares_of(b, step - 1, step)[0], epochs)
+                shares = problem.shares_of(b, step - 1, step)[0]
+                level = subsets.raised(level, shares, epochs)
+                rounding.learned(shares[:, None])
             if step in wanted:
+                roots[wanted[step], :, b] = diagonal_roots(to_numpy(subsets.full(level))[:, :, None])[:, 0]
                 for name in names:
                     values[name][b, wanted[step]] = subsets.evaluate(name, level, step, epochs)
             if progress is not None and step:
                 progress(step, problem.k, "steps")
-    return Computed(values, "subsets", 0.0)
+    for each in roots:
+        rounding.recorded(each)
+    visits = np.full(tasks.n_tasks, 1 / tasks.n_tasks)
+    return Computed.of(values, "subsets", rounding.errors(values, problem.steps, visits))
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:

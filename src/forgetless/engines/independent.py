@@ -38,7 +38,8 @@ class IndependentRun:
 
     For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
     D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. For the drift, ν holds E Σ_s [L_j (U_t − U_s)] U_tᵀ of every direction j. ``steps``
+    is accurate when it is small. For the drift, ν holds E Σ_s [N_j (U_t − U_s)] U_tᵀ of every direction j, N being the
+    ``moves`` of the moments. ``steps``
     makes the steps of S alone, compiled, where that pays.
     """
 
@@ -71,7 +72,8 @@ class IndependentRun:
             self.P = zeros((Q, Q, count), self.S)
         if drift:
             self.nu = zeros((moments.left.shape[0], Q, n_problems), self.S)
-            self.gram = moments.left @ moments.left.T
+            self.moves = moments.moves
+            self.gram = self.moves @ moments.left.T
 
     @classmethod
     def of(cls, problem: Problem, moments: Moments, *, path: bool = False, drift: bool = False) -> "IndependentRun":
@@ -110,7 +112,7 @@ class IndependentRun:
         xp, operator = namespace_of(self.S), self.operator
         weighted = operator.weights * phi
         scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
-        # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with L_j for the cross term.
+        # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with N_j for the cross term.
         back = operator.right @ self.nu * weighted[None, :, :]
         cross = xp.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
@@ -118,21 +120,21 @@ class IndependentRun:
         self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
-        """Return L_j(−Ā C + Σ p A C Aᵀ) and L_j Σ p A C Aᵀ L_jᵀ with the C of direction j's own task."""
+        """Return N_j(−Ā C + Σ p A C Aᵀ) and N_j Σ p A C Aᵀ N_jᵀ with the C of direction j's own task."""
         xp = namespace_of(T)
         rows, b, q = T.shape[0], self.n_problems, self.size
         sources, quads = [zeros((0, q, b), T)], [zeros((0, b), T)]
         for m, (low, high) in enumerate(self._bounds()):
             if low == high:
                 continue
-            own, left = slice(m * b, (m + 1) * b), self.operator.left[low:high, :]
+            own, rows_of = slice(m * b, (m + 1) * b), self.moves[low:high, :]
             spread = self.gram[low:high, :]
             parts = []
             for X in (T, W):
                 column = xp.reshape(X[:, :, own] * weighted[:, None, :], (rows, q * b))
                 parts.append(xp.reshape(spread @ column, (high - low, q, b)))
             sources.append(parts[1] - parts[0])
-            quads.append(xp.sum(parts[1] * left[:, :, None], axis=1))
+            quads.append(xp.sum(parts[1] * rows_of[:, :, None], axis=1))
         return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
 
     def _bounds(self) -> list[tuple[int, int]]:

@@ -2,7 +2,8 @@
 
 With z the error w − ref in coordinates of the joint span (q × c for c targets), the state is U = (z, I), its moment
 S = E[U Uᵀ], and one step on task m is U ← (I − Lᵀ φ R) U with L = [D 0] and R = [D −missing], D being the task's
-directions there. Tasks that one model fits have missing = 0, and the extra rows are left out.
+directions there. Tasks that one model fits have missing = 0, and the extra rows are left out. Where such errors would
+lose digits, the state is made of outputs instead, with other L and R (``engines.reference``).
 
 For a task drawn with probabilities p this is S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y and
 
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, from_numpy, namespace_of, zeros
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.tasks import TaskCollection
 
 REALIZABLE = 2e-13
@@ -38,12 +39,24 @@ class Moments:
         L and R above; the same array for realizable tasks, where Q = q. Otherwise Q = q + c.
     start : array of shape (Q, Q)
         S before the first step.
+    frame : array of shape (q, d') or None
+        Where the state is not the error in span coordinates: the first q coordinates change by ``frame`` times the
+        change of the weights in span coordinates.
+    neglected : array of shape (Σr,) or None
+        What was taken for rounding of zero in the targets of every direction.
     """
 
     tasks: TaskCollection
     left: Array
     right: Array
     start: Array
+    frame: Array | None = None
+    neglected: Floats | None = None
+
+    @property
+    def dropped(self) -> Floats:
+        """``neglected``, and zeros where nothing was."""
+        return np.zeros(self.left.shape[0]) if self.neglected is None else self.neglected
 
     @property
     def size(self) -> int:
@@ -54,6 +67,23 @@ class Moments:
     def realizable(self) -> bool:
         """Whether the maps are linear: no extra coordinates, and L = R."""
         return self.left is self.right
+
+    @property
+    def moves(self) -> Array:
+        """Rows of shape (Σr, Q) that give the change of V w from that of the state: R without what is constant."""
+        if self.frame is None:
+            return self.left
+        xp, q = namespace_of(self.right), self.frame.shape[0]
+        constant = zeros((self.right.shape[0], self.size - q), self.right)
+        return xp.concat([self.right[:, :q], constant], axis=1)
+
+    def linear_form(self, V: Array) -> Array:
+        """Return what a form V (Q, Q) of the state is of an error in span coordinates, without what is constant."""
+        if self.frame is None:
+            q = self.tasks.span_dimension
+            return V[:q, :q]
+        q = self.frame.shape[0]
+        return self.frame.T @ V[:q, :q] @ self.frame
 
     def initial(self, n_problems: int) -> Array:
         """Return S before the first step for every problem, of shape (Q, Q, B)."""
@@ -84,14 +114,15 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
     D = tasks.directions if basis is None else tasks.directions @ basis
     z = z if basis is None else basis.T @ z
     met = not _is_missing(missing, tasks, teacher)
+    neglected = np.linalg.norm(to_numpy(missing), axis=1) if met else None
     if met and not affine:
-        return Moments(tasks, D, D, symmetrized(z @ z.T))
+        return Moments(tasks, D, D, symmetrized(z @ z.T), neglected=neglected)
     missing = zeros(missing.shape, missing) if met else missing
     extra = zeros((D.shape[0], tasks.n_targets), D)
     eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
     state = xp.concat([z, eye], axis=0)
     left, right = xp.concat([D, extra], axis=1), xp.concat([D, -missing], axis=1)
-    return Moments(tasks, left, right, symmetrized(state @ state.T))
+    return Moments(tasks, left, right, symmetrized(state @ state.T), neglected=neglected)
 
 
 def linear_moments(tasks: TaskCollection) -> Moments:
@@ -106,8 +137,7 @@ def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
     Deciding so where a task is met costs only an extra coordinate; the other way round a conflict would be lost.
     """
     xp = namespace_of(missing)
-    radii = np.repeat([task.radius for task in tasks], tasks.ranks)
-    rounding = from_numpy((radii / tasks.singular_values)[:, None], like=missing)
+    rounding = from_numpy((tasks.radii / tasks.singular_values)[:, None], like=missing)
     # The teacher itself is rounded relative to its norm, whatever the direction.
     size = xp.abs(tasks.targets) + xp.linalg.vector_norm(teacher)
     return bool(xp.any(xp.abs(missing) > REALIZABLE * rounding * size))

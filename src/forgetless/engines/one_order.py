@@ -4,20 +4,42 @@ import itertools
 
 import numpy as np
 
-from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._base.progress import Progress
 from forgetless.engines.moments import Moments, average_form, symmetrized
 from forgetless.engines.problem import Computed, Forms, Problem
+from forgetless.engines.results import Trace
+from forgetless.engines.rounding import Rounding, cosines
 from forgetless.engines.simulation import Sampling, simulated
 from forgetless.orderings import OneOrder
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
     """Return the metrics at the recorded steps, learned from ``origin``."""
-    sampling = Sampling(names, origin, keep_weights=False)
+    sampling = Sampling(names, origin, keep_weights=True)
     traces = [simulated(problem, b, sampling, progress) for b in range(len(problem.filters))]
     values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
-    return Computed(values, "one order", 0.0)
+    return Computed.of(values, "one order", _errors(problem, origin, traces, values))
+
+
+def _errors(problem: Problem, origin: Array, traces: list[Trace], values: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the absolute errors of all curves: outputs are rounded relative to the weights they are computed from."""
+    tasks = problem.tasks
+    assert isinstance(problem.law, OneOrder)
+    # The state is the change of the weights, and 1 for what was missing before the first step.
+    missing = np.linalg.norm(tasks.missing(origin), axis=1)
+    terms = np.stack([np.ones(len(missing)), missing], axis=1)
+    shares = [np.abs(problem.shares_of(b, 0, problem.k)).max(axis=0) for b in range(len(traces))]
+    rows, first = to_numpy(tasks.directions), np.array([0.0, 1.0])
+    rounding = Rounding(
+        tasks, origin, terms, cosines(rows, rows), first, np.stack(shares, axis=1), 0.0 * missing, squared=False
+    )
+    moved = np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
+    for each in moved.T:
+        rounding.recorded(np.stack([each, np.ones(len(each))]))
+    order = [problem.law.at(t) for t in range(problem.k)]
+    visits = np.bincount(order, minlength=tasks.n_tasks) / problem.k
+    return rounding.errors(values, problem.steps, visits)
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from forgetless._base import checks
 from forgetless._base.arrays import Array, Floats, from_numpy
+from forgetless._base.checks import check_memory
 from forgetless.engines.results import Expectation
+from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import follows_path
@@ -50,6 +52,8 @@ class Problem:
         grid = isinstance(schedule, list | tuple)
         if grid and not schedule:
             raise ValueError("schedule must hold at least one schedule, got an empty list")
+        if grid:
+            _check_grid(schedule, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
         filters = [resolve(each, k, tasks.radius) for each in (schedule if grid else [schedule])]
         for each in filters:
             check_contraction(each, tasks)
@@ -89,18 +93,23 @@ class Problem:
         """Return curves as a result, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
-        return Expectation(self.steps, shaped, computed.method, computed.error)
+        return Expectation(self.steps, shaped, computed.method, computed.errors)
 
 
 _SHARES_AT_ONCE = 2**20
 
 
 class Computed(NamedTuple):
-    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and their relative error."""
+    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and relative errors."""
 
     values: dict[str, Floats]
     method: str
-    error: float
+    errors: dict[str, float]
+
+    @classmethod
+    def of(cls, values: dict[str, Floats], method: str, errors: dict[str, Floats]) -> "Computed":
+        """Return curves with their absolute errors made relative."""
+        return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
 
 
 class Forms(NamedTuple):
@@ -114,6 +123,15 @@ class Forms(NamedTuple):
     def of_curves(cls, curves: list[Array], method: str, error: float = 0.0) -> "Forms":
         """Return the forms from arrays (q, q, B), one for each recorded step."""
         return cls([[curve[:, :, b] for curve in curves] for b in range(curves[0].shape[2])], method, error)
+
+
+def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
+    """Refuse lists that cannot be followed together, before they are resolved: varying schedules are, under draws."""
+    varying = [each for each in schedules if not (isinstance(each, Filter) and each.horizon is None)]
+    numbers = len(varying) * tasks.span_dimension * (5.0 * tasks.span_dimension + 3.0 * float(tasks.offsets[-1]))
+    if random:
+        what = f"{len(varying)} schedules in {tasks.span_dimension} coordinates"
+        check_memory(numbers, what, "ask for fewer schedules at once, or use simulate")
 
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
@@ -145,12 +163,18 @@ def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
 def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
     shares = share_rows(part, part.learned(singular_values), len(singular_values))
-    if shares.size and (shares.min() < -1e-9 or shares.max() > 2 + 1e-9):
+    low, high = (float(shares.min()), float(shares.max())) if shares.size else (0.0, 0.0)
+    if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
             f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
-            f"[{shares.min():.6g}, {shares.max():.6g}]"
+            f"[{low:.6g}, {high:.6g}]"
         )
-    return shares
+    # What is left is rounding, and every engine sees the same: (1 + 1e-12)^k would grow in some, and be cut in others.
+    return shares if low >= 0 and high <= 2 else np.clip(shares, 0.0, 2.0)
+
+
+ROUNDED = 1e-12
+"""By how much a share may be outside [0, 2]: what rounding of a step size of 2/R² makes of a budget."""
 
 
 def share_rows(part: Filter, values: Any, n_directions: int) -> Floats:
@@ -178,7 +202,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(filter_.kept(ends)))
-    if not worst <= 1 + 1e-9:
+    if not worst <= 1 + ROUNDED:
         raise ValueError(
             f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at most 2/R² = "
             f"{2 / tasks.radius**2:.6g} for these tasks"

@@ -106,13 +106,19 @@ class Expectation(Curves):
     ----------
     method : str
         How the values were computed.
-    error : float
-        Estimated relative error of the smallest average loss. Moments are rounded relative to those at the start, so
-        it grows as the loss falls below 1e-16 of its first value; 0 for methods without such an estimate.
+    errors : mapping from metric name to float
+        Bound on the relative error of every recorded value of the metric, from rounding and, where one was used, from
+        an iteration; 1 says that rounding may be all there is.
     """
 
     method: str = ""
-    error: float = 0.0
+    errors: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def error(self) -> float:
+        """The largest of the errors of the losses; of the other metrics where no loss was asked for."""
+        losses = [error for name, error in self.errors.items() if name.endswith("loss")]
+        return max(losses or self.errors.values(), default=0.0)
 
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""

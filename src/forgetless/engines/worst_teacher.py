@@ -12,6 +12,7 @@ from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Forms, Problem
+from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.filters import Filter
 from forgetless.orderings import Draws, Epochs, OneOrder, Ordering
 from forgetless.schedules import Schedule
@@ -31,7 +32,8 @@ class WorstCase:
     method : str
         How the values were computed.
     error : float
-        Estimated relative error beyond rounding; 0 where there is none.
+        Bound on the relative error of every loss, from rounding and, where one was used, from an iteration; 1 says
+        that rounding may be all there is. Forms are rounded relative to the mean of X_mᵀX_m they begin with.
     """
 
     loss: Any
@@ -89,17 +91,28 @@ def worst_case(
     problem = Problem.of(tasks, schedule, k, ordering, record)
     found = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
     losses, teachers = _largest(found.forms, tasks)
+    error = min(1.0, found.error + relative(_rounded(problem, losses), losses))
     if isinstance(record, str) and record == "last":
         losses, teachers = losses[:, 0], teachers[:, 0, :]
     if not problem.grid:
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
     loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, found.error)
+    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, error)
 
 
 ENGINES: dict[type, Callable[..., Forms]] = {Draws: draws.forms, Epochs: epochs.forms, OneOrder: one_order.forms}
 """The exact engine of every law, backwards."""
+
+
+def _rounded(problem: Problem, losses: Floats) -> Floats:
+    """Return the absolute rounding error of losses (B, n)."""
+    first = 0.5 * float(np.sum(problem.tasks.singular_values**2)) / problem.tasks.n_tasks
+    left = np.ones(losses.shape)
+    if isinstance(problem.law, Draws):
+        decay = draws.Decay.of(problem, linear_moments(problem.tasks))
+        left = np.stack([np.broadcast_to(decay(step), len(losses)) for step in problem.steps.tolist()], axis=1)
+    return np.asarray(SAFETY * EPS * np.sqrt(np.maximum(problem.steps, 1.0)) * (left * first + losses))
 
 
 def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, Floats]:

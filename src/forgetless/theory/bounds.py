@@ -13,6 +13,7 @@ from forgetless.metrics import quantity
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
 from forgetless.theory.hypotheses import (
     AT_LEAST,
+    BEYOND,
     CAI,
     CONCAVE,
     CYCLIC,
@@ -180,6 +181,10 @@ _ENTRIES = [
     _entry("fixed, general", REALIZABLE, UNIFORM, FIXED, CONCAVE, IN_RANGE, **_RANDOM, scheme="any concave filter",
            regularization="fixed", rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", citation=_LEMMA, status="paper",
            per_unit=general_constant, extras=("share",)),
+    _entry("fixed, beyond the lemma", REALIZABLE, UNIFORM, FIXED, CONCAVE, BEYOND, **_RANDOM,
+           scheme="projection, or a budget that overshoots", regularization="fixed, φ(R²) in [1, 2)",
+           rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", status="literature", per_unit=general_constant, extras=("share",),
+           citation=f"Evron et al. (2025), Theorem 5.1 at step size φ(R²)/β, through the reduction of {THIS}"),
     _entry("fixed, general, without replacement", REALIZABLE, WITHOUT, FIXED, CONCAVE, ordering="without replacement",
            scheme="any concave filter", regularization="fixed", rate="k^{−1+φ(1−φ/4)}", status="paper",
            citation=f"{THIS}, Remark \"Extension to without replacement orderings\", Section 4.1"),

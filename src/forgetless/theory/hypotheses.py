@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import to_numpy
+from forgetless._base.arrays import Floats, to_numpy
 from forgetless.filters import Filter
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
@@ -15,6 +16,14 @@ from forgetless.theory.surrogates import check_concave
 
 _CLOSE = 1e-9
 """Relative tolerance within which a schedule counts as the one of a theorem."""
+
+_UNNOTICED = 1e-3
+"""Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent."""
+
+_WHOLE = 1 - 1e-12
+"""From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there."""
+
+_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,30 @@ class Setting:
     @property
     def fixed(self) -> bool:
         """Whether the filter is the same at every step."""
-        if self.filter.horizon is None:
-            return True
-        shares = np.asarray(self.filter.learned(self.tasks.singular_values))
-        return bool(np.all(np.ptp(shares, axis=0) <= _CLOSE * np.max(np.abs(shares), axis=0))) if shares.size else True
+        low, high = self.shares
+        return bool(np.all(high - low <= _CLOSE * np.maximum(np.abs(low), np.abs(high))))
+
+    @cached_property
+    def shares(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest φ over all steps, of every direction, each of shape (Σr,)."""
+        different, place = np.unique(self.tasks.singular_values, return_inverse=True)
+        n_steps = 1 if self.filter.horizon is None else self.k
+        low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
+        for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):
+            part = np.atleast_2d(np.asarray(self.filter.at(slice(first, first + length)).learned(different)))
+            low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+        return low[place], high[place]
+
+    @property
+    def contradiction(self) -> float:
+        """How far contradictory tasks may move the weights in k steps, and be missed, relative to D; 0 if one fits."""
+        tasks, s, R = self.tasks, self.tasks.singular_values, self.radius or 1.0
+        missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
+        owners = np.repeat(np.arange(tasks.n_tasks), tasks.ranks)
+        pulls = np.bincount(owners, (np.abs(self.shares[1]) * missing) ** 2, minlength=1)
+        missed = np.bincount(owners, (s / R * missing) ** 2, minlength=tasks.n_tasks) + 2 * tasks.floors / R / R
+        worst = max(self.k * math.sqrt(pulls.max()), math.sqrt(missed.max()))
+        return worst / self.distance if self.distance > 0 else (math.inf if worst > 0 else 0.0)
 
     @property
     def strengths(self) -> Any:
@@ -102,8 +131,8 @@ def _uniform(s: Setting) -> bool:
 
 
 def _unregularized(s: Setting) -> bool:
-    shares = np.asarray(s.filter.learned(s.tasks.singular_values))
-    return bool(np.all(np.abs(shares - 1) <= 1e-14))
+    low, high = s.shares
+    return bool(np.all(np.abs(low - 1) <= 1e-14) and np.all(np.abs(high - 1) <= 1e-14))
 
 
 def _not_concave(s: Setting) -> str | None:
@@ -114,9 +143,15 @@ def _not_concave(s: Setting) -> str | None:
     return None
 
 
-REALIZABLE = _needs(
-    "one model fits all tasks", lambda s: s.tasks.is_realizable(), "no model fits all tasks (see tasks.residual)"
-)
+def _contradicts(s: Setting) -> str | None:
+    if s.contradiction <= _UNNOTICED / math.sqrt(s.k):
+        return None
+    if s.tasks.is_realizable():
+        return f"the tasks contradict each other by a part of the distance D = {s.distance:.3g} to their joint solution"
+    return "no model fits all tasks (see tasks.residual)"
+
+
+REALIZABLE = Hypothesis("one model fits all tasks, as seen from the start", _contradicts)
 
 UNIFORM = _needs(
     "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
@@ -143,7 +178,15 @@ UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regul
 EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
 
 IN_RANGE = _needs(
-    "φ(R²) lies in (0, 2)", lambda s: s.share is not None and 0 < s.share < 2, "φ(R²) is not fixed in (0, 2)"
+    "φ(R²) lies in (0, 1): λ > 0, or a step size below 1/R²",
+    lambda s: s.share is not None and 0 < s.share < _WHOLE,
+    "φ(R²) is not fixed in (0, 1)",
+)
+
+BEYOND = _needs(
+    "φ(R²) lies in [1, 2): no regularization, or a step size of 1/R² and more",
+    lambda s: s.share is not None and _WHOLE <= s.share < 2,
+    "φ(R²) is not fixed in [1, 2)",
 )
 
 SHARE = Hypothesis(
@@ -209,15 +252,16 @@ def _odd_one(s: Setting, cosine: float) -> tuple[int, Any] | None:
     if np.ptp(singular) > _CLOSE * singular[0]:
         return None
     rows = to_numpy(s.tasks.directions)
+    # Two of any three agree with the direction that all but one share; comparing all pairs would take k² numbers.
+    three = np.abs(rows[:3] @ rows[:3].T) if s.k > 2 else np.eye(2)
     shape = (s.tasks.n_features, -1)
     seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
-    gram = np.abs(rows @ rows.T)
     # Of two tasks either may be the odd one: it is the one that sees the error.
-    odd = int(np.argmin(gram.sum(axis=0))) if s.k > 2 else int(np.argmax(seen))
-    others = np.delete(np.arange(s.k), odd)
-    same = np.all(gram[np.ix_(others, others)] >= 1 - _CLOSE)
-    tilted = np.all(np.abs(gram[odd, others] - cosine) <= _CLOSE)
-    return (odd, seen / s.distance) if same and tilted else None
+    common = int(np.argmax(three.sum(axis=0))) if s.k > 2 else int(np.argmin(seen))
+    cosines = np.abs(rows @ rows[common])
+    odd = int(np.argmin(cosines))
+    same = np.all(np.delete(cosines, odd) >= 1 - _CLOSE)
+    return (odd, seen / s.distance) if same and abs(cosines[odd] - cosine) <= _CLOSE else None
 
 
 def _is_unseen(s: Setting) -> str | None:

@@ -138,7 +138,7 @@ class HypothesisCheck:
     lower, upper : float
         Largest relative violation of f⁽ᵗ⁾ − f⁽ᵗ⁾⋆ ≤ f − f⋆ and of f − f⋆ ≤ (1 + η_tβ)(f⁽ᵗ⁾ − f⁽ᵗ⁾⋆).
     minimum : float
-        Largest ‖∇f⁽ᵗ⁾(w⋆; m)‖.
+        Largest ‖∇f⁽ᵗ⁾(w⋆; m)‖, relative to β times the largest distance of a sample from w⋆.
     step_size : float
         ηβ − 3/13 for the η of the first step (positive: too large).
     decay : float
@@ -191,6 +191,7 @@ def check_time_varying(
     k = len(step_sizes)
     ideal = np.array(linear_decay(k, float(step_sizes[0])))  # the first step has the factor 1
     decay = float(np.max(np.abs(np.asarray(step_sizes, dtype=np.float64) / ideal - 1)))
+    farthest = smoothness * float(np.max(np.linalg.norm(points - best, axis=1)))
     worst = dict.fromkeys(("convexity", "smoothness", "lower", "upper", "minimum"), -np.inf)
 
     def note(name: str, value: float) -> None:
@@ -198,7 +199,8 @@ def check_time_varying(
 
     for t, eta in enumerate(step_sizes, start=1):
         for m in range(n_functions):
-            note("minimum", float(np.linalg.norm(surrogate_gradient(best, m, t))))
+            left = float(np.linalg.norm(surrogate_gradient(best, m, t)))
+            note("minimum", left / farthest if farthest > 0 else left)
             f_best, s_best = float(function(best, m, t)), float(surrogate(best, m, t))
             for u, w in zip(points, np.roll(points, 1, axis=0), strict=True):
                 here, there = float(surrogate(w, m, t)), float(surrogate(u, m, t))

@@ -137,10 +137,12 @@ def check_concave(filter: Filter, radius: float) -> None:
     if radius == 0.0:
         return
     grid = np.concatenate([np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]])
-    xi = np.concatenate([[0.0], grid]) * radius**2
-    phi = np.asarray(filter(xi), dtype=np.float64)
-    slopes = np.diff(phi) / np.diff(xi)
-    slack = 1e-9 * np.max(np.abs(phi)) / np.diff(xi)
+    grid = np.concatenate([[0.0], grid])
+    xi = grid * radius**2
+    # In units of R², and from singular values: R² may leave the range of a float, and slopes per ξ sooner.
+    phi = np.asarray(filter.learned(np.sqrt(grid) * radius), dtype=np.float64)
+    slopes = np.diff(phi) / np.diff(grid)
+    slack = 1e-9 * np.max(np.abs(phi)) / np.diff(grid)
     if (slopes < -slack).any():
         at = int(np.argmax(slopes < -slack))
         raise ValueError(

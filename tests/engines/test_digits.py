@@ -1,0 +1,277 @@
+"""Digits: exact expectations and their stated errors against the literal algorithm in 60 digits."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.engines import _subsets, draws
+from forgetless.engines.problem import Problem
+from forgetless.engines.reference import measured, spanning_rows
+from support import literal, many_digits
+from support.agreement import METRICS
+
+WEAK = [([[1, 0.7]], [1.0]), ([[3e-9, -1e-8]], [1.0])]
+
+
+def collection(rng):
+    """Tasks of independent rows, their singular values from 1 down to 1e-12 within and between tasks."""
+    d, M, c = int(rng.integers(1, 4)), int(rng.integers(1, 4)), None if rng.random() < 0.7 else 2
+    low, teacher, realizable = rng.choice([0, -3, -6, -9, -12]), rng.standard_normal((d, c or 1)), rng.random() < 0.5
+    pairs = []
+    for _ in range(M):
+        n = int(rng.integers(1, d + 1))
+        U, V = np.linalg.qr(rng.standard_normal((n, n)))[0], np.linalg.qr(rng.standard_normal((d, n)))[0].T
+        s = 10.0 ** rng.uniform(low, 0, n if rng.random() < 0.5 else 1)
+        X = U @ (np.broadcast_to(s, n)[:, None] * V)
+        noise = rng.standard_normal((n, c or 1)) * (1 if rng.random() < 0.5 else np.linalg.norm(X))
+        y = X @ teacher if realizable else noise
+        pairs.append((X, y if c else y[:, 0]))
+    shape = (d,) if c is None else (d, c)
+    near = teacher.reshape(shape) + 1e-6 * rng.standard_normal(shape)
+    starts = [np.zeros(shape), rng.standard_normal(shape), 1e8 * rng.standard_normal(shape), near]
+    return pairs, starts[int(rng.integers(4))]
+
+
+def filter_for(rng, pairs, k):
+    square = max(np.linalg.norm(X, 2) for X, _ in pairs) ** 2
+    strengths = square * 10.0 ** rng.uniform(-4, 2, k)
+    budget = fl.GradientDescent(int(rng.integers(1, 4)), float(rng.uniform(0.1, 1.9) / square))
+    filters = [fl.Ridge(strengths), fl.Ridge(strengths[0]), fl.Projection(), budget, fl.Ridge(1e-6 * strengths)]
+    return filters[int(rng.integers(5))]
+
+
+def law_for(rng, M, k):
+    """An ordering, how many steps of it, and all its orders with their probabilities."""
+    kind = int(rng.integers(4))
+    if kind == 0:
+        law = fl.WithReplacement(rng.dirichlet(np.ones(M)))
+        return law, k, literal.all_orderings(M, k, law.law(M, k).probabilities)
+    if kind == 1:
+        epochs = list(itertools.product(itertools.permutations(range(M)), repeat=-(-k // M)))
+        return fl.Reshuffled(), k, [(sum(each, ())[:k], 1 / len(epochs)) for each in epochs]
+    if kind == 2:
+        return fl.WithoutReplacement(), min(k, M), literal.all_orderings(M, min(k, M), replacement=False)
+    return fl.Cyclic(), k, [([t % M for t in range(k)], 1.0)]
+
+
+def agrees(found, name, truth):
+    """Whether one value is within its stated error of the truth; an error of 1 claims nothing."""
+    value, error = float(found.values[name][-1]), found.errors[name]
+    return error >= 1 or abs(value - truth) <= error * max(abs(value), abs(truth))
+
+
+def check(number):
+    rng = np.random.default_rng([31, number])
+    pairs, start = collection(rng)
+    k = int(rng.integers(1, 5))
+    ordering, k, orders = law_for(rng, len(pairs), k)
+    filter_, tasks = filter_for(rng, pairs, k), fl.TaskCollection(pairs)
+    if tasks.ranks != [len(X) for X, _ in pairs]:
+        return []  # a singular value below rounding of its own task is none
+    truth = many_digits.expected(pairs, filter_, orders, start)
+    ratios = []
+    for names in (("average_loss",), METRICS):
+        found = fl.expect(tasks, filter_, k, ordering=ordering, metrics=names, start=start)
+        for name in names:
+            assert agrees(found, name, truth[name]), (number, name, found.values[name], truth[name], found.errors)
+            assert name == "forgetting" or found.values[name][0] >= 0
+        true = abs(float(found.average_loss[0]) - truth["average_loss"]) / abs(truth["average_loss"] or 1)
+        ratios.append(found.errors["average_loss"] / max(float(true), 1e-16))
+    return ratios
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_stated_errors_bound_the_true_ones(batch):
+    """All metrics, orderings and filters, spectra from 1 to 1e-12, all starts, one and two targets."""
+    ratios = [ratio for number in range(60 * batch, 60 * batch + 60) for ratio in check(number)]
+    assert np.median(ratios) < 3000  # useful: a few hundred times the true error
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("batch", range(20))
+def test_stated_errors_bound_the_true_ones_campaign(batch):
+    for number in range(1000 + 300 * batch, 1300 + 300 * batch):
+        check(number)
+
+
+def moments_in_many_digits(pairs, filter_, probabilities, start, k):
+    """The average loss after k draws, from E[(w, 1)(w, 1)ᵀ] of every target: for k beyond enumeration."""
+    with mpmath.workdps(many_digits.DIGITS):
+        d, total = pairs[0][0].shape[1], mpmath.mpf(0)
+        columns = np.asarray(start, float).reshape(d, -1)
+        for c in range(columns.shape[1]):
+            rows = [
+                [*row, -label]
+                for X, y in pairs
+                for row, label in zip(X, np.reshape(y, (len(X), -1))[:, c], strict=True)
+            ]
+            u = many_digits.matrix([[x] for x in [*columns[:, c], 1.0]])
+            S, maps = many_digits.times(u, many_digits.transposed(u)), {}
+            for t in range(k):
+                if t == 0 or filter_.horizon is not None:
+                    maps = [_affine(filter_.at(t), X, np.reshape(y, (len(X), -1))[:, c]) for X, y in pairs]
+                new = many_digits.matrix(np.zeros((d + 1, d + 1)))
+                for p, A in zip(probabilities, maps, strict=True):
+                    moved = many_digits.times(many_digits.times(A, S), many_digits.transposed(A))
+                    new = many_digits.plus(new, moved, mpmath.mpf(float(p)))
+                S = new
+            for row in many_digits.matrix(rows):
+                total += many_digits.times(many_digits.times([row], S), [[x] for x in row])[0][0]
+        return total / 2 / len(pairs)
+
+
+def _affine(filter_, X, y):
+    """The step on one task as a matrix on (w, 1)."""
+    d = X.shape[1]
+    step = many_digits.step_of(filter_, many_digits.matrix(X), many_digits.matrix([[x] for x in y]))
+    offset = step(many_digits.matrix(np.zeros((d, 1))))
+    columns = [many_digits.plus(step(many_digits.matrix(np.eye(d)[:, [i]])), offset, -1) for i in range(d)]
+    linear = [[columns[j][i][0] for j in range(d)] for i in range(d)]
+    return [[*row, shift[0]] for row, shift in zip(linear, offset, strict=True)] + many_digits.matrix(
+        [[0.0] * d + [1.0]]
+    )
+
+
+def check_many_steps(number):
+    rng = np.random.default_rng([37, number])
+    pairs, start = collection(rng)
+    k = int(rng.choice([10, 40, 100]))
+    tasks = fl.TaskCollection(pairs)
+    if tasks.ranks != [len(X) for X, _ in pairs]:
+        return
+    filter_ = filter_for(rng, pairs, k)
+    law = fl.WithReplacement(rng.dirichlet(np.ones(len(pairs))))
+    truth = moments_in_many_digits(pairs, filter_, law.law(len(pairs), k).probabilities, start, k)
+    for method in ("auto", "steps", *(("dense", "lanczos") if filter_.horizon is None else ())):
+        if method == "lanczos" and not measured(tasks, tasks.start(start)).realizable:
+            continue
+        found = fl.expect(tasks, filter_, k, ordering=law, start=start, method=method)
+        assert agrees(found, "average_loss", truth), (number, method, found.average_loss, truth, found.error)
+        if found.error < 1e-3 and filter_.horizon is not None:
+            slope = fl.gradient(tasks, filter_, k, ordering=law, start=start)
+            assert slope.loss == pytest.approx(float(truth), rel=10 * found.error)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_stated_errors_bound_the_true_ones_over_many_steps(number):
+    check_many_steps(number)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(1000, 1300))
+def test_stated_errors_over_many_steps_campaign(number):
+    check_many_steps(number)
+
+
+@pytest.mark.parametrize("weak", [1e-9, 1e-6, 1e-8])
+def test_weak_tasks_keep_their_digits(weak, monkeypatch):
+    """Around the joint solution, 1/weak away, terms of 1/weak² would cancel to a loss of 1."""
+    pairs = [(np.array(WEAK[0][0]), np.array([1.0])), (weak * np.array([[0.3, -1.0]]), np.array([1.0]))]
+    tasks, k = fl.TaskCollection(pairs), 4
+    truth = many_digits.expected(pairs, fl.Ridge(1.0), literal.all_orderings(2, k), np.zeros(2))
+    found = fl.expect(tasks, fl.Ridge(1.0), k, metrics=METRICS)
+    for name in METRICS:
+        assert found.values[name][0] == pytest.approx(float(truth[name]), rel=1e-12), name
+    assert found.error < 1e-11
+    dense = fl.expect(tasks, fl.Ridge(1.0), k, method="dense")
+    assert dense.average_loss[0] == pytest.approx(float(truth["average_loss"]), rel=1e-12)
+    varying = fl.Ridge([1.0] * k)
+    slope = fl.gradient(tasks, varying, k)
+    assert slope.loss == pytest.approx(float(truth["average_loss"]), rel=1e-12)
+    moved = fl.Ridge([1.0, 1.0, 1.0, 1.0 + 1e-6])
+    change = many_digits.expected(pairs, moved, literal.all_orderings(2, k), np.zeros(2))["average_loss"]
+    assert slope.coefficient[-1] == pytest.approx(float((change - truth["average_loss"]) * mpmath.mpf(1e6)), rel=1e-5)
+    orders = [((0, 1), 0.5), ((1, 0), 0.5)]
+    truth = many_digits.expected(pairs, fl.Ridge(1.0), orders, np.zeros(2))
+    for module in ("compiled", "array"):
+        if module == "array":
+            monkeypatch.setattr(_subsets, "compiled", lambda name: None)
+        found = fl.expect(tasks, fl.Ridge(1.0), 2, ordering=fl.WithoutReplacement(), metrics=METRICS)
+        for name in METRICS:
+            assert found.values[name][0] == pytest.approx(float(truth[name]), rel=1e-12), (module, name)
+
+
+def test_the_certificate_of_weak_tasks():
+    certificate = fl.certify(fl.TaskCollection(WEAK), fl.Ridge(1.0), 4)
+    assert certificate.average_loss == pytest.approx(0.278417076345994, rel=1e-13)
+
+
+def test_near_duplicate_columns_of_noisy_tables(rng):
+    """No loss may be below what no weights avoid."""
+    X = rng.standard_normal((60, 4))
+    X = np.concatenate([X, X[:, :1] + 1e-9 * rng.standard_normal((60, 1))], axis=1)
+    y = X @ rng.standard_normal(5) + 3 * rng.standard_normal(60)
+    tasks = fl.TaskCollection([(X[i : i + 3], y[i : i + 3]) for i in range(0, 60, 3)])
+    least = 0.5 * np.sum((y - X @ np.linalg.lstsq(X, y)[0]) ** 2) / 20
+    exact = fl.expect(tasks, fl.Ridge(5.0), 200)
+    assert exact.average_loss[0] > least
+    assert exact.error < 1e-6
+    sampled = fl.simulate(tasks, fl.Ridge(5.0), 200, n_trials=4000, seed=1, record="last").average_loss[:, 0]
+    assert exact.average_loss[0] == pytest.approx(sampled.mean(), abs=5 * sampled.std() / np.sqrt(4000))
+
+
+def test_chosen_rows_span_all_with_small_coefficients(rng):
+    rows = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3]
+    rows = np.concatenate([rows, rng.standard_normal((9, 3)) @ rows])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    weights = 10.0 ** rng.uniform(-12, 0, len(rows))
+    chosen, C = spanning_rows(rows, weights)
+    assert len(chosen) == 3
+    np.testing.assert_allclose(C @ rows[chosen], rows, atol=1e-14)
+    assert np.max(np.abs(C * weights[:, None] / weights[chosen])) < 8
+    nothing, C = spanning_rows(np.zeros((2, 0)), np.ones(2))
+    assert (nothing, C.shape) == ([], (2, 0))
+
+
+def test_ordinary_tasks_stay_around_the_joint_solution(rng):
+    from support.collections import random_pairs
+
+    tasks = fl.TaskCollection(random_pairs(rng))
+    assert measured(tasks, tasks.start()).frame is None
+    assert measured(fl.TaskCollection(WEAK), np.zeros(2)).frame is not None
+
+
+def test_forms_in_outputs_are_those_of_errors():
+    """The same loss backwards: for the given targets, and for the worst teacher."""
+    tasks = fl.TaskCollection([([[1, 0.7, 0.1]], [1.0]), ([[3e-9, -1e-8, 0]], [1.0]), ([[0.2, 0.1, 1.0]], [2.0])])
+    for schedule in (fl.Ridge(1.0), fl.schedules.increasing()):
+        problem = Problem.of(tasks, schedule, 5, None, "last")
+        moments = measured(tasks, tasks.start())
+        assert moments.frame is not None
+        V = draws.forms(problem, moments).forms[0][0]
+        exact = fl.expect(tasks, schedule, 5)
+        assert 0.5 * np.sum(V * moments.start) == pytest.approx(exact.average_loss[0], rel=1e-12)
+        worst = 0.5 * np.linalg.eigvalsh(moments.linear_form(V))[-1]
+        assert worst == pytest.approx(fl.worst_case(tasks, schedule, 5).loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_worst_cases_state_their_error(number):
+    """Against the form in 60 digits: a direction of 1e-9 that is hardly learned, and one that decays."""
+    rng = np.random.default_rng([47, number])
+    pairs, _ = collection(rng)
+    pairs = [(X, np.zeros(len(X))) for X, _ in pairs]
+    tasks, k = fl.TaskCollection(pairs), int(rng.integers(1, 30))
+    if tasks.ranks != [len(X) for X, _ in pairs]:
+        return
+    filter_, d = filter_for(rng, pairs, k), tasks.n_features
+    with mpmath.workdps(many_digits.DIGITS):
+        V = many_digits.matrix(np.zeros((d, d)))
+        for X, _ in pairs:
+            A = many_digits.matrix(X)
+            V = many_digits.plus(V, many_digits.times(many_digits.transposed(A), A), mpmath.mpf(1) / len(pairs))
+        for t in reversed(range(k)):
+            maps = [[row[:d] for row in _affine(filter_.at(t), X, y)[:d]] for X, y in pairs]
+            new = many_digits.matrix(np.zeros((d, d)))
+            for A in maps:
+                moved = many_digits.times(many_digits.times(many_digits.transposed(A), V), A)
+                new = many_digits.plus(new, moved, mpmath.mpf(1) / len(pairs))
+            V = new
+        truth = max(mpmath.eigsy(mpmath.matrix(V), eigvals_only=True)) / 2
+    for method in ("steps", *(("dense", "lanczos") if filter_.horizon is None else ())):
+        found = fl.worst_case(tasks, filter_, k, method=method)
+        slack = found.error * max(found.loss, truth) + 1e-300
+        assert found.error >= 1 or abs(found.loss - truth) <= slack, (method, truth)
