@@ -27,8 +27,8 @@ def noisy(M, rows, d, sigma, seed=0):
 @pytest.mark.parametrize("sigma", [1.0, 20.0])
 def test_the_best_constant_of_noisy_tasks_is_found_by_runs_on_all_of_them(sigma, monkeypatch):
     """A few of these tasks have as many rows as there are features, look noiseless, and want no regularization."""
-    tasks, k = noisy(30, 3, 20, sigma), 300
-    grid = np.geomspace(1e-3, 1e3, 61) * tasks.radius**2
+    tasks, k = noisy(24, 3, 12, sigma), 200
+    grid = np.geomspace(1e-2, 1e3, 41) * tasks.radius**2
     best = fl.expect(tasks, [fl.Ridge(c) for c in grid], k).average_loss.min()
     monkeypatch.setattr(which_lambda, "EXACT", 0.0)
     advice = fl.advise(tasks, k)
@@ -89,7 +89,8 @@ def test_a_scale_that_a_search_got_wrong_is_followed_to_a_better_one(rng):
 
 
 @pytest.mark.parametrize("family", ["non-realizable", "rank one"])
-def test_sampled_losses_state_their_error_honestly(family, rng):
+def test_sampled_losses_state_their_error_honestly(family, rng, monkeypatch):
+    monkeypatch.setattr(which_lambda, "EXACT", 0.0)
     tasks, k, off = collection(rng, family, M=12), 30, []
     for seed in range(2):
         advice = fl.advise(tasks, k, n_trials=100, seed=seed)
@@ -105,6 +106,23 @@ def test_sampled_losses_state_their_error_honestly(family, rng):
     assert off or family == "rank one"
     assert "standard error" in advice.notes[0]
     assert fl.advise(tasks, k, n_trials=100, seed=1).table == advice.table
+
+
+def test_runs_that_are_too_far_apart_are_replaced_by_exact_losses(rng):
+    tasks, k = collection(rng, "rank one", M=3), 60
+    advice = fl.advise(tasks, k, n_trials=50)
+    assert advice.n_runs == 0
+    assert "too far apart to compare by" in advice.notes[0]
+    assert advice.table == fl.advise(tasks, k).table
+
+
+def test_what_runs_cannot_have_seen_is_not_claimed(monkeypatch):
+    """Solved exactly once each has come: all runs end at zero but one in 10⁴, which makes up the mean."""
+    tasks = fl.TaskCollection([(np.eye(3)[[m]], [1.0]) for m in range(3)])
+    monkeypatch.setattr(which_lambda, "EXACT", 0.0)
+    advice = fl.advise(tasks, 25, n_trials=100)
+    assert fl.expect(tasks, fl.Projection(), 25).average_loss[0] > 1e-6
+    assert not any(claim.about in ("loss", "below") for claim in advice.claims)
 
 
 @pytest.mark.parametrize("objective", ["seen_loss", "validation"])

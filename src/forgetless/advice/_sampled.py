@@ -1,16 +1,21 @@
 """Large collections: schedules compared by random runs on all tasks, the same orders for each."""
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses
 from forgetless.engines.results import Trace
 from forgetless.engines.simulation import simulate
 from forgetless.metrics import average_loss
+from forgetless.orderings import Draws
+from forgetless.tasks import TaskCollection
 
 TRIALS = 64
 """Random runs at a time."""
@@ -18,14 +23,17 @@ TRIALS = 64
 _FEWEST = 8
 """Runs of a search at least: in many coordinates single runs are close to their mean."""
 
-SEARCH, DECIDE = 4e10, 1e11
-"""Operations, about half a minute each, that the search for scales and the final comparison may take."""
+SEARCH = DECIDE = 4e10
+"""Operations, about a quarter of a minute each, that the search for scales and the final comparison may take."""
 
 _SEARCHED = 220
 """Schedules in a search, about."""
 
-_MOST, _CLOSE = 4096, 0.003
+_MOST, _CLOSE = 4096, 0.005
 """Runs are repeated, up to this many, until the standard error is this part of what is above the least possible."""
+
+_RARE, _SEEN = 0.05, 25
+"""Part of a mean that runs which did not come may make up, and how often a kind of run must come to be judged by."""
 
 _HEAVY = 2.0
 """Squared ratio of spread and mean from which on the rare runs that make up the mean may not have been seen."""
@@ -40,10 +48,13 @@ class Runs:
     losses : array of shape (B, N)
     floor : float
         What no weights avoid; spreads are judged by what is above it.
+    unseen : float
+        What runs that are too rare to be among these may add to a mean.
     """
 
     losses: Floats
     floor: float
+    unseen: float = 0.0
 
     @property
     def n_runs(self) -> int:
@@ -63,7 +74,8 @@ class Runs:
     def heavy(self, b: int) -> bool:
         """Whether the runs of a schedule are so far apart that its standard error says too little."""
         above = self.losses[b] - self.floor
-        return bool(above.var(ddof=1) > _HEAVY * max(float(above.mean()), 0.0) ** 2)
+        mean = max(float(above.mean()), 0.0)
+        return bool(self.unseen > _RARE * mean or above.var(ddof=1) > _HEAVY * mean**2)
 
     def ratio(self, other: int, best: int) -> tuple[float, float]:
         """Return what one schedule has above the floor over what another has, and the standard error of that.
@@ -91,16 +103,38 @@ def searching(problem: Losses, objective: str, seed: int, n_trials: int | None) 
 
 def decided(problem: Losses, schedules: Sequence[Any], objective: str, seed: int, n_trials: int | None) -> Runs:
     """Return as many runs of the schedules as a small error takes, on orders that no search has seen."""
-    floor = problem.least if objective == "average_loss" else 0.0
+    floor, first = (problem.least if objective == "average_loss" else 0.0), problem.initial(objective)
     most = int(min(_MOST, max(TRIALS, DECIDE / (len(schedules) * _operations(problem)))))
     parts: list[Floats] = []
     while True:
         parts.append(sampled(problem, schedules, objective, n_trials or TRIALS, [seed, 1 + len(parts)]))
-        runs = Runs(np.concatenate(parts, axis=1), floor)
+        losses = np.concatenate(parts, axis=1)
+        runs = Runs(losses, floor, _unseen(problem, losses.shape[1]) * first)
         best = int(np.argmin(runs.means))
         close = runs.errors[best] <= _CLOSE * max(float(runs.means[best]) - floor, 0.0) and not runs.heavy(best)
         if n_trials is not None or close or runs.n_runs + TRIALS > most:
             return runs
+
+
+def _unseen(problem: Losses, n_runs: int) -> float:
+    """Return about how probable runs are in which a task that no others stand in for comes at most twice.
+
+    Only kinds of runs count that are too rare to be judged by; others show in the spread.
+    """
+    if not isinstance(problem.law, Draws):
+        return 0.0
+    alone = _alone(problem.tasks)
+    p, k = problem.law.probabilities[alone], problem.k
+    kinds = [float(np.sum(math.comb(k, n) * p**n * (1.0 - p) ** (k - n))) for n in range(min(k, 2) + 1)]
+    return sum(kind for kind in kinds if kind * n_runs < _SEEN)
+
+
+def _alone(tasks: TaskCollection) -> NDArray[np.bool_]:
+    """Return for every task whether it has a direction that is mostly its own: one of leverage above a half."""
+    D = to_numpy(tasks.directions if tasks.span is None else tasks.directions @ tasks.span)
+    leverage = np.sum((D @ np.linalg.pinv(D.T @ D, hermitian=True)) * D, axis=1)
+    bounds = itertools.pairwise(tasks.offsets.tolist())
+    return np.array([bool(np.any(leverage[low:high] > 0.5)) for low, high in bounds])
 
 
 def _operations(problem: Losses) -> float:

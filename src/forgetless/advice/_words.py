@@ -226,7 +226,7 @@ def _losses(facts: Facts) -> list[Claim]:
     best, what = facts.options[0], QUANTITIES[facts.objective]
     low, high = facts.interval(best)
     lower = facts.lower()
-    if facts.vanishes:
+    if facts.vanishes and not (facts.runs is not None and facts.runs.heavy(0)):
         high = max(high, _NOTHING * facts.first)
         text = f"Its {what} is zero up to rounding (at most {up(high, 1):.1g})."
         return [Claim("loss", text, 0.0, high)]
@@ -246,7 +246,8 @@ def _losses(facts: Facts) -> list[Claim]:
         claims = [Claim("loss", f"Its {what} is {best.loss:.4g}{error}", low, high)]
         claims.append(Claim("sample", f", the smallest in {facts.runs.n_runs} random runs", 0.0, math.inf))
         if lower < _CLOSE:
-            claims.append(Claim("lower", f" (no other here is more than {up(100 * lower):.2g} % below)", 0.0, lower))
+            known = f"more than {up(100 * lower):.2g} % below" if lower else "below"
+            claims.append(Claim("lower", f" (no other here is {known})", 0.0, lower))
     if facts.floor > 0:
         claims.append(Claim("least", f", of which no weights avoid {facts.floor:.4g}", facts.floor, facts.floor))
     compared = _compared(facts)

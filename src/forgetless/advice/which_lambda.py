@@ -1,6 +1,7 @@
 """Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -93,12 +94,17 @@ def advise(
     tell = _stages(progress)
     problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also, shapes(tasks, k, ordering))
+    horizon: dict[str, tuple[Filter, float]] = {}
+    runs: _sampled.Runs | None = None
+    before: list[str] = []
     if _is_sampled(problem, goal, n_trials):
         curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, tell)
-        horizon: dict[str, tuple[Filter, float]] = {}
-    else:
+        if runs.heavy(0) and problem.random and _exact_cost(problem, goal) <= EXACT:
+            before = [f"{runs.n_runs} random runs were too far apart to compare by; losses are exact instead."]
+            runs = None
+    if runs is None:
         curves, options, notes = compare(problem, goal, seed, tell, own)
-        horizon, runs = wrong_horizon(problem, options[0], curves, goal), None
+        horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
     tell()
     notes = [*notes, *_words.uncentred(tasks)]
     return _written(problem, goal, curves, options, runs, horizon, notes)
@@ -106,7 +112,7 @@ def advise(
 
 def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
     """Return whether losses are sampled: where that is asked for, or exact ones would take long."""
-    cost = problem.operations(objective) * (CHOSEN if problem.has_model(objective) else SEARCHED)
+    cost = _exact_cost(problem, objective)
     if n_trials is not None:
         checks.integer("n_trials", n_trials, 2, "make at least two runs, some hundred for small errors")
         if objective == "worst_case":
@@ -117,6 +123,11 @@ def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
             "tasks, and cannot be sampled; ask for fewer steps, for a part of the tasks, or for another objective"
         )
     return n_trials is not None or (problem.random and objective != "worst_case" and cost > EXACT)
+
+
+def _exact_cost(problem: Losses, objective: str) -> float:
+    """Return the operations that exact losses take, about, under independent draws."""
+    return problem.operations(objective) * (CHOSEN if problem.has_model(objective) else SEARCHED)
 
 
 _LONGEST = 40 * EXACT
@@ -134,7 +145,7 @@ def _by_runs(
     schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
     runs = _sampled.decided(problem, schedules, objective, seed, n_trials)
     order = np.argsort(runs.means, kind="stable")
-    runs = _sampled.Runs(runs.losses[order], runs.floor)
+    runs = replace(runs, losses=runs.losses[order])
     options = []
     for place, i in enumerate(order.tolist()):
         scale = float(best[i].scales[best[i].best]) if best[i].shape.scales.size else None
