@@ -9,9 +9,10 @@ import pytest
 import forgetless as fl
 from forgetless.advice import _ranking
 from forgetless.advice._claims import up
+from forgetless.advice._data import label_noise
 from forgetless.advice._losses import Losses
 from forgetless.advice._shapes import Curve, Shape, shapes
-from forgetless.advice._words import guarantee, label_noise
+from forgetless.advice._words import guarantee
 from forgetless.schedules import planned_for
 from support import literal
 from support.collections import FAMILIES, random_pairs

@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.progress import Progress
-from forgetless.advice import _sampled, _words
+from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
@@ -106,7 +106,7 @@ def advise(
         curves, options, notes = compare(problem, goal, seed, tell, own)
         horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
     tell()
-    notes = [*notes, *_words.uncentred(tasks)]
+    notes = [*notes, *_data.uncentred(tasks)]
     return _written(problem, goal, curves, options, runs, horizon, notes)
 
 
@@ -167,7 +167,7 @@ def _written(
     notes: list[str],
 ) -> Advice:
     tasks, best = problem.tasks, options[0]
-    noise, _ = _words.label_noise(tasks)
+    noise, _ = _data.label_noise(tasks)
     shown = best_of_each(curves)
     own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
     first = problem.initial(objective)
