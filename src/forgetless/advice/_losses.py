@@ -10,7 +10,9 @@
 For random draws the first two come from one pass: the loss is carried backwards as a quadratic form of the start.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,12 @@ _QUICK, _STEP, _SHORT = 1e8, 5e4, 32
 _NUMBERS = 2.0**25
 """Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""
 
+_PRECISE = 1e-6
+"""Losses whose rounding may be a larger part of them are computed with a bound of their error."""
+
+_FRAGILE = 1e-7
+"""Rounding, as a part of the first loss, from which on already the search takes the engine with an error bound."""
+
 
 class Losses:
     """Evaluates lists of schedules for k steps; every call is exact.
@@ -65,11 +73,47 @@ class Losses:
         if self.law is None:
             raise NoExactLawError(f"ordering {ordering!r} has no exact expectation; compare schedules with simulate")
         self.random = isinstance(self.law, Draws)
+        self.least = 0.0 if tasks.is_realizable() else float(average_loss(tasks, tasks.teacher(start)))
+
+    def operations(self, objective: str = "average_loss") -> float:
+        """Return the operations of one exact evaluation under independent draws."""
+        passes = self.tasks.n_tasks if objective == "seen_loss" else 1
+        return 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2 * passes
+
+    def rounding(self, objective: str) -> float:
+        """Return how far losses may be off by rounding, which is relative to the moments before the first step."""
+        moved = 1.0 if objective == "worst_case" else self._moved
+        return 4.0 * (1.0 + math.sqrt(self.k)) * float(np.finfo(float).eps) * self.tasks.radius**2 * moved
+
+    def with_errors(self, schedules: Sequence[Any], objective: str, losses: Floats) -> tuple[Floats, Floats]:
+        """Return losses of schedules with bounds of their errors, computed anew where rounding may matter."""
+        error = self.rounding(objective)
+        errors, losses = np.full(len(schedules), error), np.array(losses)
+        if objective != "average_loss" or np.all(error <= _PRECISE * np.maximum(losses - self.least, 0.0)):
+            return losses, errors
+        for b, schedule in enumerate(schedules):
+            found = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
+            losses[b] = float(to_numpy(found.average_loss)[0])
+            errors[b] = float(np.max(found.error)) * abs(losses[b]) if found.error else error
+        if self._fragile:
+            errors = np.maximum(errors, error)
+        # Nothing is below the least possible: what lies there shows how large errors are.
+        errors = np.maximum(errors, max(0.0, float(np.max(self.least - losses))))
+        return losses, errors
+
+    @cached_property
+    def _moved(self) -> float:
+        """Squared distance from the start to the joint solution, around which moments are taken."""
+        return float(np.sum(to_numpy(self.origin - self.tasks.teacher(self.start)) ** 2))
+
+    @property
+    def _fragile(self) -> bool:
+        return self.rounding("average_loss") > _FRAGILE * self.initial("average_loss")
 
     @property
     def quick(self) -> bool:
         """Whether some more exact evaluations cost next to nothing."""
-        return 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2 < _QUICK
+        return self.operations() < _QUICK
 
     def initial(self, objective: str) -> float:
         """Return the loss before the first step, which is what rounding is relative to."""
@@ -95,21 +139,27 @@ class Losses:
         found = {}
         if self.random and {"average_loss", "worst_case"} & set(names):
             found = self._by_forms(schedules, "worst_case" in names)
+            if self._fragile:
+                found.pop("average_loss")
         for name in names:
             if name not in found:
                 found[name] = getattr(self, f"_{name}")(schedules)
         return {name: found[name] for name in names}
+
+    def has_model(self, objective: str) -> bool:
+        """Whether searching exactly would take long, and a reduced model can be made."""
+        plain = self.random and objective != "seen_loss" and is_numpy_namespace(self.tasks.xp)
+        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations; and a
+        # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
+        least = max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks))
+        return plain and not self._fragile and self.k >= _SHORT and self.operations() >= least
 
     def model(self, objective: str, pilots: Sequence[Any] = ()) -> Evaluate | None:
         """Return an approximate evaluation of the objective where searching exactly would take long; else None.
 
         It is best near ``pilots``, schedules that are followed exactly to make it.
         """
-        exact = 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2
-        plain = self.random and objective != "seen_loss" and is_numpy_namespace(self.tasks.xp)
-        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations; and a
-        # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
-        if not plain or self.k < _SHORT or exact < max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks)):
+        if not self.has_model(objective):
             return None
         assert isinstance(self.law, Draws)
         moments, form, floor = self.final_form(objective)

@@ -1,4 +1,4 @@
-"""What advice says about its choice: label noise, flatness, a wrong horizon, the theorem's guarantee, in words."""
+"""What advice says about its choice: losses, label noise, flatness, a wrong horizon, the theorem's guarantee."""
 
 import dataclasses
 import math
@@ -8,49 +8,24 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.arrays import Floats, from_numpy
-from forgetless.advice.answer import Option, vanishing
+from forgetless.advice._claims import Claim, below_text, change_text, down, up, value_text
+from forgetless.advice._data import label_noise
+from forgetless.advice._sampled import Runs
+from forgetless.advice.answer import Option
 from forgetless.certificates.certificate import check_bound, setting_of
 from forgetless.engines.problem import Problem
+from forgetless.filters import Projection, Ridge
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
-from forgetless.schedules import Increasing, IncreasingBudget
+from forgetless.schedules import Increasing, IncreasingBudget, resolve
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import catalogue
 
 
-def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
-    """Return the standard deviation of the label noise and where it was read from.
-
-    Tasks with more rows than their rank have residuals that no weights remove: their squares over the degrees of
-    freedom estimate σ². Without such tasks the residuals of the joint solution are used, which takes for granted that
-    one model generated all tasks. None where neither leaves a degree of freedom.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> from forgetless.advice._words import label_noise
-    >>> sigma, source = label_noise(fl.TaskCollection([([[1.0], [1.0]], [0.0, 2.0])]))
-    >>> round(sigma**2, 6), source  # residuals ±1, one degree of freedom
-    (2.0, 'within tasks')
-    """
-    rows = [int(task.X.shape[0]) for task in tasks]
-    inside = sum(n - r for n, r in zip(rows, tasks.ranks, strict=True)) * tasks.n_targets
-    if inside > 0:
-        return math.sqrt(2 * float(tasks.floors.sum()) / inside), "within tasks"
-    across = (sum(rows) - tasks.span_dimension) * tasks.n_targets
-    if across <= 0:
-        return None, "not identified"
-    xp, w = tasks.xp, tasks.teacher()
-    if tasks.is_realizable():
-        return 0.0, "between tasks"
-    square = sum(float(xp.sum((task.X @ w - task.y) ** 2)) for task in tasks)
-    return math.sqrt(square / across), "between tasks"
-
-
-def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> str:
-    """Return the smallest published bound on the loss of a schedule, in words, or why there is none."""
+def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> Claim:
+    """Return the smallest published bound on the loss of a schedule, or why there is none."""
     if objective == "validation":
-        return "No theorem covers held-out rows."
+        return _nothing("No theorem covers held-out rows.")
     quantity = "seen_loss" if objective == "seen_loss" else "average_loss"
     if objective == "worst_case":  # a unit teacher, learned from the origin, fits all tasks
         w = np.zeros(tasks.n_features)
@@ -67,91 +42,246 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     if useful:
         least = min(useful, key=lambda check: check.value or 0.0)
         words = "a seen-task" if quantity == "seen_loss" else "an average"
-        return f"A theorem guarantees it {words} loss of at most {least.value:.3g} ({least.name}; {least.status})."
+        value = float(least.value or 0.0)
+        text = f"A theorem guarantees it {words} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
+        return Claim("guarantee", text, -math.inf, value)
     if not tasks.is_realizable():
-        return "No theorem covers it: they are for tasks that one model fits."
-    return f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {trivial:.3g}."
+        return _nothing("No theorem covers it: they are for tasks that one model fits.")
+    text = f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {up(trivial, 3):.3g}."
+    return Claim("guarantee", text, -math.inf, trivial)
 
 
-def reasoning(tasks: TaskCollection, options: Sequence[Option], tried: Floats, objective: str, least: float) -> str:
-    """Return why the first option is the best, with numbers; ``tried`` are the scales its shape was evaluated at."""
-    best = options[0]
-    floor = least if objective == "average_loss" else 0.0
-    first = f"It has the smallest {QUANTITIES[objective]}, {best.loss:.4g}"
-    if floor > 0:
-        first += f", of which no weights avoid {floor:.4g}"
-    compared = _compared(options, floor)
-    if compared:
-        first += (": the rest is " if floor > 0 else ": ") + ", ".join(compared)
-    about = "" if objective == "worst_case" else _data(tasks, best)  # the worst teacher's labels have no noise
-    return " ".join(part for part in (f"{first}.", about, _flatness(best, tried)) if part)
+def _nothing(text: str) -> Claim:
+    return Claim("guarantee", text, -math.inf, math.inf)
 
 
-def _compared(options: Sequence[Option], floor: float) -> list[str]:
-    """Return by how much the best is below the schedules people know, of what is above ``floor``."""
-    excess = {option.shape: option.loss - floor for option in options}
-    own = options[0].loss - floor
-    words = {
-        "no regularization": "no regularization",
-        "constant": "the best constant",
-        "increasing, theorem": "the theorem's schedule",
-    }
-    if excess.get("constant", 0.0) >= excess["no regularization"]:
-        del words["constant"]  # the best constant is none
-    if vanishing(options):
-        return []
-    names = [name for name in words if name in excess and name != options[0].shape and own > 0]
-    return [f"{_times(excess[name], own)} {words[name]}" for name in names if excess[name] > 0]
+_CLOSE = 0.1
+"""Part of a sampled loss by which no other is known to be below; a larger one says too little to be said."""
+
+_BLURRED = 0.01
+"""Part of a loss from which on its error forbids to say what small changes do to it."""
+
+_NOTHING = 1e-20
+"""Part of the first loss below which the loss of a run is rounding."""
+
+SURE = 5.0
+"""Standard errors within which a claim about sampled losses holds."""
 
 
-def _times(loss: float, best: float) -> str:
-    ratio = loss / best
-    if ratio < 2:
-        return f"{100 * (1 - best / loss):.2g} % below"
-    return f"{ratio:.3g}× below" if ratio < 100 else f"{ratio:,.0f}× below" if ratio < 1e6 else f"{ratio:.0e}× below"
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What is known of the ranked schedules: their losses, by exact computation or by random runs.
+
+    Attributes
+    ----------
+    tasks : TaskCollection
+    k : int
+    objective : str
+    options : sequence of Option
+        Best first.
+    least : float
+        The average loss that no weights avoid.
+    tried : array
+        Scales at which the shape of the best was evaluated.
+    first : float
+        The loss before the first step.
+    runs : Runs or None
+        Of the options, in their order, where losses were sampled.
+    """
+
+    tasks: TaskCollection
+    k: int
+    objective: str
+    options: Sequence[Option]
+    least: float
+    tried: Floats
+    first: float
+    runs: Runs | None = None
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the loss of the best is zero for all that can be told, so that no ratio to it means anything."""
+        best = self.options[0]
+        nothing = _NOTHING * self.first if self.runs is not None else best.error
+        return self.floor == 0 and best.loss <= nothing
+
+    @property
+    def floor(self) -> float:
+        """What is taken off before losses are compared."""
+        return self.least if self.objective == "average_loss" else 0.0
+
+    def interval(self, option: Option) -> tuple[float, float]:
+        """Return between which numbers the loss of an option lies."""
+        wide = option.error * (SURE if self.runs is not None else 1.0)
+        floor = min(self.floor, option.loss + wide)
+        return max(option.loss - wide, floor, 0.0), option.loss + wide
+
+    def ratio(self, position: int) -> tuple[float, float]:
+        """Return between which numbers lies what an option has above the floor, over what the best has."""
+        if self.runs is not None:
+            if self.runs.heavy(0) or self.runs.heavy(position):
+                return 0.0, math.inf
+            ratio, error = self.runs.ratio(position, 0)
+            return (ratio - SURE * error, ratio + SURE * error) if math.isfinite(ratio) else (0.0, math.inf)
+        (low, high), (own_low, own_high) = (self.interval(self.options[i]) for i in (position, 0))
+        floor = self.floor
+        if own_high <= floor:
+            return 0.0, math.inf
+        return max(0.0, low - floor) / (own_high - floor), _over(high - floor, own_low - floor)
+
+    def lower(self) -> float:
+        """Return by which part of the best's loss another option may be below it, at most."""
+        best, others = self.options[0], range(1, len(self.options))
+        if self.runs is not None:
+            gaps = [gap + SURE * error for gap, error in (self.runs.lower(i, 0) for i in others)]
+        else:
+            gaps = [best.loss - self.options[i].loss + self._blur(i) for i in others]
+        return max([0.0, *gaps]) / best.loss if best.loss > 0 else 0.0
+
+    def _blur(self, position: int) -> float:
+        """Return the errors of an option and the best together, 0 where they are far below any digit that is shown."""
+        best = self.options[0]
+        together = best.error + self.options[position].error
+        return together if together > 1e-6 * best.loss else 0.0
 
 
-def _data(tasks: TaskCollection, best: Option) -> str:
+def _over(above: float, below: float) -> float:
+    return above / below if below > 0 else math.inf
+
+
+def reasoning(facts: Facts) -> list[list[Claim]]:
+    """Return the claims about the first option, sentence by sentence."""
+    sentences = [_losses(facts)]
+    if facts.objective != "worst_case":  # the worst teacher's labels have no noise
+        sentences.append(_data(facts.tasks, facts.options[0]))
+    sentences.append(_flatness(facts.options[0], facts.tried))
+    return [claims for claims in sentences if claims]
+
+
+def written(sentences: Sequence[Sequence[Claim]]) -> str:
+    """Return the claims as text: phrases of one sentence follow each other."""
+    return " ".join("".join(claim.text for claim in claims) for claims in sentences)
+
+
+def _losses(facts: Facts) -> list[Claim]:
+    """Return what the loss is, what of it nobody avoids, and how it compares with the schedules people know."""
+    best, what = facts.options[0], QUANTITIES[facts.objective]
+    low, high = facts.interval(best)
+    lower = facts.lower()
+    if facts.vanishes and not (facts.runs is not None and facts.runs.heavy(0)):
+        high = max(high, _NOTHING * facts.first)
+        text = f"Its {what} is zero up to rounding (at most {up(high, 1):.1g})."
+        return [Claim("loss", text, 0.0, high)]
+    if facts.runs is None:
+        text, rank = value_text(low, high), "the smallest"
+        if lower >= _CLOSE:
+            rank = "as far as rounding lets tell the smallest"
+        elif lower > 0:
+            rank += f" (up to {up(100 * lower):.2g} %)"
+        claims = [Claim("lower", f"It has {rank} {what}, ", 0.0, lower), Claim("loss", text, low, high)]
+    elif facts.runs.heavy(0):
+        text = f"Its {what} was the smallest in {facts.runs.n_runs} random runs, about {best.loss:.1g}, but these are "
+        text += "so far apart that rare ones may make up the mean: no more is claimed of it."
+        return [Claim("sample", text, 0.0, math.inf)]
+    else:
+        error = f" ± {best.error:.1g}" if best.error > 5e-5 * best.loss else ""
+        claims = [Claim("loss", f"Its {what} is {best.loss:.4g}{error}", low, high)]
+        claims.append(Claim("sample", f", the smallest in {facts.runs.n_runs} random runs", 0.0, math.inf))
+        if lower < _CLOSE:
+            known = f"more than {up(100 * lower):.2g} % below" if lower else "below"
+            claims.append(Claim("lower", f" (no other here is {known})", 0.0, lower))
+    if facts.floor > 0:
+        claims.append(Claim("least", f", of which no weights avoid {facts.floor:.4g}", facts.floor, facts.floor))
+    compared = _compared(facts)
+    for place, claim in enumerate(compared):
+        lead = (
+            ", " if place else ": the rest is " if facts.floor > 0 else ": it is " if facts.runs is not None else ": "
+        )
+        claims.append(dataclasses.replace(claim, text=lead + claim.text))
+    claims[-1] = dataclasses.replace(claims[-1], text=claims[-1].text + ".")
+    return claims
+
+
+def _compared(facts: Facts) -> list[Claim]:
+    """Return by how much the best is below the schedules people know, of what is above the floor."""
+    options = facts.options
+    known = {option.shape: [i] for i, option in enumerate(options)}
+    free = known.get("no regularization", [])
+    constants = [i for i in range(len(options)) if _is_constant(_filter(facts, i))]
+    best = min(constants, key=lambda i: options[i].loss) if constants else None
+    named = {"no regularization": free, "the best constant tried": [] if best in free else constants}
+    named["the theorem's schedule"] = known.get("increasing, theorem", [])
+    found = []
+    for name, positions in named.items():
+        if not positions or 0 in positions:
+            continue
+        # Of several the best is meant, and with errors any of them may be that.
+        ranges = [facts.ratio(i) for i in positions]
+        low, high = min(ends[0] for ends in ranges), min(ends[1] for ends in ranges)
+        text = below_text(low, high)
+        if text is not None:
+            leading = min(positions, key=lambda i: options[i].loss)
+            found.append(Claim("below", f"{text} {name}", low, high, options[leading].schedule, name))
+    return found
+
+
+def _filter(facts: Facts, position: int) -> Any:
+    return resolve(facts.options[position].schedule, facts.k, facts.tasks.radius)
+
+
+def _is_constant(filter_: Any) -> bool:
+    return isinstance(filter_, Projection) or (isinstance(filter_, Ridge) and np.ptp(filter_.coefficient) == 0)
+
+
+def _data(tasks: TaskCollection, best: Option) -> list[Claim]:
     free = best.shape == "no regularization"
     if tasks.is_realizable():
-        return "One model fits all tasks: there is no label noise to average out" + (
-            ", and regularization only slows learning down." if free else ", only conflict between tasks to damp."
+        text = "One model fits all tasks: there is no label noise to average out" + (
+            ", and regularization gains nothing." if free else ", only conflict between tasks to damp."
         )
+        return [Claim("fits", text, 1.0, 1.0)]
     noise, source = label_noise(tasks)
-    size = "" if noise is None else f" (σ ≈ {noise:.3g} from residuals {source})"
-    return f"The labels are noisy or the tasks disagree{size}" + (
+    claims = [Claim("fits", "The labels are noisy or the tasks disagree", 0.0, 0.0)]
+    if noise is not None:
+        claims.append(Claim("noise", f" (σ ≈ {noise:.3g} from residuals {source})", noise, noise))
+    text = (
         ", yet not enough for regularization to pay in so many steps."
         if free
         else ", which regularization averages out."
     )
+    claims[-1] = dataclasses.replace(claims[-1], text=claims[-1].text + text)
+    return claims
 
 
-def _flatness(best: Option, tried: Floats) -> str:
-    if best.flat is None:
-        return ""
-    if best.shape == "no regularization":
-        return f"Constants up to {best.flat[1]:.2g} times R² stay within 10 % of it."
+def _flatness(best: Option, tried: Floats) -> list[Claim]:
+    if best.flat is None or best.error > _BLURRED * best.loss:
+        return []
     low, high = best.flat
+    if best.shape == "no regularization":
+        text = f"Constants up to {down(high):.2g} times R² stay within 10 % of it."
+        return [Claim("flat", text, low, high)]
     verdict = "flat" if high > 10 * low else "sharp" if high < 2 * low else "moderately flat"
     ends = " (as far as tried)" if high >= 0.999 * tried[-1] or low <= 1.001 * tried[0] else ""
     unit = "" if isinstance(best.schedule, Increasing | IncreasingBudget) else " times R²"  # there a pure factor
-    return f"The optimum is {verdict}: scales from {low:.2g} to {high:.2g}{unit}{ends} stay within 10 % of it."
+    inner = (up(low), down(high))
+    if inner[0] >= inner[1]:
+        return []
+    text = f"scales from {inner[0]:.2g} to {inner[1]:.2g}{unit}{ends} stay within 10 % of it."
+    return [Claim("flat", f"The optimum is {verdict}: {text}", low, high)]
 
 
-def horizon_sentence(horizon: dict[str, float]) -> str:
-    """Return what a horizon wrong by a factor of 2 costs, in words."""
-    if not horizon:
-        return ""
-    changes = {name: 100 * (ratio - 1) for name, ratio in horizon.items()}
-    if all(abs(change) < 1 for change in changes.values()):
-        return "Planned for half or twice the steps that come, it loses less than 1 %."
-    parts = [f"{_change(horizon[name])} planned for {name} the steps that come" for name in changes]
-    return f"The horizon matters: its loss is {' and '.join(parts)}."
-
-
-def _change(ratio: float) -> str:
-    if abs(ratio - 1) < 0.01:
-        return "the same within 1 %"
-    if ratio >= 1.1:
-        return f"{ratio:.3g} times as large"
-    return f"{100 * abs(ratio - 1):.2g} % {'larger' if ratio > 1 else 'smaller'}"
+def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float]], rounding: float) -> list[Claim]:
+    """Return what a horizon wrong by a factor of 2 costs, from filters planned for it and their losses."""
+    low, high = facts.interval(facts.options[0])
+    if not planned or facts.options[0].error > _BLURRED * facts.options[0].loss:
+        return []
+    ranges = {name: ((loss - rounding) / high, (loss + rounding) / low) for name, (_, loss) in planned.items()}
+    if all(max(abs(a - 1), abs(b - 1)) < 0.01 for a, b in ranges.values()):
+        said = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
+        texts = [said, *[""] * (len(planned) - 1)]
+    else:
+        texts = [f"{change_text(*ranges[name])} planned for {name} the steps that come" for name in planned]
+        texts = [f"The horizon matters: its loss is {texts[0]}", *(f" and {text}" for text in texts[1:])]
+        texts[-1] += "."
+    named = zip(planned, texts, strict=True)
+    return [Claim("horizon", text, *ranges[name], planned[name][0], name) for name, text in named]

@@ -1,11 +1,11 @@
 """Advice: ranked schedules with their losses, the reasoning in words, and the code that uses the best."""
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from forgetless._base.tables import Noted, Table
+from forgetless.advice._claims import Claim
 from forgetless.metrics import QUANTITIES
 from forgetless.schedules.names import code, entry_of, title_of
 
@@ -29,7 +29,7 @@ class Option:
     average_loss, seen_loss, worst_case, validation : float or None
         Losses after k steps; None where not computed, with the reason in the notes.
     error : float
-        Standard error of ``loss`` where it was sampled on a large collection; 0 where it is exact.
+        Standard error of ``loss`` where it was sampled on a large collection, else a bound of its rounding.
     flat : pair of float or None
         Scales between which the objective stays within 10 % of ``loss``.
     """
@@ -100,8 +100,12 @@ class Advice:
         What the published bounds say of ``best``.
     why : str
         The reasoning in plain words.
+    claims : tuple of Claim
+        What ``why`` states, as numbers with the range in which each lies: see ``Claim``.
+    n_runs : int
+        Random runs behind the losses where they were sampled; 0 where they are exact.
     notes : tuple of str
-        What was sampled, sketched or left out.
+        What was sampled or left out, and what to mind in the data.
     curves : tuple of ScaleCurve
         What ``plot`` draws.
     """
@@ -118,6 +122,8 @@ class Advice:
     horizon: dict[str, float]
     guarantee: str
     why: str
+    claims: tuple[Claim, ...] = field(default=(), repr=False)
+    n_runs: int = 0
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
 
@@ -126,16 +132,45 @@ class Advice:
         """The ranking as plain rows, best first."""
         return [option.to_dict() for option in self.options]
 
+    def model_code(self, **settings: Any) -> str:
+        """Return Python code for an estimator, with its path, that learns as advised.
+
+        Parameters
+        ----------
+        **settings
+            Other parameters of the estimator. It must meet the tasks as ``advise`` did: their sum of squares unless
+            they were divided by the root of their rows (``loss="mean"``), without an intercept unless they had a
+            column of ones that the estimator is to add (``fit_intercept=True``).
+        """
+        entry = entry_of(self.best)
+        kind = "ContinualGD" if entry is not None and entry.budget else "ContinualRidge"
+        given = {"n_tasks": self.k, "radius": float(self.radius), **settings}
+        arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+        return f"fl.{kind}(schedule={self.options[0].code}{arguments})"
+
     def to_frame(self) -> Any:
         """Return the ranking as a pandas data frame, one row for every shape."""
         return Table.of_rows("Ranking", self.table).to_frame()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
-        names = ("objective", "k", "n_tasks", "n_compared", "radius", "least", "noise", "horizon", "guarantee", "why")
+        names = (
+            "objective",
+            "k",
+            "n_tasks",
+            "n_compared",
+            "n_runs",
+            "radius",
+            "least",
+            "noise",
+            "horizon",
+            "guarantee",
+        )
         best = self.options[0]
-        facts = {name: getattr(self, name) for name in names}
-        return {"best": best.code, "loss": best.loss, **facts, "notes": list(self.notes), "table": self.table}
+        facts = {name: getattr(self, name) for name in (*names, "why")}
+        claims = [claim.to_dict() for claim in self.claims]
+        found = {"best": best.code, "loss": best.loss, **facts, "claims": claims}
+        return {**found, "notes": list(self.notes), "table": self.table}
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""
@@ -146,30 +181,35 @@ class Advice:
     def __repr__(self) -> str:
         tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
         head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
-        lines = [f"{head} {QUANTITIES[self.objective]}", "", _ranking(self.options, self.objective).text(), ""]
+        lines = [f"{head} {QUANTITIES[self.objective]}", "", self._ranking().text(), ""]
         lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
         for note in self.notes:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
         return "\n".join(lines)
 
+    def _ranking(self) -> Table:
+        """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
+        options, objective = self.options, self.objective
+        others = [name for name in OBJECTIVES if name != objective]
+        others = [name for name in others if any(getattr(option, name) is not None for option in options)]
+        columns: dict[str, list[Any]] = {
+            "": list(range(1, len(options) + 1)),
+            "schedule": [option.title for option in options],
+            objective: [_printed(option) for option in options],
+        }
+        if not self.n_runs:
+            known = options[0].loss > 1e4 * options[0].error
+            columns["× best"] = [_short(option.loss / options[0].loss) if known else None for option in options]
+        for name in others:
+            columns[name] = [_rounded(getattr(option, name)) for option in options]
+        return Table("Ranking", columns)
 
-def _ranking(options: Sequence[Option], objective: str) -> Table:
-    """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
-    others = [name for name in OBJECTIVES if name != objective]
-    others = [name for name in others if any(getattr(option, name) is not None for option in options)]
-    columns: dict[str, list[Any]] = {
-        "": list(range(1, len(options) + 1)),
-        "schedule": [option.title for option in options],
-        objective: [Noted(_rounded(each.loss), f" ± {each.error:.1g}" if each.error else "") for each in options],
-        "× best": [None if vanishing(options) else _short(option.loss / options[0].loss) for option in options],
-        **{name: [_rounded(getattr(option, name)) for option in options] for name in others},
-    }
-    return Table("Ranking", columns)
 
-
-def vanishing(options: Sequence[Option]) -> bool:
-    """Whether the best loss is zero for all that can be told: then how many times smaller it is means nothing."""
-    return options[0].loss <= 1e-20 * max(option.loss for option in options)
+def _printed(option: Option) -> Any:
+    """Return a loss as it is printed: with its error where that shows in four digits, 0 where there is nothing else."""
+    if option.loss <= option.error:
+        return 0.0
+    return Noted(_rounded(option.loss), f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "")
 
 
 def _rounded(loss: float | None) -> float | None:

@@ -1,21 +1,22 @@
 """Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.progress import Progress
-from forgetless.advice import _sketch, _words
+from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._losses import Losses, check_held_out
-from forgetless.advice._ranking import best_of_each, compare, ranked, wrong_horizon
-from forgetless.advice._shapes import Curve, Shape, own_shapes, shapes, significant
+from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
+from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
-from forgetless.metrics import average_loss, quantity
-from forgetless.orderings import Draws, Ordering
+from forgetless.metrics import quantity
+from forgetless.orderings import Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
@@ -31,7 +32,7 @@ def advise(
     start: Any = None,
     validation: Any = None,
     also: Mapping[str, Schedule | Filter] | None = None,
-    sketch: int | None = None,
+    n_trials: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Advice:
@@ -58,12 +59,11 @@ def advise(
         Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
     also : dict of schedules or filters by name, optional
         Your own candidates, ranked beside the others as they are.
-    sketch : int, optional
-        Search on this many randomly chosen tasks, then decide on all of them: exactly where that takes less than about
-        half a minute, else by random runs with standard errors. Chosen by itself where one exact evaluation would take
-        more than about a second.
+    n_trials : int, optional
+        Compare by this many random runs on all tasks instead of by exact losses, with standard errors. Chosen by
+        itself, and as many as a small error takes, where exact losses would take more than about half a minute.
     seed : int, default 0
-        For the sketch and for what is sampled; exact results do not depend on it.
+        For what is sampled; exact results do not depend on it.
     progress : callable, optional
         Called as ``progress(stages_done, n_stages, "stages")`` now and then.
 
@@ -92,110 +92,69 @@ def advise(
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     seed = checks.integer("seed", seed, 0, "use 0")
     tell = _stages(progress)
-    n_tasks = _sketch_tasks(tasks, k, ordering, goal, sketch)
     problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also, shapes(tasks, k, ordering))
-    if n_tasks < tasks.n_tasks:
-        curves, options, notes = _from_sketch(problem, n_tasks, own, goal, seed, tell)
-        horizon: dict[str, float] = {}
-    else:
+    horizon: dict[str, tuple[Filter, float]] = {}
+    runs: _sampled.Runs | None = None
+    before: list[str] = []
+    if _is_sampled(problem, goal, n_trials):
+        curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, tell)
+        if runs.heavy(0) and problem.random and _exact_cost(problem, goal) <= EXACT:
+            before = [f"{runs.n_runs} random runs were too far apart to compare by; losses are exact instead."]
+            runs = None
+    if runs is None:
         curves, options, notes = compare(problem, goal, seed, tell, own)
-        horizon = wrong_horizon(problem, options[0], curves, goal)
+        horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
     tell()
-    return _written(problem, goal, curves, options, horizon, notes)
+    notes = [*notes, *_data.uncentred(tasks)]
+    return _written(problem, goal, curves, options, runs, horizon, notes)
 
 
-def _from_sketch(
-    problem: Losses, n_tasks: int, own: list[Shape], objective: str, seed: int, tell: Callable[[], None]
-) -> tuple[list[Curve], list[Option], list[str]]:
-    """Search on some of the tasks; then decide on all of them, exactly where affordable, else by random runs."""
-    tasks, k, rng = problem.tasks, problem.k, np.random.default_rng(seed)
-    part, law = _sketch.sketch(tasks, problem.law, n_tasks, rng)
-    few = Losses(part, k, law, problem.start, problem.validation)
-    curves, options, _ = compare(few, objective, seed, tell, own)
-    about = f"scales were searched on {n_tasks} of {tasks.n_tasks} tasks (random sketch, seed {seed})"
-    about += ", so that neither how flat the optimum is nor what a wrong horizon costs is known"
-    if objective != "worst_case":
-        options = _at_sampled_scales(problem, curves, options, objective, seed)
-        tell()
-    if _sketch.operations(tasks, k, objective) * len(options) <= _sketch.DECIDING:
-        losses = problem([option.schedule for option in options], [objective])[objective]
-        exact = [_with_loss(option, objective, float(loss)) for option, loss in zip(options, losses, strict=True)]
-        simple = [curve.shape.name for curve in best_of_each(curves)]
-        exact.sort(key=lambda option: simple.index(option.shape) if option.shape in simple else len(simple))
-        return curves, ranked(exact, problem, objective), [f"{about}; losses are exact, on all tasks."]
-    if objective == "worst_case":
-        alone = [_with_loss(option, objective, option.loss) for option in options]
-        warning = "all losses are those of the sketch: fewer tasks come back more often, which can change them a lot"
-        return curves, alone, [f"{about}; {warning}."]
-    options, skewed = _by_runs(problem, options, objective, seed)
-    error = options[0].error / options[0].loss if options[0].loss > 0 else 0.0
-    notes = [f"{about}; losses are random runs on all tasks, standard error of the best {100 * error:.2g} %."]
-    if skewed > _SKEWED:
-        notes.append(
-            f"a single run makes up {100 * skewed:.2g} % of the best's mean: the losses of runs are far apart, and the "
-            "standard error says too little; compare the ranks with another seed."
+def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
+    """Return whether losses are sampled: where that is asked for, or exact ones would take long."""
+    cost = _exact_cost(problem, objective)
+    if n_trials is not None:
+        checks.integer("n_trials", n_trials, 2, "make at least two runs, some hundred for small errors")
+        if objective == "worst_case":
+            raise ValueError("n_trials cannot be used with objective='worst_case', which no runs sample; leave it out")
+    elif objective == "worst_case" and problem.random and cost > _LONGEST:
+        raise ValueError(
+            f"objective='worst_case' would take about {cost / EXACT / 2:.0f} minutes on these {problem.tasks.n_tasks} "
+            "tasks, and cannot be sampled; ask for fewer steps, for a part of the tasks, or for another objective"
         )
-    return curves, options, notes
+    return n_trials is not None or (problem.random and objective != "worst_case" and cost > EXACT)
 
 
-_SKEWED = 0.1
-"""A run with a larger share of a mean makes its standard error unreliable."""
+def _exact_cost(problem: Losses, objective: str) -> float:
+    """Return the operations that exact losses take, about, under independent draws."""
+    return problem.operations(objective) * (CHOSEN if problem.has_model(objective) else SEARCHED)
 
 
-def _with_loss(option: Option, objective: str, loss: float, error: float = 0.0) -> Option:
-    """Return an option of which only the objective is known."""
-    own: dict[str, Any] = {objective: loss, "error": error}
-    return Option(option.shape, option.schedule, option.scale, loss, **own)
+_LONGEST = 40 * EXACT
+"""Operations, some twenty minutes, from which on the worst case is refused."""
 
 
-def _at_sampled_scales(
-    problem: Losses, curves: list[Curve], options: list[Option], objective: str, seed: int
-) -> list[Option]:
-    """Return the options at the best of the found scale and ones up to 16 times off, by random runs on all tasks.
-
-    Fewer tasks come back more often in as many steps, so that the best scale on a sketch is somewhat off.
-    """
-    searched = {curve.shape.name: curve.shape for curve in best_of_each(curves)}
-    chosen = []
-    for option in options:
-        tried = [(option.schedule, option.scale)]
-        if option.scale is not None and option.shape in searched:
-            shape = searched[option.shape]
-            scales = [significant(option.scale * factor) for factor in (1 / 16, 1 / 4, 4.0, 16.0)]
-            tried += [(shape.make(scale), scale) for scale in scales if shape.scales[0] <= scale <= shape.scales[-1]]
-        best = 0
-        if tried[1:]:
-            runs = _sketch.sampled(problem, [schedule for schedule, _ in tried], _metric(objective), [seed, 0])
-            best = int(np.argmin(runs.mean(axis=1)))
-        chosen.append(Option(option.shape, *tried[best], option.loss))
-    return chosen
-
-
-def _metric(objective: str) -> str | None:
-    """Return what is simulated for an objective; None for held-out rows, whose loss is taken of the weights."""
-    return None if objective == "validation" else objective
-
-
-def _by_runs(problem: Losses, options: list[Option], objective: str, seed: int) -> tuple[list[Option], float]:
-    """Return the options ranked by random runs, and the share of the largest run in the mean of the best.
-
-    The runs that rank are not those that are reported: the smallest of several sampled means is too small.
-    """
-    metric = _metric(objective)
-    ranked = []
-    for option in options:
-        runs = _sketch.enough_runs(problem, option.schedule, metric, [seed, 1])
-        ranked.append((float(runs.mean()), option))
-    ranked.sort(key=lambda pair: pair[0])
-    reported, skewed = [], 0.0
-    for rank, (_, option) in enumerate(ranked):
-        runs = _sketch.enough_runs(problem, option.schedule, metric, [seed, 2])
-        total = float(runs.sum())
-        skewed = float(runs.max()) / total if rank == 0 and total > 0 else skewed
-        error = float(runs.std(ddof=1) / np.sqrt(len(runs)))
-        reported.append(_with_loss(option, objective, float(runs.mean()), error))
-    return reported, skewed
+def _by_runs(
+    problem: Losses, own: list[Shape], objective: str, seed: int, n_trials: int | None, tell: Callable[[], None]
+) -> tuple[list[Curve], list[Option], _sampled.Runs, list[str]]:
+    """Search by a few random runs on all tasks, then rank by many on other orders."""
+    found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
+    curves = scan(found, _sampled.searching(problem, objective, seed, n_trials))
+    tell()
+    best = best_of_each(curves)
+    schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
+    runs = _sampled.decided(problem, schedules, objective, seed, n_trials)
+    order = np.argsort(runs.means, kind="stable")
+    runs = replace(runs, losses=runs.losses[order])
+    options = []
+    for place, i in enumerate(order.tolist()):
+        scale = float(best[i].scales[best[i].best]) if best[i].shape.scales.size else None
+        loss, error = float(runs.means[place]), float(runs.errors[place])
+        known: dict[str, Any] = {objective: loss, "error": error}
+        options.append(Option(best[i].shape.name, schedules[i], scale, loss, **known))
+    about = f"losses are means of {runs.n_runs} random runs on all tasks, the same orders for every schedule, ± one"
+    about += f" standard error (seed {seed}); what is claimed above holds within {_words.SURE:.0f} of them."
+    return curves, options, runs, [f"{about} Neither how flat the optimum is nor a wrong horizon's price was computed."]
 
 
 def _written(
@@ -203,50 +162,45 @@ def _written(
     objective: str,
     curves: list[Curve],
     options: list[Option],
-    horizon: dict[str, float],
+    runs: _sampled.Runs | None,
+    horizon: dict[str, tuple[Filter, float]],
     notes: list[str],
 ) -> Advice:
     tasks, best = problem.tasks, options[0]
-    least = float(average_loss(tasks, tasks.teacher(problem.start))) if not tasks.is_realizable() else 0.0
-    noise, _ = _words.label_noise(tasks)
+    noise, _ = _data.label_noise(tasks)
     shown = best_of_each(curves)
     own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
+    first = problem.initial(objective)
+    facts = _words.Facts(tasks, problem.k, objective, options, problem.least, own.scales, first, runs)
     said = _words.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
-    reasons = _words.reasoning(tasks, options, own.scales, objective, least)
-    why = " ".join(part for part in (reasons, _words.horizon_sentence(horizon), said) if part)
+    sentences = [
+        *_words.reasoning(facts),
+        _words.horizon_claims(facts, horizon, problem.rounding(objective)),
+        [said],
+    ]
     drawn = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
         for curve in shown
         if curve.shape.scales.size or curve.shape.name == "no regularization"
     )
     return Advice(
-        best.schedule,
-        tuple(options),
-        objective,
-        problem.k,
-        tasks.n_tasks,
-        sum(len(curve.scales) for curve in curves),
-        tasks.radius,
-        least,
-        noise,
-        horizon,
-        said,
-        why,
-        tuple(notes),
-        drawn,
+        best=best.schedule,
+        options=tuple(options),
+        objective=objective,
+        k=problem.k,
+        n_tasks=tasks.n_tasks,
+        n_compared=sum(len(curve.scales) for curve in curves),
+        radius=tasks.radius,
+        least=problem.least,
+        noise=noise,
+        horizon={name: loss / best.loss for name, (_, loss) in horizon.items()},
+        guarantee=said.text,
+        why=_words.written([claims for claims in sentences if claims]),
+        claims=tuple(claim for claims in sentences for claim in claims),
+        n_runs=0 if runs is None else runs.n_runs,
+        notes=tuple(notes),
+        curves=drawn,
     )
-
-
-def _sketch_tasks(tasks: TaskCollection, k: int, ordering: Ordering, objective: str, sketch: int | None) -> int:
-    """Return on how many tasks to search: all, those asked for, or those that an exact evaluation is quick on."""
-    draws = isinstance(ordering.law(tasks.n_tasks, k), Draws)
-    if sketch is not None:
-        if not draws:
-            raise ValueError(f"sketch needs draws with replacement, got {ordering!r}; leave it out")
-        return min(checks.integer("sketch", sketch, 2, "search on at least two tasks"), tasks.n_tasks)
-    if draws and _sketch.operations(tasks, k, objective) > _sketch.BUDGET:
-        return _sketch.sketch_size(tasks, k, objective)
-    return tasks.n_tasks
 
 
 def _stages(progress: Progress | None) -> Callable[[], None]:

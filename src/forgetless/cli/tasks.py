@@ -44,7 +44,9 @@ def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering:
 @about_file
 @click.option("--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]")
 @click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
-@click.option("--sketch", type=click.IntRange(2), help="Search on this many random tasks of a large collection.")
+@click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
+@click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
+@click.option("--trials", type=click.IntRange(2), help="Compare by this many random runs, not by exact losses.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def advise(
     file: Path,
@@ -55,30 +57,36 @@ def advise(
     as_json: bool,
     objective: str | None,
     validation: Path | None,
-    sketch: int | None,
+    loss: str,
+    intercept: bool,
+    trials: int | None,
     seed: int,
 ) -> None:
-    """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why."""
+    """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
+
+    A task counts by the mean over its rows, and there is an intercept, as in fit.
+    """
     import forgetless as fl
     from forgetless.datasets.files import load_tasks
 
-    tasks = load_tasks(file, task, target)
+    tasks = load_tasks(file, task, target, loss=loss, intercept=intercept)
     try:
         objective = objective and quantity("--objective", objective, OBJECTIVES)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if objective == "validation" and validation is None:
         raise click.UsageError("--objective validation needs held-out rows; give their file with --validation FILE")
-    held_out = None if validation is None else load_tasks(validation, task, target)
+    held_out = None if validation is None else load_tasks(validation, task, target, loss=loss, intercept=intercept)
     chosen: Any = objective or ("average_loss" if held_out is None else "validation")
+    law = ordering_of(ordering)
     with progress() as tell:
         found = fl.advise(
             tasks,
             k,
             objective=chosen,
-            ordering=ordering_of(ordering),
+            ordering=law,
             validation=held_out,
-            sketch=sketch,
+            n_trials=trials,
             seed=seed,
             progress=tell,
         )
@@ -86,12 +94,30 @@ def advise(
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False))
         return
     say(repr(found))
-    columns = f", task={task!r}, target={target!r}" if task else ""
+    columns = {"task": task, "target": target} if task else {}
+    call = [f"{name}={value!r}" for name, value in {**columns, "loss": loss, "intercept": intercept}.items()]
+    lines = [f"tasks = load_tasks({', '.join([repr(str(file)), *call])})"]
+    if chosen == "validation":
+        lines.append(f"held_out = load_tasks({', '.join([repr(str(validation)), *call])})")
+    lines += [f"schedule = {found.options[0].code}", *_loss_lines(found, law)]
+    lines.append(f"model = {found.model_code(loss=loss, fit_intercept=intercept)}  # learns tasks one by one")
     say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
-    say(f"    tasks = load_tasks({str(file)!r}{columns})")
-    say(f"    schedule = {found.options[0].code}")
-    say(f"    trace = fl.simulate(tasks, schedule, k={k})")
-    say(f"    model = fl.ContinualRidge(schedule=schedule, n_tasks={k}, radius={tasks.radius:.6g})  # for a stream")
+    for line in lines:
+        say(f"    {line}")
+
+
+def _loss_lines(found: Any, law: Any) -> list[str]:
+    """Return code that computes the loss of an advised schedule again."""
+    given = f"tasks, schedule, k={found.k}, ordering=fl.{law!r}"
+    if found.objective == "worst_case":
+        return [f"loss = fl.worst_case({given}).loss"]
+    runs = f"fl.simulate({given}, n_trials={found.n_runs or 1000}, seed=0, record='last')"
+    if found.objective == "validation":
+        return [f"trace = {runs}", "loss = fl.metrics.average_loss(held_out, trace.weights[:, -1]).mean()"]
+    name = found.objective
+    if found.n_runs:
+        return [f"loss = {runs}.{name}.mean()"]
+    return [f"loss = fl.expect({given}, metrics={name!r}).{name}[0]"]
 
 
 @click.command()

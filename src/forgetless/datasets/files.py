@@ -17,7 +17,14 @@ from forgetless.errors import FileError
 from forgetless.tasks import TaskCollection
 
 
-def load_tasks(path: str | Path, task: str | None = None, target: str | None = None) -> TaskCollection:
+def load_tasks(
+    path: str | Path,
+    task: str | None = None,
+    target: str | None = None,
+    *,
+    loss: str = "sum",
+    intercept: bool = False,
+) -> TaskCollection:
     """Return the tasks stored in a file.
 
     Parameters
@@ -27,21 +34,40 @@ def load_tasks(path: str | Path, task: str | None = None, target: str | None = N
     task, target : str, optional
         Names of the columns with the task and the target; required for tables. All other columns are features and
         must be numbers.
+    loss : {"sum", "mean"}, default "sum"
+        ``"mean"`` divides the loss of a task by its number of rows, like ``ContinualRidge(loss="mean")``: X and y are
+        divided by the root of that number.
+    intercept : bool, default False
+        Add a feature that is always 1, the last one, like ``ContinualRidge(fit_intercept=True)``.
 
     Returns
     -------
     TaskCollection
     """
+    if loss not in ("sum", "mean"):
+        raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
     kind = path.suffix.lower()
     if kind == ".npz":
         X, y, groups = read_archive(path)
         with refusing(path, "tasks"):
-            return TaskCollection.from_arrays(X, y, groups)
+            return _as_learned(TaskCollection.from_arrays(X, y, groups), loss, intercept)
     if kind not in (".csv", ".parquet"):
         raise ValueError(f"{path.name}: tasks are read from .npz, .csv or .parquet files, not {kind or 'others'}")
     table = load_table(path, task, target)
-    return TaskCollection.from_arrays(table.X, table.y, table.groups)
+    return _as_learned(TaskCollection.from_arrays(table.X, table.y, table.groups), loss, intercept)
+
+
+def _as_learned(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollection:
+    """Return the tasks as an estimator with that loss and intercept meets them."""
+    if loss == "sum" and not intercept:
+        return tasks
+    pairs = []
+    for X, y in tasks:
+        scale = max(1, len(X)) ** -0.5 if loss == "mean" else 1.0
+        X = np.concatenate([X, np.ones((len(X), 1))], axis=1) if intercept else X
+        pairs.append((scale * X, scale * y))
+    return TaskCollection(pairs)
 
 
 def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

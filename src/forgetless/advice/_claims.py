@@ -1,0 +1,111 @@
+"""Claims: what the reasoning states, as numbers that can be checked, and how they are put in words.
+
+Every number is known up to an error, by rounding or by sampling. A phrase gives as many digits as that error leaves,
+else a range, else a bound on one side; where not even that is left, nothing is claimed.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement about the advised schedule.
+
+    Attributes
+    ----------
+    about : str
+        ``loss``: the objective of the advised schedule. ``lower``: by which part of that loss any other schedule in the
+        table may be below it, at most. ``least``: the average loss that no weights avoid. ``below``: what ``schedule``
+        has above that least loss, over what the advised one has. ``fits``: whether one model fits all tasks, 1 or 0.
+        ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the table,
+        within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``, planned for
+        another number of steps, over that of the advised one. ``guarantee``: a proved upper bound.
+    text : str
+        The phrase in which it stands in the reasoning.
+    low, high : float
+        Between which the number lies; of ``flat`` the two ends.
+    schedule : schedule or filter, optional
+        What the advised schedule is compared with.
+    name : str
+        What that schedule is called.
+    """
+
+    about: str
+    text: str
+    low: float
+    high: float
+    schedule: Any = field(default=None, repr=False)
+    name: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {"about": self.about, "text": self.text, "low": self.low, "high": self.high, "name": self.name}
+
+
+def down(value: float, digits: int = 2) -> float:
+    """Return a nonnegative number rounded to that many digits towards zero."""
+    return _rounded(value, digits, math.floor)
+
+
+def up(value: float, digits: int = 2) -> float:
+    """Return a nonnegative number rounded to that many digits away from zero."""
+    return _rounded(value, digits, math.ceil)
+
+
+def _rounded(value: float, digits: int, towards: Any) -> float:
+    if not 0 < value < math.inf:
+        return value
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    # The quotient of a number that has so few digits already is whole up to rounding.
+    whole = towards(float(f"{value / unit:.10g}"))
+    return float(f"{whole * unit:.{digits}g}")
+
+
+def value_text(low: float, high: float) -> str:
+    """Return a loss in words: to four digits where they are known, else between two values, or at most one."""
+    if high - low <= 1e-4 * high:
+        return f"{(low + high) / 2:.4g}"
+    if low <= 0:
+        return f"at most {up(high, 1):.1g}"
+    return f"between {down(low, 3):.3g} and {up(high, 3):.3g}"
+
+
+def below_text(low: float, high: float) -> str | None:
+    """Return how far a loss is below another that is ``low`` to ``high`` times as large; None if perhaps not below."""
+    if not low > 1:
+        return None
+    if high - low <= 0.01 * min(low - 1, low):
+        middle = (low + high) / 2
+        return f"{_percent(middle):.2g} % below" if middle < 2 else f"{_times(middle)}× below"
+    if high > 10 * low:
+        return f"at least {_percent_down(low)} below"
+    if high < 2:
+        return f"between {down(_percent(low)):.2g} % and {up(_percent(high)):.2g} % below"
+    return f"between {_times(down(low))} and {_times(up(high))}× below"
+
+
+def _percent(ratio: float) -> float:
+    return 100 * (1 - 1 / ratio)
+
+
+def _percent_down(low: float) -> str:
+    return f"{down(_percent(low)):.2g} %" if low < 2 else f"{_times(down(low))}×"
+
+
+def _times(ratio: float) -> str:
+    """Return a ratio to three digits, written out where that is readable."""
+    return f"{ratio:.3g}" if ratio < 100 else f"{float(f'{ratio:.3g}'):,.0f}" if ratio < 1e6 else f"{ratio:.0e}"
+
+
+def change_text(low: float, high: float) -> str:
+    """Return how a loss that is ``low`` to ``high`` times another compares with it."""
+    if max(abs(low - 1), abs(high - 1)) < 0.01:
+        return "the same within 1 %"
+    if high - low > 0.01 * low:
+        return f"between {down(low, 3):.3g} and {up(high, 3):.3g} times as large"
+    ratio = (low + high) / 2
+    if ratio >= 1.1:
+        return f"{ratio:.3g} times as large"
+    return f"{100 * abs(ratio - 1):.2g} % {'larger' if ratio > 1 else 'smaller'}"

@@ -1,0 +1,81 @@
+"""Every sentence of advice is true: claims on random problems against losses computed another way."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.advice._claims import below_text, change_text, down, up, value_text
+from support.claims import best_of_constants, check, random_case, rounding
+
+
+def held_to_its_word(number, monkeypatch, n_constants):
+    case = random_case(number)
+    with monkeypatch.context() as patch:
+        case.patch(patch)
+        advice = case.advise()
+    own = check(case, advice)
+    assert own <= 1.05 * best_of_constants(case, n_constants) + rounding(case), (case.name, repr(advice))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_every_claim_is_true_and_the_choice_is_good(number, monkeypatch):
+    held_to_its_word(number, monkeypatch, 200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(20, 220))
+def test_every_claim_of_many_problems_is_true(number, monkeypatch):
+    held_to_its_word(number, monkeypatch, 2000)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.9, 1.2, None),
+        (1.0, 1.1, None),
+        (1.28, 1.28, "22 % below"),
+        (293.9, 294.1, "294× below"),
+        (12345.0, 12345.0, "12,300× below"),
+        (2e9, 2e9, "2e+09× below"),
+        (1.11, 1.31, "between 9.9 % and 24 % below"),
+        (1.6, 2.6, "between 1.6 and 2.6× below"),
+        (3.14, 5.01, "between 3.1 and 5.1× below"),
+        (1.5, 100.0, "at least 33 % below"),
+        (3.19, np.inf, "at least 3.1× below"),
+    ],
+)
+def test_ratios_are_said_as_precisely_as_they_are_known(low, high, said):
+    assert below_text(low, high) == said
+
+
+def test_losses_and_changes_are_said_as_precisely_as_they_are_known():
+    assert value_text(5.3821, 5.3821) == "5.382"
+    assert value_text(10.34, 11.21) == "between 10.3 and 11.3"
+    assert value_text(-1e-14, 2.3e-14) == "at most 3e-14"
+    assert change_text(0.995, 1.005) == "the same within 1 %"
+    assert change_text(1.5, 1.5) == "1.5 times as large"
+    assert change_text(1.5, 1.6) == "between 1.5 and 1.6 times as large"
+    assert change_text(0.95, 0.95) == "5 % smaller"
+    assert (down(0.0199), up(0.0191), up(3.0), down(3.0)) == (0.019, 0.02, 3.0, 3.0)
+
+
+@pytest.mark.parametrize("gap", [1e-7, 1e-8, 1e-9])
+@pytest.mark.parametrize("k", [5, 60])
+def test_no_loss_is_stated_below_the_least_possible(gap, k, rng):
+    """Near-duplicate columns: the joint solution is far away, and rounding relative to it can exceed any loss."""
+    X = rng.standard_normal((40, 4))
+    X[:, 3] = X[:, 2] + gap * rng.standard_normal(40)
+    y = X @ rng.standard_normal(4) + 3.0 * rng.standard_normal(40)
+    tasks = fl.TaskCollection.from_arrays(X, y, np.repeat(np.arange(8), 5))
+    advice = fl.advise(tasks, k)
+    least = 0.5 * np.sum((y - X @ np.linalg.lstsq(X, y, rcond=1e-14)[0]) ** 2) / 8
+    for claim in advice.claims:
+        if claim.about == "loss":
+            assert claim.low >= least * (1 - 1e-6)
+            assert claim.high >= claim.low
+        if claim.about == "least":
+            assert claim.low == pytest.approx(least, rel=1e-3)
+    trace = fl.simulate(tasks, advice.best, k, n_trials=4000, seed=0, record="last", keep_weights=False)
+    mean, error = trace.average_loss.mean(), 5 * trace.average_loss.std() / 4000**0.5
+    low, high = next((claim.low, claim.high) for claim in advice.claims if claim.about == "loss")
+    assert low - error <= mean <= high + error
