@@ -108,6 +108,28 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
     assert peak < 4e6 + 20 * len(CORPUS[name])
 
 
+def test_the_directory_alone_is_reason_to_refuse():
+    """Before anything is opened, where the zip library would refuse some of these later, or an older one would not."""
+
+    def listed(**changes):
+        info = zipfile.ZipInfo(changes.pop("filename", "X.npy"))
+        info.file_size = info.compress_size = 600
+        for name, value in changes.items():
+            setattr(info, name, value)
+        return info
+
+    assert reader._check_members([listed()], 1000, compressed=False) == 600
+    for members, words in (
+        ([listed(), listed(filename="Y.npy")], "larger than the file"),
+        ([listed(flag_bits=1)], "encrypted"),
+        ([listed(), listed()], "the same name"),
+        ([listed(file_size=601)], "contradict each other"),
+        ([listed(compress_type=zipfile.ZIP_DEFLATED)], "compressed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            reader._check_members(members, 1000, compressed=False)
+
+
 @pytest.mark.parametrize("megabytes", [64, pytest.param(2048, marks=pytest.mark.long)])
 def test_a_compressed_file_takes_at_most_a_hundred_times_its_size(tmp_path, rng, megabytes):
     path = tmp_path / "tasks.npz"
