@@ -151,14 +151,19 @@ def test_permissions_are_kept_also_while_writing(tmp_path, monkeypatch, mode):
     path = tmp_path / "m"
     path.write_bytes(OLD)
     path.chmod(mode)
-    seen, write, umask = [], os.write, os.umask(0)
+    seen, chmod, write, umask = [], os.chmod, os.write, os.umask(0)
 
     def looking(descriptor, data):
         seen.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
         return write(descriptor, data)
 
+    def just_made(file, bits):  # who opened it before now could read what comes later
+        seen.append(stat.S_IMODE(os.stat(file).st_mode))
+        return chmod(file, bits)
+
     try:
         monkeypatch.setattr(files.os, "write", looking)
+        monkeypatch.setattr(files.os, "chmod", just_made)
         replace_file(path, NEW, keep_previous=True)
     finally:
         os.umask(umask)

@@ -285,7 +285,7 @@ class Fields:
                 raise ValueError(f"{called} is above {high}")
         return array
 
-    def integer(self, name: str, low: int = 0, high: int = 2**53) -> int:
+    def integer(self, name: str, low: int = 0, high: int = 10**15) -> int:
         """Return a whole number."""
         return int(self.array(name, "iu", (), low=low, high=high))
 
