@@ -193,6 +193,24 @@ def test_numbers_that_are_not_finite_are_refused(stored, tmp_path, value):
     assert seen >= {f"state.memory.{name}" for name in ("gram_", "moment_", "inverse_", "energy_")}
 
 
+def test_held_out_rows_must_be_there_and_belong_to_tasks(stored, tmp_path):
+    path = tmp_path / "m.npz"
+    kind, content = stored["held"]
+    header, arrays = opened(content)
+    counts = arrays["state.holdout.counts"]
+    assert counts.tolist() == [2, 2, 2, 2]
+    without = {name: array for name, array in arrays.items() if ".holdout." not in name}
+    for changed, words in (
+        (without, "which its held-out rows contradict"),
+        ({**arrays, "state.holdout.counts": np.array([4, 0, 2, 2])}, "holdout.counts is below 1"),
+        ({**arrays, "state.holdout.tasks": np.array([0, 1, 2, 4])}, "holdout.tasks is above 3"),
+        ({**arrays, "state.holdout.counts": np.array([2, 2, 2, 3])}, "holdout.y has the shape"),
+    ):
+        path.write_bytes(reader.pack(header, changed))
+        with pytest.raises(fl.FileError, match=words):
+            kind.load(path)
+
+
 HEADERS = [
     {"class": "advise"},
     {"class": 3},
