@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.arrays import Floats, to_numpy
+from forgetless._base.products import one_blas_thread
 from forgetless.solvers.rows import Rows, is_sparse, rows_of
 
 TASK_ROWS = 64
@@ -169,7 +170,8 @@ class Advisor:
 
     def observed(self, rows: Rows, residual: Any, scale: float, start: Any, task: int) -> "Advisor":
         """Return the advisor after task number ``task``, which was learned from ``start`` with this residual."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        # Many small products: BLAS threads would take longer to wake than to compute.
+        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             A, r, w = _sampled(rows, residual, start, task)
             if A is None:  # the window would lack a task: begin another
                 return self.without_rows()
