@@ -35,6 +35,10 @@ _MOST, _CLOSE = 4096, 0.005
 _RARE, _SEEN = 0.05, 25
 """Part of a mean that runs which did not come may make up, and how often a kind of run must come to be judged by."""
 
+_FLUKE = 1e-5
+"""Part of the first loss that the next run may have, as far as runs tell: they cannot show a mean far below that part
+of it over their number."""
+
 _HEAVY = 2.0
 """Squared ratio of spread and mean from which on the rare runs that make up the mean may not have been seen."""
 
@@ -109,7 +113,7 @@ def decided(problem: Losses, schedules: Sequence[Any], objective: str, seed: int
     while True:
         parts.append(sampled(problem, schedules, objective, n_trials or TRIALS, [seed, 1 + len(parts)]))
         losses = np.concatenate(parts, axis=1)
-        runs = Runs(losses, floor, _unseen(problem, losses.shape[1]) * first)
+        runs = Runs(losses, floor, (_unseen(problem, losses.shape[1]) + _FLUKE / losses.shape[1]) * first)
         best = int(np.argmin(runs.means))
         close = runs.errors[best] <= _CLOSE * max(float(runs.means[best]) - floor, 0.0) and not runs.heavy(best)
         if n_trials is not None or close or runs.n_runs + TRIALS > most:
