@@ -1,7 +1,5 @@
 """Files from strangers: whatever they hold, the answer is one named error or a model that works."""
 
-import datetime
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -16,8 +14,7 @@ import forgetless as fl
 from attacks.archives import archive, distortions, hostile, npy, opened, resealed
 from forgetless._base import archive as reader
 from forgetless.datasets.files import load_tasks
-
-SEED = int(os.environ.get("FORGETLESS_SEED", datetime.date.today().toordinal()))
+from support.campaigns import SEED, seed_for
 
 HELD = {"holdout": 0.5, "random_state": 0}
 
@@ -154,7 +151,7 @@ def test_a_compressed_file_takes_at_most_a_hundred_times_its_size(tmp_path, rng,
 @pytest.mark.parametrize(
     "name", ["predict", "sparse", *(pytest.param(name, marks=pytest.mark.long) for name in MODELS)]
 )
-def test_every_array_of_a_model_is_checked_even_if_the_hash_was_made_anew(stored, tmp_path, name):
+def test_every_array_of_a_model_is_checked_even_if_the_hash_was_made_anew(stored, tmp_path, name, campaign):
     kind, content = stored[name]
     path, outcomes = tmp_path / "m.npz", {}
     header, arrays = opened(content)
@@ -167,7 +164,7 @@ def test_every_array_of_a_model_is_checked_even_if_the_hash_was_made_anew(stored
             outcome = meet(path, kind)
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert outcomes["refused"] > 80
-    print(f"{name}: {sum(outcomes.values())} forged files: {outcomes}")
+    campaign(f"{name}: {sum(outcomes.values())} forged files: {outcomes}")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -343,8 +340,8 @@ def test_digests_are_those_of_the_definition(stored, tmp_path):
 
 
 @pytest.mark.parametrize("tries", [150, pytest.param(20_000, marks=pytest.mark.long)])
-def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries):
-    rng, counts = np.random.default_rng(SEED), {}
+def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries, campaign):
+    rng, counts = np.random.default_rng(seed_for(tries)), {}
     good, bad = tmp_path / "good.npz", tmp_path / "bad.npz"
     names = list(stored)
     known = {}
@@ -369,12 +366,12 @@ def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries):
         assert repr(model) == repr(known[name])
         counts["loaded the same"] = counts.get("loaded the same", 0) + 1
     assert counts["refused"] > tries / 2
-    print(f"seed {SEED}: {tries} damaged model files: {counts}, 0 loaded otherwise")
+    campaign(f"seed {SEED}: {tries} damaged model files: {counts}, 0 loaded otherwise")
 
 
 @pytest.mark.parametrize("tries", [150, pytest.param(20_000, marks=pytest.mark.long)])
-def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries):
-    rng, counts = np.random.default_rng(SEED), {"refused": 0, "loaded the same": 0}
+def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries, campaign):
+    rng, counts = np.random.default_rng(seed_for(tries)), {"refused": 0, "loaded the same": 0}
     known = fl.worst_known("none", 64)
     path = tmp_path / "w.json"
     known.save(path)
@@ -391,13 +388,13 @@ def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries):
         assert found.to_dict() == known.to_dict()
         counts["loaded the same"] += 1
     assert counts["refused"] > 0.95 * tries
-    print(f"seed {SEED}: {tries} bits flipped in a worst collection: {counts}, 0 loaded otherwise")
+    campaign(f"seed {SEED}: {tries} bits flipped in a worst collection: {counts}, 0 loaded otherwise")
 
 
 @pytest.mark.parametrize("tries", [100, pytest.param(20_000, marks=pytest.mark.long)])
-def test_random_arrays_under_a_good_hash_do_no_harm(stored, tmp_path, tries):
+def test_random_arrays_under_a_good_hash_do_no_harm(stored, tmp_path, tries, campaign):
     """Several arrays of a model replaced at random, then sealed anew."""
-    rng, counts, path = np.random.default_rng(SEED), {}, tmp_path / "m.npz"
+    rng, counts, path = np.random.default_rng(seed_for(tries)), {}, tmp_path / "m.npz"
     names = list(stored)
     for number in range(tries):
         kind, content = stored[names[number % len(names)]]
@@ -417,7 +414,7 @@ def test_random_arrays_under_a_good_hash_do_no_harm(stored, tmp_path, tries):
         outcome = meet(path, kind)
         counts[outcome] = counts.get(outcome, 0) + 1
     assert counts["refused"] > tries / 3
-    print(f"seed {SEED}: {tries} forged model files: {counts}, 0 crashes")
+    campaign(f"seed {SEED}: {tries} forged model files: {counts}, 0 crashes")
 
 
 # --- indices ---

@@ -37,7 +37,7 @@ def attempt(monkeypatch, system, path, **options):
 
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("there", [False, True])
-def test_every_system_call_may_fail_or_be_the_last(tmp_path, monkeypatch, there, keep):
+def test_every_system_call_may_fail_or_be_the_last(tmp_path, monkeypatch, there, keep, campaign):
     counting = FaultyOs()
     path = tmp_path / "m"
     if there:
@@ -64,7 +64,7 @@ def test_every_system_call_may_fail_or_be_the_last(tmp_path, monkeypatch, there,
             if there:
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert 0 < outcomes < tries
-    print(f"{tries} faults, one at every system call: 0 files lost or torn, 0 left beside after the next save")
+    campaign(f"{tries} faults, one at every system call: 0 files lost or torn, 0 left beside after the next save")
 
 
 def test_an_error_leaves_nothing_behind_even_before_the_next_save(tmp_path, monkeypatch):
@@ -270,7 +270,7 @@ while True:
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(300, marks=pytest.mark.long)])
-def test_a_killed_save_loses_nothing_and_the_next_one_clears_up(tmp_path, kills, rng):
+def test_a_killed_save_loses_nothing_and_the_next_one_clears_up(tmp_path, kills, rng, campaign):
     path, contents = tmp_path / "m", [bytes([65 + i]) * 200_000 for i in range(2)]
     replace_file(path, contents[0])
     strays = 0
@@ -283,4 +283,4 @@ def test_a_killed_save_loses_nothing_and_the_next_one_clears_up(tmp_path, kills,
         strays += len(names(tmp_path)) > 2
         replace_file(path, contents[0])
         assert set(names(tmp_path)) <= {"m", "m.previous"}
-    print(f"{kills} kills during saves: 0 lost or torn, {strays} left hidden files, all swept by the next save")
+    campaign(f"{kills} kills during saves: 0 lost or torn, {strays} left hidden files, all swept by the next save")

@@ -5,3 +5,8 @@ import os
 
 SEED = int(os.environ.get("FORGETLESS_SEED", datetime.date.today().toordinal()))
 """Another one every day, so that campaigns go on to new examples; set FORGETLESS_SEED to repeat one."""
+
+
+def seed_for(tries):
+    """Return the seed of so many tries: that of the day for a campaign, always the same for the few of every run."""
+    return SEED if tries > 1000 else 0
