@@ -79,3 +79,24 @@ def test_no_loss_is_stated_below_the_least_possible(gap, k, rng):
     mean, error = trace.average_loss.mean(), 5 * trace.average_loss.std() / 4000**0.5
     low, high = next((claim.low, claim.high) for claim in advice.claims if claim.about == "loss")
     assert low - error <= mean <= high + error
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-8, 1e-11])
+def test_near_duplicate_columns_of_noisy_tables_change_neither_advice_nor_its_digits(gap):
+    rng = np.random.default_rng(3)
+    pairs = []
+    for _ in range(6):
+        Z = rng.standard_normal((6, 2))
+        X = np.column_stack([Z, Z[:, 0] + gap * rng.standard_normal(6)])
+        pairs.append((X, X @ [1.0, -1.0, 0.5] + 1.5 * rng.standard_normal(6)))
+    tasks = fl.TaskCollection(pairs)
+    advice = fl.advise(tasks, k=60)
+    plain = fl.advise(fl.TaskCollection([(X[:, :2], y) for X, y in pairs]), k=60)
+    assert advice.options[0].loss >= advice.least * (1 - 1e-9) > 0
+    assert advice.options[0].loss == pytest.approx(plain.options[0].loss, rel=0.2)
+    exact = float(fl.expect(tasks, advice.best, 60).average_loss[0])
+    assert advice.options[0].loss == pytest.approx(exact, rel=1e-6)
+    assert "One model fits" not in advice.why
+    for claim in advice.claims:
+        if claim.about == "horizon":
+            assert 0 < claim.low <= claim.high < 10

@@ -6,7 +6,25 @@ import numpy as np
 
 from forgetless._base.arrays import to_numpy
 from forgetless.advice._claims import down
+from forgetless.metrics import average_loss
 from forgetless.tasks import TaskCollection
+
+
+def fits(tasks: TaskCollection) -> bool:
+    """Return whether one model fits all tasks as far as losses tell.
+
+    Stricter than ``is_realizable``, which is relative to ‖w⋆‖: where features nearly repeat each other, w⋆ is so far
+    away that noise of any size is small against it. What is left at w⋆ must be nothing against the labels too, or no
+    more than the rounding of X w⋆.
+    """
+    if not tasks.is_realizable():
+        return False
+    w = tasks.teacher()
+    rounded = 1e3 * _EPS * tasks.radius * float(np.linalg.norm(to_numpy(w)))
+    return float(average_loss(tasks, w)) <= max(1e-12 * float(average_loss(tasks, 0.0 * w)), rounded**2)
+
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
@@ -32,7 +50,7 @@ def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
     if across <= 0:
         return None, "not identified"
     xp, w = tasks.xp, tasks.teacher()
-    if tasks.is_realizable():
+    if fits(tasks):
         return 0.0, "between tasks"
     square = sum(float(xp.sum((task.X @ w - task.y) ** 2)) for task in tasks)
     return math.sqrt(square / across), "between tasks"
@@ -40,7 +58,7 @@ def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
 
 def uncentred(tasks: TaskCollection) -> list[str]:
     """Return a note where targets are so far from centred that a constant feature would take away much of the loss."""
-    if tasks.is_realizable():
+    if fits(tasks):
         return []
     w = to_numpy(tasks.teacher()).reshape(tasks.n_features, tasks.n_targets)
     rows = [(to_numpy(task.X), to_numpy(task.y).reshape(-1, tasks.n_targets)) for task in tasks if task.y.shape[0]]

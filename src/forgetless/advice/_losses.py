@@ -19,6 +19,7 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from forgetless._base.arrays import Array, Floats, from_numpy, to_numpy
+from forgetless.advice._data import fits
 from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws
 from forgetless.engines.expectation import expect
@@ -73,7 +74,7 @@ class Losses:
         if self.law is None:
             raise NoExactLawError(f"ordering {ordering!r} has no exact expectation; compare schedules with simulate")
         self.random = isinstance(self.law, Draws)
-        self.least = 0.0 if tasks.is_realizable() else float(average_loss(tasks, tasks.teacher(start)))
+        self.least = 0.0 if fits(tasks) else float(average_loss(tasks, tasks.teacher(start)))
 
     def operations(self, objective: str = "average_loss") -> float:
         """Return the operations of one exact evaluation under independent draws."""
@@ -95,8 +96,6 @@ class Losses:
             found = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
             losses[b] = float(to_numpy(found.average_loss)[0])
             errors[b] = float(np.max(found.error)) * abs(losses[b]) if found.error else error
-        if self._fragile:
-            errors = np.maximum(errors, error)
         # Nothing is below the least possible: what lies there shows how large errors are.
         errors = np.maximum(errors, max(0.0, float(np.max(self.least - losses))))
         return losses, errors

@@ -9,6 +9,7 @@ import numpy as np
 from forgetless._base.arrays import Floats
 from forgetless.advice import _sampled
 from forgetless.advice._claims import up
+from forgetless.advice._data import fits
 from forgetless.advice._losses import Losses
 from forgetless.advice._shapes import Curve, Shape, scan, shapes, significant
 from forgetless.advice.answer import Option
@@ -164,7 +165,7 @@ def _options(problem: Losses, curves: list[Curve], objective: str, seed: int) ->
     names = [curve.shape.name for curve in best]
     scales = [float(curve.scales[curve.best]) if curve.shape.scales.size else None for curve in best]
     schedules: list[Any] = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
-    if not tasks.is_realizable() and k >= 2 and tasks.radius > 0:
+    if not fits(tasks) and k >= 2 and tasks.radius > 0:
         constant = float(schedules[names.index("constant")].coefficient)
         per_unit = significant(constant / tasks.radius**2 * np.log(k) / k)
         schedules, names, scales = [*schedules, noise_aware(per_unit)], [*names, "noise-aware"], [*scales, per_unit]
@@ -229,8 +230,8 @@ def ranked(options: list[Option], problem: Losses, objective: str) -> list[Optio
 
 def wrong_horizon(
     problem: Losses, best: Option, curves: list[Curve], objective: str
-) -> dict[str, tuple[Filter, float]]:
-    """Return what would have been advised for half and for twice the steps, cut or held to k, each with its loss.
+) -> dict[str, tuple[Filter, float, float]]:
+    """Return what would have been advised for half and twice the steps, cut or held to k, with its loss and error.
 
     The scale is tuned again for the wrong horizon, within a factor 16 and among factors of 2, where an evaluation is
     quick; else only the shape is planned for it.
@@ -251,8 +252,9 @@ def wrong_horizon(
     made = {name: filter_ for name, filter_ in filters.items() if filter_ is not None}
     if not made:
         return {}
-    losses = problem(list(made.values()), [objective])[objective]
-    return {name: (made[name], float(loss)) for name, loss in zip(made, losses, strict=True)}
+    schedules = list(made.values())
+    losses, errors = problem.with_errors(schedules, objective, problem(schedules, [objective])[objective])
+    return {name: (made[name], float(losses[i]), float(errors[i])) for i, name in enumerate(made)}
 
 
 def _tuned(problem: Losses, shape: Shape, scale: float, plan: int, objective: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._base.arrays import Floats, from_numpy
 from forgetless.advice._claims import Claim, below_text, change_text, down, up, value_text
-from forgetless.advice._data import label_noise
+from forgetless.advice._data import fits, label_noise
 from forgetless.advice._sampled import Runs
 from forgetless.advice.answer import Option
 from forgetless.certificates.certificate import check_bound, setting_of
@@ -45,7 +45,7 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
         value = float(least.value or 0.0)
         text = f"A theorem guarantees it {words} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
         return Claim("guarantee", text, -math.inf, value)
-    if not tasks.is_realizable():
+    if not fits(tasks):
         return _nothing("No theorem covers it: they are for tasks that one model fits.")
     text = f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {up(trivial, 3):.3g}."
     return Claim("guarantee", text, -math.inf, trivial)
@@ -235,7 +235,7 @@ def _is_constant(filter_: Any) -> bool:
 
 def _data(tasks: TaskCollection, best: Option) -> list[Claim]:
     free = best.shape == "no regularization"
-    if tasks.is_realizable():
+    if fits(tasks):
         text = "One model fits all tasks: there is no label noise to average out" + (
             ", and regularization gains nothing." if free else ", only conflict between tasks to damp."
         )
@@ -270,12 +270,13 @@ def _flatness(best: Option, tried: Floats) -> list[Claim]:
     return [Claim("flat", f"The optimum is {verdict}: {text}", low, high)]
 
 
-def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float]], rounding: float) -> list[Claim]:
-    """Return what a horizon wrong by a factor of 2 costs, from filters planned for it and their losses."""
-    low, high = facts.interval(facts.options[0])
-    if not planned or facts.options[0].error > _BLURRED * facts.options[0].loss:
+def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float, float]]) -> list[Claim]:
+    """Return what a horizon wrong by a factor of 2 costs, from filters planned for it, their losses and errors."""
+    best = facts.options[0]
+    low, high = facts.interval(best)
+    if not planned or max(best.error, *(error for _, _, error in planned.values())) > _BLURRED * best.loss:
         return []
-    ranges = {name: ((loss - rounding) / high, (loss + rounding) / low) for name, (_, loss) in planned.items()}
+    ranges = {name: ((loss - error) / high, (loss + error) / low) for name, (_, loss, error) in planned.items()}
     if all(max(abs(a - 1), abs(b - 1)) < 0.01 for a, b in ranges.values()):
         said = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
         texts = [said, *[""] * (len(planned) - 1)]

@@ -94,7 +94,7 @@ def advise(
     tell = _stages(progress)
     problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also, shapes(tasks, k, ordering))
-    horizon: dict[str, tuple[Filter, float]] = {}
+    horizon: dict[str, tuple[Filter, float, float]] = {}
     runs: _sampled.Runs | None = None
     before: list[str] = []
     if _is_sampled(problem, goal, n_trials):
@@ -163,7 +163,7 @@ def _written(
     curves: list[Curve],
     options: list[Option],
     runs: _sampled.Runs | None,
-    horizon: dict[str, tuple[Filter, float]],
+    horizon: dict[str, tuple[Filter, float, float]],
     notes: list[str],
 ) -> Advice:
     tasks, best = problem.tasks, options[0]
@@ -175,7 +175,7 @@ def _written(
     said = _words.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
     sentences = [
         *_words.reasoning(facts),
-        _words.horizon_claims(facts, horizon, problem.rounding(objective)),
+        _words.horizon_claims(facts, horizon),
         [said],
     ]
     drawn = tuple(
@@ -193,7 +193,7 @@ def _written(
         radius=tasks.radius,
         least=problem.least,
         noise=noise,
-        horizon={name: loss / best.loss for name, (_, loss) in horizon.items()},
+        horizon={name: loss / best.loss for name, (_, loss, _) in horizon.items()},
         guarantee=said.text,
         why=_words.written([claims for claims in sentences if claims]),
         claims=tuple(claim for claims in sentences for claim in claims),
