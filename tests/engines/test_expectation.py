@@ -323,7 +323,7 @@ def test_progress_is_reported(rng):
 BIG = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 PLAIN = fl.TaskCollection([(np.eye(2), [1.0, 1.0]), (np.ones((1, 2)), [0.0])])
 BAD = [
-    (lambda: fl.expect(BIG, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement()), MemoryError, "bytes.*use simulate"),
+    (lambda: fl.expect(BIG, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement()), MemoryError, "GiB.*use simulate"),
     (lambda: fl.expect(PLAIN, [], 3), ValueError, "at least one schedule"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, method="fast"), ValueError, "method must be"),
     (lambda: fl.expect(PLAIN, fl.schedules.increasing(), 3, method="dense"), ValueError, "needs fixed filters"),
@@ -331,7 +331,7 @@ BAD = [
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, method="lanczos"), ValueError, "realizable"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.Cyclic(), method="dense"), ValueError, "replacement"),
-    (lambda: fl.expect(BIG, [fl.schedules.increasing()] * 400_000, 3), MemoryError, "bytes.*fewer schedules"),
+    (lambda: fl.expect(BIG, [fl.schedules.increasing()] * 400_000, 3), MemoryError, "GiB.*fewer schedules"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, metrics="task_losses"), ValueError, "metrics must be some of"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 0), ValueError, "k must be at least 1"),
     (lambda: fl.expect([], fl.Ridge(1.0), 3), TypeError, "TaskCollection"),

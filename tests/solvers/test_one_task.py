@@ -86,6 +86,26 @@ def test_budget_of_a_thousand_steps_takes_few_passes_and_little_memory(rng):
     np.testing.assert_array_equal(stored.change, again.change)
 
 
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9), (300, 230)])
+@pytest.mark.parametrize("solver", ["gram", "krylov", "svd"])
+def test_steps_and_their_stated_errors_do_not_depend_on_units(solver, shape, rng):
+    """Rows and targets in other units, by powers of two: the same step, passes, and relative error."""
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 2))
+    square = np.linalg.norm(X, 2) ** 2
+    budgets = [fl.GradientDescent(n, size / square) for n, size in ((1, 0.5), (30, 0.7), (7, 1.6))]
+    for filter_ in [fl.Ridge(0.1 * square), fl.Ridge(1e-7 * square), *budgets]:
+        if solver == "krylov" and filter_ == fl.Ridge(1e-7 * square) and shape[0] > 100:
+            continue  # takes more passes than are allowed
+        one = learn(OneTask(Rows.of(X), r), filter_, solver=solver)
+        assert 0 < one.error < 1e-6
+        for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
+            made = learn(OneTask(Rows.of(a * X), b * r), filter_.scaled(a * a), solver=solver)
+            assert made.error == pytest.approx(one.error, rel=1e-9)
+            assert made.passes == one.passes
+            np.testing.assert_allclose(made.change, b / a * one.change, rtol=1e-9)
+            np.testing.assert_allclose(made.after, b * b * one.after, rtol=1e-9, atol=1e-14 * b * b)
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
