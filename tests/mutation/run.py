@@ -29,7 +29,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 SECONDS = ROOT / "build" / "mutation"
 """How long each test takes, noted once; a folder to remove when tests have changed much."""
 
-PATIENCE = 30.0
+PATIENCE = 20.0
 """Seconds of tests for one mutant; more for compiled loops, which are compiled anew."""
 
 EXACT = ("engines/test_expectation.py", "engines/test_worst_teacher.py")
