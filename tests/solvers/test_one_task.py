@@ -1,6 +1,7 @@
 """One-shot solvers against the spectrum, literal loops and fifty digits: every solver, shape and kind of rows."""
 
 import itertools
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
-from forgetless.solvers import _costs, _krylov
+from forgetless.solvers import _costs, _direct, _krylov
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
@@ -265,6 +266,10 @@ def test_memory_is_a_limit_for_every_solver(rng):
     for filter_, memory in ((Soft(), 10**6), (fl.GradientDescent(10**8, 1e-3), 4 * 10**6)):
         with pytest.raises(fl.ConvergenceError, match="memory"):
             learn(OneTask(Rows.of(X), r), filter_, limits=Limits(memory=memory))
+    small, needed = Rows.of(np.eye(6, 4)), _costs.spectrum_bytes(Rows.of(np.eye(6, 4)))
+    assert learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed)).solver == "svd"
+    with pytest.raises(fl.ConvergenceError, match="memory"):
+        learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed - 1))
 
 
 def test_overshooting_budgets_end_in_time(rng):
@@ -412,3 +417,37 @@ def test_bidiagonalisation_is_orthonormal(rng):
     links = itertools.islice(_krylov.bidiagonalise(OneTask(Rows.of(X), r, X.T @ r)), 12)
     V = np.concatenate([link.v for link in links], axis=1)
     np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-10)
+
+
+def test_products_are_split_without_rounding(rng):
+    """Exact rationals: a product and its error together are the product."""
+    a, b = rng.standard_normal((2, 200)) * 10.0 ** rng.uniform(-9, 9, (2, 200))
+    for x, y, product, error in zip(a, b, *_direct._two_product(a, b), strict=True):
+        assert Fraction(product) + Fraction(error) == Fraction(x) * Fraction(y)
+    assert _direct._two_product(a, b)[0].tolist() == (a * b).tolist()
+
+
+@pytest.mark.parametrize("weakest", [1 / 20, 1 / 2000])
+@pytest.mark.parametrize("shape", [(60, 30), (30, 60)])
+def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
+    """r along the strongest direction: its rounding along the weakest is magnified; with and without refinement."""
+    U, _, V = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    X = ((U * np.geomspace(1, weakest, 30)) @ V).astype(np.float32)
+    r = U[:, :1]
+    exact = spectral(X.astype(np.float64), r, fl.Ridge(1e-9))
+    made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.Ridge(1e-9), solver="gram")
+    true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+    assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 40])
+def test_sums_over_inner_steps_against_exact_rationals(n_steps):
+    """Gains (1 − (1−γθ)^i)/θ and their sum over i < N, for γθ from 0 over rounding to beyond 1."""
+    step_size = 0.25
+    theta = np.array([0.0, 1e-12, 1e-7, 2e-6, 1e-3, 1.0, 3.0, 4.0, 7.0])
+    gain, summed = _krylov._gains(theta, n_steps, step_size)
+    for at, found, total in zip(theta, gain, summed, strict=True):
+        x = Fraction(at)
+        each = [(1 - (1 - x / 4) ** i) / x if x else Fraction(i, 4) for i in range(n_steps + 1)]
+        assert found == pytest.approx(float(each[-1]), rel=1e-12)
+        assert total == pytest.approx(float(sum(each[:-1])), rel=1e-5)
