@@ -101,6 +101,9 @@ NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max",
 UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
+CHOICES = {"cheapest", "compiled_steps", "_choose"}
+"""Functions that choose the quickest of several ways to the same numbers; tests compare the ways themselves."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -206,6 +209,8 @@ class Finder(ast.NodeVisitor):
             self.add(self.place(node.lineno, node.col_offset), node.id, NAMES[node.id])
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name in CHOICES:
+            return
         for each in [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body, *node.decorator_list]:
             self.visit(each)
 
