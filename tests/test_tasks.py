@@ -136,3 +136,15 @@ def test_contradictory_tasks_of_very_different_scales(scales, rng):
 def test_a_task_with_independent_rows_has_no_floor(rng):
     X = rng.standard_normal((3, 9))
     assert fl.TaskCollection([(X, rng.standard_normal(3))])[0].floor == 0.0
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_residuals_do_not_depend_on_the_unit_of_the_targets(unit):
+    """Squares of the targets leave the range of a float."""
+
+    def residual(unit):
+        labels = unit * np.array([[1.0, 1.0], [3.0, 1.5], [-2.0, 1.0]])
+        return fl.TaskCollection([([[1.0, 0.0]], label[None]) for label in labels]).residual
+
+    assert 0.1 < residual(1.0) < 10
+    assert residual(unit) == pytest.approx(residual(1.0), rel=1e-12)
