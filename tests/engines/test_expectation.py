@@ -173,6 +173,10 @@ def test_automatic_choice_reaches_a_million_steps():
             truth = (second + mpmath.mpf(0.25) * (second - 2 * gaps[1] * average + gaps[1] ** 2)) / 4
         assert 1e-3 < truth < 0.3
         assert abs(found.average_loss[0] / truth - 1) <= found.error < 1e-7
+        if gap == 0:  # rates are rounded, and raised to the power k
+            krylov = fl.expect(tasks, fl.Ridge(strength), k, method="lanczos")
+            assert abs(krylov.average_loss[0] / truth - 1) <= krylov.error < 1e-7
+            assert krylov.error >= 1e-15 * k
 
 
 def test_large_spans_take_the_krylov_space(rng):
