@@ -101,7 +101,7 @@ NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max",
 UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
-CHOICES = {"cheapest", "compiled_steps", "_choose"}
+CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations"}
 """Functions that choose the quickest of several ways to the same numbers; tests compare the ways themselves."""
 
 

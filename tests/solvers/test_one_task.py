@@ -451,3 +451,19 @@ def test_sums_over_inner_steps_against_exact_rationals(n_steps):
         each = [(1 - (1 - x / 4) ** i) / x if x else Fraction(i, 4) for i in range(n_steps + 1)]
         assert found == pytest.approx(float(each[-1]), rel=1e-12)
         assert total == pytest.approx(float(sum(each[:-1])), rel=1e-5)
+
+
+@pytest.mark.parametrize("shown", [1, 2, 10])
+def test_inner_steps_beyond_those_summed_one_by_one_are_bounded(shown, rng, monkeypatch):
+    """γR² = 1.5: the bound holds however few of the defects are added up, and is not much larger for it."""
+    X, r = rng.standard_normal((60, 40)), rng.standard_normal((60, 1))
+    filter_ = fl.GradientDescent(60, 1.5 / np.linalg.norm(X, 2) ** 2)
+    exact = literal.descent_step(np.zeros((40, 1)), X, r, filter_.n_steps, filter_.step_size)
+    for tol in (1e-1, 1e-3, 1e-6):
+        full = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
+        with monkeypatch.context() as patch:
+            patch.setattr(_krylov, "OVERSHOOTS", shown)
+            made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
+        true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+        assert true <= made.error <= tol + 1e-12
+        assert full.passes <= made.passes <= full.passes + 8
