@@ -134,8 +134,13 @@ class Careless(fl.Ordering):
         yield self.block
 
 
-@pytest.mark.parametrize("block", [np.full((8, 3), -1), np.full((8, 3), 258), np.zeros((8, 1), int), np.zeros((8, 3))])
+ONCE = np.eye(8, 3, dtype=int)
+CARELESS = [-ONCE, 2 * ONCE, 2 * ONCE.astype(np.uint8), np.full((8, 3), 258), np.zeros((8, 1), int), np.zeros((8, 3))]
+
+
+@pytest.mark.parametrize("block", CARELESS)
 def test_custom_orderings_are_checked(block):
+    assert fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=Careless(ONCE)).steps[-1] == 3
     with pytest.raises(ValueError, match=r"must yield integers in 0\.\.1 of shape \(8, 3\)"):
         fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=Careless(block))
 

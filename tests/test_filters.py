@@ -282,3 +282,12 @@ def test_theorems_speak_of_scaled_filters_too():
     assert fl.filters.Scaled(fl.Ridge(1.0), 4.0).explicit
     assert fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(2.0)
     assert not fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(3.0)
+
+
+def test_stages_differ_in_lengths_and_in_filters():
+    ridge, none = fl.Ridge(1.0), fl.Projection()
+    stages = fl.Stages((1, 2), (none, ridge))
+    assert stages == fl.Stages((1, 2), (fl.Projection(), fl.Ridge(1.0)))
+    assert stages != fl.Stages((2, 1), (none, ridge))
+    assert stages != fl.Stages((1, 2), (none, fl.Ridge(2.0)))
+    assert stages != ridge

@@ -136,3 +136,23 @@ def test_contradictory_tasks_of_very_different_scales(scales, rng):
 def test_a_task_with_independent_rows_has_no_floor(rng):
     X = rng.standard_normal((3, 9))
     assert fl.TaskCollection([(X, rng.standard_normal(3))])[0].floor == 0.0
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_residuals_do_not_depend_on_the_unit_of_the_targets(unit):
+    """Squares of the targets leave the range of a float."""
+
+    def residual(unit):
+        labels = unit * np.array([[1.0, 1.0], [3.0, 1.5], [-2.0, 1.0]])
+        return fl.TaskCollection([([[1.0, 0.0]], label[None]) for label in labels]).residual
+
+    assert 0.1 < residual(1.0) < 10
+    assert residual(unit) == pytest.approx(residual(1.0), rel=1e-12)
+
+
+def test_the_loss_of_a_task_sums_over_rows_and_targets():
+    task = fl.TaskCollection([([[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 4.0]])])[0]
+    assert task.loss([[0.0, 1.0], [3.0, 1.0]]) == 0.5 * (1 + 1 + 36 + 4)
+    with pytest.raises(ValueError, match=r"w must have shape \(2, 2\)"):
+        task.loss([0.0, 1.0])
+    assert fl.TaskCollection([([[1.0, 2.0]], [1.0])])[0].loss([1.0, 2.0]) == 8.0

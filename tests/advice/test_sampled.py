@@ -217,3 +217,49 @@ def test_pilots_make_the_reduced_model_exact_where_they_went(rng):
         V = ReducedModel(problem.moments, problem.law, k, form, pilots).forms([pilot])[0]
         errors.append(abs(0.5 * np.sum(V * problem.moments.start) / exact - 1))
     assert errors[1] < min(errors[0], 1e-3)
+
+
+RUNS = _sampled.Runs(np.array([[3.0, 5.0, 4.0, 4.0], [2.0, 2.0, 2.0, 6.0], [1.0, 1.0, 1.0, 1.0]]), floor=1.0)
+
+
+def test_what_four_runs_say_by_hand():
+    np.testing.assert_allclose(RUNS.means, [4.0, 3.0, 1.0])
+    np.testing.assert_allclose(RUNS.errors, [np.sqrt(2 / 3) / 2, 1.0, 0.0])
+    assert RUNS.ratio(0, 1) == (1.5, pytest.approx(np.sqrt(29 / 3) / 2 / 2))  # above the floor: 3 over 2
+    assert RUNS.ratio(2, 1) == (0.0, 0.0)
+    assert RUNS.ratio(1, 2) == (np.inf, np.inf)
+    assert RUNS.lower(0, 1) == (-1.0, pytest.approx(np.sqrt(14 / 3) / 2))
+    assert RUNS.lower(1, 0) == (1.0, pytest.approx(np.sqrt(14 / 3) / 2))
+
+
+def test_runs_are_far_apart_by_what_is_above_the_floor():
+    """Variance over squared mean is 3.98/1.02 above a floor of 1, and 3.98/4.03 above 0."""
+    losses = np.array([[1.01, 1.01, 1.01, 5.0]])
+    assert _sampled.Runs(losses, 1.0).heavy(0)
+    assert not _sampled.Runs(losses, 0.0).heavy(0)
+    assert not RUNS.heavy(0)
+    for unseen, heavy in ((0.149, False), (0.151, True)):  # a twentieth of 3
+        assert _sampled.Runs(RUNS.losses, 1.0, unseen).heavy(0) is heavy
+
+
+def test_how_probable_runs_are_that_were_not_seen():
+    """Two tasks on their own in three draws: missed by 1/4, drawn once by 3/4, and twice, each in either task."""
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
+    problem = Losses(tasks, 3, fl.WithReplacement(), None, None)
+    for n_runs, expected in ((10, 1.75), (33, 1.75), (34, 0.25), (99, 0.25), (100, 0.0)):
+        assert _sampled._unseen(problem, n_runs) == pytest.approx(expected)
+    assert _sampled._unseen(Losses(tasks, 1, fl.WithReplacement(), None, None), 10) == pytest.approx(2.0)
+    assert _sampled._unseen(Losses(tasks, 3, fl.Cyclic(), None, None), 10) == 0.0
+    shared = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[2.0, 0.0]], [1.0]), (np.eye(2), [1.0, 1.0])])
+    assert _sampled._alone(shared).tolist() == [False, False, True]
+
+
+def test_runs_are_repeated_until_their_error_is_small_above_the_floor():
+    """Most of these losses is noise that no weights avoid: half a percent of all would be a large part of the rest."""
+    problem = Losses(noisy(12, 3, 6, 5.0), 40, fl.WithReplacement(), None, None)
+    filters = [fl.Ridge(c * problem.tasks.radius**2) for c in (3.0, 30.0)]
+    runs = _sampled.decided(problem, filters, "average_loss", 0, None)
+    best = int(np.argmin(runs.means))
+    above = runs.means[best] - problem.least
+    assert problem.least > 3 * above
+    assert runs.errors[best] <= 0.005 * above or runs.n_runs > 4096 - _sampled.TRIALS

@@ -54,11 +54,16 @@ def test_all_ways_of_stepping_agree(method, targets, d, rng, monkeypatch):
     pairs = random_pairs(rng, M=5, d=d, rows=(1, 4), targets=targets, realizable=False)
     monkeypatch.setattr(ArrayRun, "_choose", lambda self, n_trials: getattr(self, method))
     tasks = fl.TaskCollection(pairs)
-    options = {"k": 50, "n_trials": 9, "seed": 2, "record": [1, 20, 50]}
-    one = fl.simulate(tasks, fl.Ridge(0.2), backend="array", **options)
-    two = fl.simulate(tasks, fl.Ridge(0.2), backend="numba", **options)
-    for metric in METRICS:
-        np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
+    for schedule, record in (
+        (fl.Ridge(0.2), [1, 20, 50]),
+        (fl.schedules.increasing(scale=0.1), [1, 2, 20, 22, 50]),
+        (fl.Ridge([0.1, 3.0]), [2]),
+    ):
+        options = {"k": record[-1], "n_trials": 9, "seed": 2, "record": record}
+        one = fl.simulate(tasks, schedule, backend="array", **options)
+        two = fl.simulate(tasks, schedule, backend="numba", **options)
+        for metric in METRICS:
+            np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["array", "numba"])

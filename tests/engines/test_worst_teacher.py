@@ -60,6 +60,7 @@ def test_the_whole_curve_of_a_fixed_filter(method, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=6, rows=(1, 2)))
     steps = [0, 1, 2, 30, 200]
     curve = fl.worst_case(tasks, fl.Ridge(0.4), 200, record=steps, method=method)
+    assert curve.method == method
     assert curve.loss.shape == (5,)
     assert curve.teacher.shape == (5, 6)
     for i, step in enumerate(steps[1:], start=1):

@@ -76,3 +76,65 @@ def test_small_integer_types_do_not_overflow():
 
 def test_unregularized_first_of_a_single_step():
     assert s.unregularized_first(s.unregularized_first(s.increasing_budget()))(1, 1.0) == fl.Projection()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "k", "expected"),
+    [
+        (s.fixed(), 3, math.log(3) - 1),
+        (s.noise_aware(), 2, 2 / math.log(2)),
+        (s.noise_aware(), 50, 50 / math.log(50)),
+        (s.noise_aware(scale=0.0), 50, 0.0),
+        (s.cyclic(1), 2, 2 * math.sqrt(math.log(2))),
+        (s.cyclic(4), 5, 8 * math.sqrt(math.log(1.25))),
+        (s.increasing(), 1, [13 / 3]),
+        (s.increasing(scale=0.0), 2, [0.0, 0.0]),
+        (s.end_ramp(), 16, [0.0] * 14 + [1.0, 2.0]),
+        (s.end_ramp(), 3, [0.0, 0.0, 1.0]),
+        (s.end_ramp(length=1.0, scale=3.0), 3, [3.0, 6.0, 9.0]),
+        (s.end_ramp(length=0.5, scale=0.0), 2, [0.0, 0.0]),
+        (s.unregularized_first(fl.Ridge(2.0)), 2, [0.0, 2.0]),
+    ],
+    ids=repr,
+)
+def test_coefficients_by_hand(schedule, k, expected):
+    """Defaults and the least k of every preset, at R = 1, and with R² in front."""
+    assert np.shape(schedule(k, 1.0).coefficient) == np.shape(expected)
+    np.testing.assert_allclose(schedule(k, 1.0).coefficient, expected, rtol=1e-14)
+    if schedule != s.unregularized_first(fl.Ridge(2.0)):
+        np.testing.assert_allclose(schedule(k, 3.0).coefficient, 9 * np.array(expected), rtol=1e-14)
+
+
+def test_step_sizes_by_hand():
+    assert s.fixed_budget()(3, 1.0).n_steps == 1
+    assert s.fixed_budget()(3, 1.0).step_size == pytest.approx(1 / math.log(3), rel=1e-14)
+    assert s.increasing_budget()(2, 2.0).n_steps.tolist() == [1, 1]
+    np.testing.assert_allclose(s.increasing_budget()(2, 2.0).step_size, np.array([3, 2]) / 13 / 4, rtol=1e-14)
+    np.testing.assert_allclose(s.increasing_budget((1, 2), scale=2)(2, 1.0).step_size, [1 / 2, 1 / 6], rtol=1e-14)
+    assert s.increasing_budget(scale=1 + 1e-9)(2, 1.0).step_size[0] < 1
+    assert s.increasing_budget()(2, 0.0).step_size[0] == pytest.approx(3 / 13)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: s.fixed()(2, 1.0), "k must be at least 3"),
+        (lambda: s.fixed_budget()(2, 1.0), "k must be at least 3"),
+        (lambda: s.noise_aware()(1, 1.0), "k must be at least 2"),
+        (lambda: s.cyclic(4)(4, 1.0), "k must be at least 5"),
+        (lambda: s.cyclic(0), "n_tasks must be at least 1"),
+        (lambda: s.fixed_budget(0), "n_steps must be at least 1"),
+        (lambda: s.increasing_budget(0), "n_steps"),
+        (lambda: s.increasing_budget(scale=1.0)(2, 1.0), "at step 1 1/R².*use n_steps of at least 2"),
+        (lambda: s.increasing_budget((9, 1), scale=0.5)(2, 1.0), "at step 2 1.33/R².*use n_steps of at least 2"),
+        (lambda: s.increasing_budget((1, 1))(3, 1.0), "n_steps has 2 values but k is 3"),
+        (lambda: s.increasing_budget(scale=0.0), "scale must be positive"),
+        (lambda: s.increasing(scale=-1e-9), "scale must be nonnegative"),
+        (lambda: s.end_ramp(length=1.0 + 1e-9), "length must lie in"),
+        (lambda: s.end_ramp(length=0.0), "length must be positive"),
+        (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), "k must be 2"),
+    ],
+)
+def test_what_presets_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,6 +1,7 @@
 """One-shot solvers against the spectrum, literal loops and fifty digits: every solver, shape and kind of rows."""
 
 import itertools
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
-from forgetless.solvers import _costs, _krylov
+from forgetless.solvers import _costs, _direct, _krylov
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
@@ -84,6 +85,26 @@ def test_budget_of_a_thousand_steps_takes_few_passes_and_little_memory(rng):
     assert stored.passes <= 12
     assert again.passes == 2 * stored.passes
     np.testing.assert_array_equal(stored.change, again.change)
+
+
+@pytest.mark.parametrize("shape", [(9, 6), (6, 9), (300, 230)])
+@pytest.mark.parametrize("solver", ["gram", "krylov", "svd"])
+def test_steps_and_their_stated_errors_do_not_depend_on_units(solver, shape, rng):
+    """Rows and targets in other units, by powers of two: the same step, passes, and relative error."""
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 2))
+    square = np.linalg.norm(X, 2) ** 2
+    budgets = [fl.GradientDescent(n, size / square) for n, size in ((1, 0.5), (30, 0.7), (7, 1.6))]
+    for filter_ in [fl.Ridge(0.1 * square), fl.Ridge(1e-7 * square), *budgets]:
+        if solver == "krylov" and filter_ == fl.Ridge(1e-7 * square) and shape[0] > 100:
+            continue  # takes more passes than are allowed
+        one = learn(OneTask(Rows.of(X), r), filter_, solver=solver)
+        assert 0 < one.error < 1e-6
+        for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
+            made = learn(OneTask(Rows.of(a * X), b * r), filter_.scaled(a * a), solver=solver)
+            assert made.error == pytest.approx(one.error, rel=1e-9)
+            assert made.passes == one.passes
+            np.testing.assert_allclose(made.change, b / a * one.change, rtol=1e-9)
+            np.testing.assert_allclose(made.after, b * b * one.after, rtol=1e-9, atol=1e-14 * b * b)
 
 
 @settings(max_examples=80, deadline=None)
@@ -245,6 +266,10 @@ def test_memory_is_a_limit_for_every_solver(rng):
     for filter_, memory in ((Soft(), 10**6), (fl.GradientDescent(10**8, 1e-3), 4 * 10**6)):
         with pytest.raises(fl.ConvergenceError, match="memory"):
             learn(OneTask(Rows.of(X), r), filter_, limits=Limits(memory=memory))
+    small, needed = Rows.of(np.eye(6, 4)), _costs.spectrum_bytes(Rows.of(np.eye(6, 4)))
+    assert learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed)).solver == "svd"
+    with pytest.raises(fl.ConvergenceError, match="memory"):
+        learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed - 1))
 
 
 def test_overshooting_budgets_end_in_time(rng):
@@ -392,3 +417,53 @@ def test_bidiagonalisation_is_orthonormal(rng):
     links = itertools.islice(_krylov.bidiagonalise(OneTask(Rows.of(X), r, X.T @ r)), 12)
     V = np.concatenate([link.v for link in links], axis=1)
     np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-10)
+
+
+def test_products_are_split_without_rounding(rng):
+    """Exact rationals: a product and its error together are the product."""
+    a, b = rng.standard_normal((2, 200)) * 10.0 ** rng.uniform(-9, 9, (2, 200))
+    for x, y, product, error in zip(a, b, *_direct._two_product(a, b), strict=True):
+        assert Fraction(product) + Fraction(error) == Fraction(x) * Fraction(y)
+    assert _direct._two_product(a, b)[0].tolist() == (a * b).tolist()
+
+
+@pytest.mark.parametrize("weakest", [1 / 20, 1 / 2000])
+@pytest.mark.parametrize("shape", [(60, 30), (30, 60)])
+def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
+    """r along the strongest direction: its rounding along the weakest is magnified; with and without refinement."""
+    U, _, V = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    X = ((U * np.geomspace(1, weakest, 30)) @ V).astype(np.float32)
+    r = U[:, :1]
+    exact = spectral(X.astype(np.float64), r, fl.Ridge(1e-9))
+    made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.Ridge(1e-9), solver="gram")
+    true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+    assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 40])
+def test_sums_over_inner_steps_against_exact_rationals(n_steps):
+    """Gains (1 − (1−γθ)^i)/θ and their sum over i < N, for γθ from 0 over rounding to beyond 1."""
+    step_size = 0.25
+    theta = np.array([0.0, 1e-12, 1e-7, 2e-6, 1e-3, 1.0, 3.0, 4.0, 7.0])
+    gain, summed = _krylov._gains(theta, n_steps, step_size)
+    for at, found, total in zip(theta, gain, summed, strict=True):
+        x = Fraction(at)
+        each = [(1 - (1 - x / 4) ** i) / x if x else Fraction(i, 4) for i in range(n_steps + 1)]
+        assert found == pytest.approx(float(each[-1]), rel=1e-12)
+        assert total == pytest.approx(float(sum(each[:-1])), rel=1e-5)
+
+
+@pytest.mark.parametrize("shown", [1, 2, 10])
+def test_inner_steps_beyond_those_summed_one_by_one_are_bounded(shown, rng, monkeypatch):
+    """γR² = 1.5: the bound holds however few of the defects are added up, and is not much larger for it."""
+    X, r = rng.standard_normal((60, 40)), rng.standard_normal((60, 1))
+    filter_ = fl.GradientDescent(60, 1.5 / np.linalg.norm(X, 2) ** 2)
+    exact = literal.descent_step(np.zeros((40, 1)), X, r, filter_.n_steps, filter_.step_size)
+    for tol in (1e-1, 1e-3, 1e-6):
+        full = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
+        with monkeypatch.context() as patch:
+            patch.setattr(_krylov, "OVERSHOOTS", shown)
+            made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
+        true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+        assert true <= made.error <= tol + 1e-12
+        assert full.passes <= made.passes <= full.passes + 8

@@ -1,5 +1,7 @@
 """Which filter a task of a stream is learned with: schedules, radius, horizon, kind of loss."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,61 @@ def test_budgets_by_name_take_the_steps_of_the_model(rng):
     }.items():
         models = [learned(fl.ContinualGD(7, schedule=each, n_tasks=4), tasks) for each in (text, schedule)]
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def own(k, radius):
+    return fl.Ridge(np.arange(1.0, k + 1) + radius)
+
+
+def test_coefficients_ready_for_single_rows_are_those_of_the_schedule():
+    """Known from an earlier task of the same epoch, and for the same radius unless they are proportional to R²."""
+    strength = Strength(own, 6, "error")
+    assert math.isnan(strength.ready_coefficient(1, 2.0))
+    assert strength.at(2, 2.0).coefficient == 4.0
+    assert [strength.ready_coefficient(task, 2.0) for task in range(1, 7)] == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    for task, radius in ((0, 2.0), (7, 2.0), (3, 2.5)):
+        assert math.isnan(strength.ready_coefficient(task, radius))
+    proportional = Strength(fl.schedules.increasing(), 6, "error")
+    assert proportional.at(1, 5.0).coefficient == pytest.approx(25 * 13 / 3)
+    for task in range(1, 7):
+        expected = 9 * 13 / 3 * 7 / (8 - task)
+        assert proportional.ready_coefficient(task, 3.0) == pytest.approx(expected, rel=1e-14)
+        assert proportional.at(task, 3.0).coefficient == pytest.approx(expected, rel=1e-14)
+    constant = Strength(fl.Ridge(0.5), None, "error")
+    assert constant.ready_coefficient(10**9, 1.0) == 0.5
+
+
+def test_coefficients_of_epochs_of_doubling_length():
+    strength = Strength(own, None, "anytime")
+    found = [float(strength.at(task, 1.0).coefficient) for task in range(1, 17)]
+    assert found == [2.0, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert strength.ready_coefficient(9, 1.0) == 2.0
+    assert strength.ready_coefficient(16, 1.0) == 9.0
+    assert math.isnan(strength.ready_coefficient(8, 1.0))
+    assert math.isnan(strength.ready_coefficient(17, 1.0))
+
+
+def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
+    X, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3))
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(X[0], y[0])
+    model.set_params(alpha=5.0).partial_fit(X[1], y[1])
+    expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
+    assert model.history_["strength"].tolist() == [1.0, 5.0]
+
+
+def test_the_running_radius_is_that_of_the_loss(rng):
+    """‖X‖/√n where a task counts by the mean over its rows; a radius given is taken as it is."""
+    tasks = [
+        (scale * rng.standard_normal((n, 3)), rng.standard_normal(n)) for n, scale in ((50, 1.0), (2, 1.5), (9, 0.1))
+    ]
+    norms = [np.linalg.norm(X, 2) for X, _ in tasks]
+    means = [norm / np.sqrt(len(y)) for norm, (_, y) in zip(norms, tasks, strict=True)]
+    for loss, sizes in (("sum", norms), ("mean", means)):
+        model = fl.ContinualRidge(schedule="increasing", n_tasks=3, loss=loss)
+        for X, y in tasks:
+            model.partial_fit(X, y)
+        largest = np.maximum.accumulate(sizes)
+        assert model.radius_ == pytest.approx(largest[-1], rel=1e-6)
+        strengths = 13 / 3 * largest**2 * 4 / np.array([4, 3, 2])
+        np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.theory.surrogates import check_concave
 from support.collections import FAMILIES, random_pairs
 
 s = fl.schedules
@@ -86,6 +87,33 @@ def test_filters_that_are_not_concave_are_refused_with_the_place():
     ]:
         with pytest.raises(error, match=message):
             call()
+
+
+class Kinked(fl.Filter):
+    """Grows by a slope of 1 up to 0.5, stays, and grows again from 0.9 on."""
+
+    horizon = None
+
+    def share(self, eigenvalues):
+        return np.minimum(eigenvalues, 0.5) + 0.5 * np.maximum(eigenvalues - 0.9, 0.0)
+
+    def slope(self):
+        return 1.0
+
+
+@pytest.mark.parametrize("R", [0.5, 1.0, 3.0])
+def test_concavity_is_asked_up_to_the_radius_and_its_end_is_named(R):
+    """1 − (1 − γξ)² rises up to 1/γ: within [0, R²] at γR² = 0.99, up to R²/1.5 at γR² = 1.5."""
+    check_concave(fl.GradientDescent(2, 0.99 / R**2), R)
+    check_concave(Kinked(), 0.9)
+    for filter_, what, place in (
+        (fl.GradientDescent(2, 1.5 / R**2), "decreases", R**2 / 1.5),
+        (fl.GradientDescent(2, 1.001 / R**2), "decreases", R**2 / 1.001),
+        (Kinked().scaled(R**2), "is not concave", 0.9 * R**2),
+    ):
+        with pytest.raises(ValueError, match=f"{what} near ξ") as found:
+            check_concave(filter_, R)
+        assert float(str(found.value).split("ξ = ")[1].split()[0]) == pytest.approx(place, rel=0.15)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])

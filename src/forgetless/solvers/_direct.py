@@ -146,7 +146,7 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
             f"the task's squared norm, the step is known to a relative {error:.1g} only; use a larger coefficient, or "
             "drop features that repeat others"
         )
-    return Solved(change, error, squares(residual - rows.forward(change)))
+    return Solved(change, error + _data_error(residual, 1 / rcond), squares(residual - rows.forward(change)))
 
 
 def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) -> Array:
