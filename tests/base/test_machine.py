@@ -153,7 +153,7 @@ def test_long_work_is_warned_of_once_and_early(monkeypatch):
 
 @pytest.mark.parametrize(("left", "words"), [(700, "12 minutes"), (3e4, "8 hours"), (1e10, "317 years")])
 def test_durations_in_words(left, words):
-    assert progress._duration(left) == words
+    assert progress.duration(left) == words
 
 
 def test_short_work_is_not_warned_of(monkeypatch):

@@ -275,3 +275,73 @@ def test_worst_cases_state_their_error(number):
         found = fl.worst_case(tasks, filter_, k, method=method)
         slack = found.error * max(found.loss, truth) + 1e-300
         assert found.error >= 1 or abs(found.loss - truth) <= slack, (method, truth)
+
+
+FAR = [
+    ([[6e-7, -1.6, 1e-4], [-6e-7, 0.3, -1e-5]], [1000.0, 1000.0]),
+    ([[-8e-9, -0.008, 1.3e-6]], [1.0]),
+]
+"""Columns of very different sizes: powers of the operator as a matrix lose what single steps keep."""
+
+
+@pytest.mark.parametrize("method", ["auto", "steps", "dense"])
+@pytest.mark.parametrize("k", [2, 6])
+def test_powers_of_a_matrix_state_what_they_lose_and_auto_takes_steps_instead(method, k):
+    pairs = [(np.array(X), np.array(y)) for X, y in FAR]
+    orders = literal.all_orderings(2, k, np.full(2, 0.5))
+    truth = many_digits.expected(pairs, fl.Ridge(1.0), orders, np.zeros(3))["average_loss"]
+    found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(1.0), k, method=method)
+    off = float(abs(mpmath.mpf(float(found.average_loss[0])) - truth) / truth)
+    assert off <= found.error
+    assert method == "dense" or found.error < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("pairs", "coefficient"),
+    [
+        ([([[0.7, -0.15]], [1.0]), ([[-3e-9, 9.2e-9]], [1e-8])], 1e-6),
+        ([([[0.7, -0.15]], [1.0]), ([[-3e-9, 9.2e-9]], [1e-8])], 1e-2),
+    ],
+)
+def test_krylov_spaces_state_what_decayed_below_rounding(pairs, coefficient):
+    pairs = [(np.array(X), np.array(y)) for X, y in pairs]
+    truth = many_digits.expected(
+        pairs, fl.Ridge(coefficient), literal.all_orderings(2, 9, np.full(2, 0.5)), np.zeros(2)
+    )
+    found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(coefficient), 9, method="lanczos")
+    exact = truth["average_loss"]
+    assert float(abs(mpmath.mpf(float(found.average_loss[0])) - exact) / exact) <= found.error
+
+
+@pytest.mark.parametrize("size", [1.0, 1e5, 1e8])
+@pytest.mark.parametrize("ordering", [fl.WithoutReplacement(), fl.Cyclic()])
+def test_labels_that_no_weights_reach_are_counted(size, ordering):
+    pairs = [(np.array([[4.0]]), np.array([-0.00067088])), (np.array([[-2.0], [2.0]]), np.array([size, size]))]
+    orders = [([0, 1], 1.0)] if isinstance(ordering, fl.Cyclic) else literal.all_orderings(2, 2, replacement=False)
+    truth = many_digits.expected(pairs, fl.Ridge(1.0), orders, np.zeros(1))
+    found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(1.0), 2, ordering=ordering, metrics=METRICS)
+    for name in METRICS:
+        off = float(abs(mpmath.mpf(float(found.values[name][0])) - truth[name]))
+        assert off <= found.errors[name] * abs(float(found.values[name][0])) or truth[name] == 0, name
+
+
+def test_nearly_parallel_tasks_are_rounded_relative_to_the_distance():
+    pairs = [
+        (np.array([[0.04, 8e-06, 2e-05]]), np.array([0.001])),
+        (np.array([[-6e-05, -1e-08, -1.2e-07]]), np.array([0.001])),
+    ]
+    k = 8
+    truth = many_digits.expected(pairs, fl.Ridge(0.01), literal.all_orderings(2, k, np.full(2, 0.5)), np.zeros(3))
+    found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(0.01), k, method="steps")
+    exact = truth["average_loss"]
+    assert float(abs(mpmath.mpf(float(found.average_loss[0])) - exact) / exact) <= found.error < 1e-8
+
+
+def test_a_certificate_says_where_no_digit_is_known():
+    tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5])])
+    certificate = fl.certify(tasks, fl.schedules.increasing(), 2000)
+    assert certificate.errors["seen_loss"] == 1.0
+    assert "seen-task loss   not known to any digit" in repr(certificate)
+    ordinary = fl.certify(tasks, fl.schedules.increasing(), 20)
+    assert max(ordinary.errors.values()) < 1e-6
+    assert "not known" not in repr(ordinary)

@@ -35,13 +35,14 @@ def forewarned(tell: Progress | None, cure: str) -> Progress:
         warned = True
         left = passed * (total / done - 1.0)
         if left > PATIENCE:
-            message = f"{total:,} {what} will take about {_duration(left)} more; {cure}"
+            message = f"{total:,} {what} will take about {duration(left)} more; {cure}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     return watched
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words."""
     for unit, name in ((31557600.0, "years"), (86400.0, "days"), (3600.0, "hours")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {name}"

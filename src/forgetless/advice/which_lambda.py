@@ -1,5 +1,7 @@
 """Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
 
+import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -7,17 +9,18 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._base import checks
-from forgetless._base.progress import Progress
+from forgetless._base.progress import PATIENCE, Progress, duration
 from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
+from forgetless.engines.expectation import expect
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
 from forgetless.orderings import Ordering
-from forgetless.schedules import Schedule
+from forgetless.schedules import Schedule, increasing
 from forgetless.tasks import TaskCollection
 
 Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
@@ -94,6 +97,7 @@ def advise(
     tell = _stages(progress)
     problem = Losses(tasks, k, ordering, start, held_out)
     own = own_shapes(also, shapes(tasks, k, ordering))
+    _forewarn(problem)
     horizon: dict[str, tuple[Filter, float, float]] = {}
     runs: _sampled.Runs | None = None
     before: list[str] = []
@@ -108,6 +112,28 @@ def advise(
     tell()
     notes = [*notes, *_data.uncentred(tasks)]
     return _written(problem, goal, curves, options, runs, horizon, notes)
+
+
+def _forewarn(problem: Losses) -> None:
+    """Warn where so many steps will take very long: from the time that a few of them take."""
+    if problem.k <= _LOOK or not problem.random or problem.operations() * _LOOK / problem.k > 1e9:
+        return  # large tasks are sampled instead
+    begun = time.monotonic()
+    expect(problem.tasks, increasing(), _LOOK, start=problem.start, ordering=problem.ordering, metrics="average_loss")
+    seconds = _BATCHES * problem.k / _LOOK * (time.monotonic() - begun)
+    if seconds > PATIENCE:
+        warnings.warn(
+            f"advice on {problem.k:,} steps will take about {duration(seconds)}; ask for fewer",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_LOOK = 4000
+"""Steps whose time is measured where there are more."""
+
+_BATCHES = 8.0
+"""How many times as long comparing all schedules takes as following one, roughly: they are followed together."""
 
 
 def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:

@@ -67,6 +67,8 @@ class Certificate:
         D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the labels here are.
     bounds : tuple of BoundCheck
     notes : tuple of str
+    errors : dict from str to float
+        Bounds of the relative errors of ``average_loss`` and ``seen_loss``; 1 where no digit is known.
     """
 
     k: int
@@ -78,6 +80,7 @@ class Certificate:
     worst_case: float | None
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
+    errors: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
@@ -100,11 +103,20 @@ class Certificate:
     def _facts(self) -> list[str]:
         facts = [
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
-            f"exact expected average loss     {_number(self.average_loss)}",
-            f"exact expected seen-task loss   {_number(self.seen_loss)}",
+            f"exact expected average loss     {self._known('average_loss')}",
+            f"exact expected seen-task loss   {self._known('seen_loss')}",
             f"worst teacher, labels noiseless {_number(self.worst_case)}",
         ]
         return [*facts, *self.notes]
+
+    def _known(self, name: str) -> str:
+        """Return a loss as it is printed: with its error where that is not far below the digits shown."""
+        value, error = getattr(self, name), self.errors.get(name, 0.0)
+        if value is None or error <= 1e-6:
+            return _number(value)
+        if error < 1.0:
+            return f"{_number(value)}, to a relative {error:.1g}"
+        return f"not known to any digit: what was computed, {_number(value)}, may be all rounding"
 
     def _others(self) -> list[str]:
         return [f"{check.name}: {check.reason}" for check in self.bounds if not check.applies]
@@ -175,11 +187,11 @@ def certify(
     if problem.grid:
         raise TypeError("certify takes one schedule at a time; call it for each")
     setting = setting_of(problem, start)
-    average, seen, worst, notes = _exact(problem, setting.start, setting.distance)
+    average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
     exact = {"average_loss": average, "seen_loss": seen}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in bounds)
     return Certificate(
-        problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes)
+        problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes), errors
     )
 
 
@@ -194,9 +206,10 @@ def setting_of(problem: Problem, start: Any) -> Setting:
 Maybe = float | None
 
 
-def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str]]:
+def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
     tasks, filter_, k, law = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
+    errors: dict[str, float] = {}
 
     def attempt(compute: Callable[[], float]) -> Maybe:
         try:
@@ -205,16 +218,21 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
             notes.append(f"not computed: {error}")
             return None
 
-    average = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin).average_loss[0])
+    def loss(name: str) -> float:
+        found = expect(tasks, filter_, k, ordering=law, start=origin, metrics=name)
+        errors[name] = found.errors[name]
+        return float(found.values[name][0])
+
+    average = attempt(lambda: loss("average_loss"))
     worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
     if isinstance(law.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
             'ask expect(…, metrics="seen_loss") for it'
         )
-        return average, None, worst, list(dict.fromkeys(notes))
-    seen = attempt(lambda: expect(tasks, filter_, k, ordering=law, start=origin, metrics="seen_loss").seen_loss[0])
-    return average, seen, worst, list(dict.fromkeys(notes))
+        return average, None, worst, list(dict.fromkeys(notes)), errors
+    seen = attempt(lambda: loss("seen_loss"))
+    return average, seen, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0

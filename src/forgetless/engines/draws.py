@@ -16,7 +16,7 @@ from forgetless.engines.moments import Moments, Operator, average_form, repeated
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.reference import measured
-from forgetless.engines.rounding import Rounding, diagonal_roots
+from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
 from forgetless.metrics import mean_of
 from forgetless.orderings import Draws
 
@@ -45,8 +45,31 @@ def expectations(
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
-    if method == "auto":
-        method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
+    if method != "auto":
+        return _computed(problem, moments, origin, names, progress, method)
+    method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
+    found = _computed(problem, moments, origin, names, progress, method)
+    steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
+    if method == "steps" or max(found.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
+        return found
+    # Powers of a matrix lose what single steps keep.
+    again = _computed(problem, moments, origin, names, progress, "steps")
+    return again if max(again.errors.values()) < max(found.errors.values()) else found
+
+
+_BLURRED, _AFFORDABLE = 1e-8, 3e9
+"""Relative error from which on powers are replaced by steps, and operations, about a second, up to which."""
+
+
+def _computed(
+    problem: Problem,
+    moments: Moments,
+    origin: Array,
+    names: tuple[str, ...],
+    progress: Progress | None,
+    method: str,
+) -> Computed:
+    """Return the expected metrics by the given method."""
     rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
         curves = _step_by_step(problem, moments, names, rounding, progress)
@@ -54,10 +77,16 @@ def expectations(
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
     if method == "dense":
-        dense = (Spectral if moments.realizable else Squaring)(operator, moments.size, shares)
+        dense: Spectral | Squaring = (
+            Spectral(operator, moments.size, shares)
+            if moments.realizable
+            else Squaring(operator, moments.size, shares, units=_units(moments, form))
+        )
         values, error = dense.form(moments.start, form, problem.steps), 1e-15 * problem.k
+        lost = 0.5 * SAFETY * dense.uncertainty(moments.start, form, problem.steps)
     else:
         values, error = _by_lanczos(problem, moments, operator, shares, form)
+        lost = np.zeros(values.shape)
     # The form already divides by the number of tasks.
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
     if progress is not None:
@@ -71,7 +100,14 @@ def expectations(
             rounding.recorded(np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters)))
     curves = {"average_loss": average}
     errors = _errors(problem, curves, rounding)
-    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average})
+    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average + lost})
+
+
+def _units(moments: Moments, form: Array) -> Floats:
+    """Return units in which every coordinate is of the size of its part of the loss, or 1 where it has none."""
+    weights, sizes = (np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start))
+    own = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
+    return np.asarray(np.where(weights > 0, weights, own))
 
 
 class Decay:

@@ -16,6 +16,8 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.checks import check_memory
 from forgetless.engines.moments import Operator
 
+EPS = float(np.finfo(np.float64).eps)
+
 DENSE_LIMIT = 2000
 """Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition."""
 
@@ -81,6 +83,11 @@ def _matrices(shares: Array, n: int) -> str:
     return f"the dense operator of {shares.shape[1]} schedules in {n} coordinates"
 
 
+def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
+    """Return the norm of a symmetric matrix in the given units."""
+    return float(np.linalg.norm(to_numpy(basis.pack(S[:, :, None]) * units)))
+
+
 class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
@@ -106,6 +113,12 @@ class Spectral:
         weights = to_numpy(self.coordinates(A) * self.coordinates(H))
         return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
 
+    def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
+        """Return what errors of eps in the operator, raised to k, may do to ⟨H, Q^k[A]⟩, of shape (B, n_steps)."""
+        largest = np.max(np.abs(1.0 - self.rates), axis=1, initial=0.0)[:, None]
+        left = (1.0 + steps) * largest ** np.maximum(steps - 1.0, 0.0)
+        return EPS * np.asarray(left) * _size(self.basis, A) * _size(self.basis, H)
+
     def powers(self, A: Array, step: int) -> Array:
         """Return Q^k[A] of shape (Q, Q, B)."""
         xp = namespace_of(A)
@@ -114,21 +127,30 @@ class Spectral:
 
 
 class Squaring:
-    """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring."""
+    """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring.
 
-    def __init__(self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False) -> None:
+    ``units`` are those of the coordinates: a matrix rounds all its entries alike, so that coordinates of very different
+    sizes would lose digits in others than those in which they are all of the size of the result.
+    """
+
+    def __init__(
+        self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False, units: Floats | None = None
+    ) -> None:
         xp = namespace_of(shares)
         self.basis = SymmetricBasis(size)
+        units = np.ones(size) if units is None else units
+        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=shares)
         check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
         decrease = dense_decrease(operator, self.basis, shares, adjoint=adjoint)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
-        self.squares = [eye - decrease]
+        self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
+        self.growth = np.ones(len(decrease))
 
     def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
         """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps), for increasing steps."""
         xp = namespace_of(A)
-        target = self.basis.pack(H[:, :, None])
-        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
+        target = self.basis.pack(H[:, :, None]) / self.units
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1))
         values, done = [], 0
         for step in steps.tolist():
             x, done = self._advanced(x, step - done), step
@@ -138,8 +160,16 @@ class Squaring:
     def powers(self, A: Array, step: int) -> Array:
         """Return Q^k[A] of shape (Q, Q, B)."""
         xp = namespace_of(A)
-        x = xp.broadcast_to(self.basis.pack(A[:, :, None]), (self.squares[0].shape[0], self.basis.n, 1))
-        return self.basis.unpack(xp.matrix_transpose(self._advanced(x, step)[:, :, 0]))
+        x = xp.broadcast_to(self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1))
+        return self.basis.unpack(xp.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0]))
+
+    def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
+        """Return what errors of eps in the operator, squared again and again, may do to ⟨H, Q^k[A]⟩ (B, n_steps)."""
+        for square in map(to_numpy, self.squares):
+            sums = [np.abs(square).sum(axis=axis).max(axis=1) for axis in (1, 2)]
+            self.growth = np.maximum(self.growth, np.sqrt(sums[0] * sums[1]))  # a bound of the spectral norm
+        sizes = _size(self.basis, A, self.units) * _size(self.basis, H, 1.0 / self.units)
+        return np.asarray(EPS * self.growth[:, None] * (1.0 + steps) * sizes)
 
     def _advanced(self, x: Array, n_steps: int) -> Array:
         bit = 0
@@ -202,8 +232,10 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
         vectors.append(w / size)
     combined = from_numpy(norm * weights, like=V)
     known = xp.stack(vectors[: len(weights)])
-    # With all vectors only rounding is left: that of the rates, raised to k.
-    error = (0.0 if len(weights) == basis.n else error) + 1e-14 + 1e-15 * k
+    # With all vectors only rounding is left: that of the rates, raised to k, of what decays slowest; what was asked for
+    # may have decayed much more.
+    lost = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
+    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, lost)
     return basis.unpack((known.T @ combined)[:, None]), error
 
 

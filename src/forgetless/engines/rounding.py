@@ -51,6 +51,9 @@ class Rounding:
         At the recorded steps, which part of squared errors at the start is left at most.
     squared : bool
         Whether second moments were followed, rather than outputs themselves.
+    far : float
+        ‖w₀ − w⋆‖ where errors are measured around w⋆: a direction's coordinates are rounded relative to 1, hence its
+        error relative to all of that distance.
     """
 
     tasks: TaskCollection
@@ -61,6 +64,7 @@ class Rounding:
     shares: Floats
     dropped: Floats
     squared: bool = True
+    far: float = 0.0
     roots: list[Floats] = field(default_factory=list)
     left: list[Floats] = field(default_factory=list)
 
@@ -69,7 +73,8 @@ class Rounding:
         """Return the sizes before the first step."""
         gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
-        return cls(moments.tasks, start, right, gram, first, np.zeros((len(right), n_problems)), moments.dropped)
+        shares, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
+        return cls(moments.tasks, start, right, gram, first, shares, moments.dropped, far=float(far))
 
     def learned(self, shares: Floats) -> None:
         """Note the shares (Σr, T, B) or (Σr, B) of some steps."""
@@ -112,8 +117,9 @@ class Rounding:
         radii, targets, labels = (each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms))
         reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.shares * largest) ** 2)
         dropped = self.dropped[:, None]
-        unsure = EPS * (largest + radii / s * (targets + reach)) + dropped
-        direct = _root(w * (EPS * (radii * reach + labels) + s * dropped) ** 2)
+        # Of a target X⁺y the rounding is that of y, also of the part of y that no weights reach.
+        unsure = EPS * (largest + self.far + radii / s * (targets + reach) + labels / s) + dropped
+        direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
         return size, move, direct, _root(w * s**2) * _root((self.shares * unsure) ** 2)
 
     def _error(
@@ -139,7 +145,7 @@ class Rounding:
             return np.asarray(SAFETY * (error + changed**2) * np.maximum(n_steps - float(self.squared), 0.0))
         shift = direct + shift * steps
         rounded = (size**2 + move**2) * steps if self.squared else np.sqrt(values) * (size + move) * steps
-        return np.asarray(SAFETY * (EPS * (rounded + values) + np.sqrt(2 * values) * shift + shift**2))
+        return np.asarray(SAFETY * (EPS * (rounded + 2 * values) + np.sqrt(2 * values) * shift + shift**2))
 
 
 def cosines(left: Floats, right: Floats) -> Floats:

@@ -84,7 +84,8 @@ class JointRidge(_Baseline):
             total, moment = state.memory["gram_"] + gram, state.memory["moment_"] + moment
         weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
-        after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # the state refuses what is no number
+            after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
         memory = {"gram_": total, "moment_": moment}
         return Change(change, after, float(self.alpha), error=10 * EPS / rcond, parts={"memory": memory})
 

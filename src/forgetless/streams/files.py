@@ -83,7 +83,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
         "parameters": encoded,
     }
     arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
-    replace_file(Path(path), pack(header, arrays), keep_previous=True)
+    # Whoever writes the weights alone does not want the rest beside them.
+    replace_file(Path(path), pack(header, arrays), keep_previous=not predict)
 
 
 def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
