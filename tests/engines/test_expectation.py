@@ -186,7 +186,7 @@ def test_large_spans_take_the_krylov_space(rng):
     checked = fl.expect(tasks, fl.Ridge(0.1), 20_000, method="steps")
     difference = abs(found.average_loss[0] / checked.average_loss[0] - 1)
     assert difference < 1e-8
-    assert difference <= found.error < 1e-6
+    assert difference <= found.error < 1e-4
 
 
 def test_small_drift_and_forgetting_keep_their_digits(rng):
