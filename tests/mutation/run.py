@@ -103,7 +103,7 @@ NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max",
 UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
-CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts"}
+CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts", "_passes_promised"}
 """Functions that only choose between ways to the same numbers by time or memory; tests compare the ways themselves."""
 
 
