@@ -1,6 +1,6 @@
 """Mutation testing of the numerical core: change one token of the source, and see whether a test notices.
 
-    make mutants                                   # a sample of every module of the core, some 40 minutes on two cores
+    make mutants                                   # a sample of every module of the core: about an hour on two cores
     make mutants ARGS="--only theory/bounds --count 30 --seed 7"
 
 A mutant is one operator, number or comparison changed. Its tests are the module's own examples and those of ``CORE``,
@@ -103,7 +103,7 @@ NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max",
 UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
-CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts", "_passes_promised"}
+CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts", "_passes_promised", "assembly"}
 """Functions that only choose between ways to the same numbers by time or memory; tests compare the ways themselves."""
 
 
