@@ -4,7 +4,7 @@
     make mutants ARGS="--only theory/bounds --count 30 --seed 7"
 
 A mutant is one operator, number or comparison changed. Its tests are the module's own examples and those of ``CORE``,
-the quickest first and as many as fit into ``PATIENCE``; it is killed when one of them fails or all take five times as
+the quickest first and as many as fit into ``PATIENCE``; it is killed when one of them fails or all take ten times as
 long. Survivors that no test can kill, since they compute the same, are listed in ``equivalent.txt`` with
 the reason. The run fails if fewer than 90 % of the others are killed.
 """
@@ -304,7 +304,7 @@ class Workshop:
         tests, patience = CORE[module], PATIENCE * (3 if "numba" in module else 1)
         known = os.pathsep.join(str(noted(test)) for test in tests)
         paths = [*(self.folder / "tests" / test for test in tests), self.source / "forgetless" / module]
-        return self.pytest(paths, 5 * patience, KNOWN=known, PATIENCE=patience) is None
+        return self.pytest(paths, 10 * patience, KNOWN=known, PATIENCE=patience) is None
 
     def survives(self, mutant: Mutant) -> bool:
         """Return whether no test notices a mutant."""
