@@ -263,3 +263,17 @@ def test_runs_are_repeated_until_their_error_is_small_above_the_floor():
     above = runs.means[best] - problem.least
     assert problem.least > 3 * above
     assert runs.errors[best] <= 0.005 * above or runs.n_runs > 4096 - _sampled.TRIALS
+
+
+def test_first_losses_and_their_rounding_have_the_unit_of_a_loss():
+    def problem(unit):
+        pairs = [([[3.0 * unit, 0.0]], [unit]), ([[0.0, unit]], [unit]), ([[unit, unit]], [-unit])]
+        return Losses(fl.TaskCollection(pairs), 9, fl.WithReplacement(), None, None)
+
+    one, other = problem(1.0), problem(16.0)
+    assert one.initial("average_loss") == pytest.approx(0.5)  # targets of ±1 at the origin
+    assert one.initial("worst_case") == pytest.approx((9 + 1 + 2) / 6)
+    for name in ("average_loss", "worst_case"):
+        assert other.initial(name) == pytest.approx(256 * one.initial(name))
+        assert 0 < one.rounding(name) < 1e-12
+        assert other.rounding(name) == pytest.approx(256 * one.rounding(name))

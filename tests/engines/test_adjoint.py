@@ -37,3 +37,11 @@ def test_gradient_of_an_unregularized_step(rng):
     h = 1e-7
     moved = fl.expect(tasks, fl.Ridge([h, 0.5, 0.5, 0.5]), 4).average_loss[0]
     assert found.coefficient[0] == pytest.approx((moved - found.loss) / h, rel=1e-5)
+
+
+def test_the_worst_case_in_one_coordinate_by_hand():
+    """A step on one row of 1 leaves (λ/(1 + λ))²/2, whose derivative is λ/(1 + λ)³."""
+    one = fl.TaskCollection([([[1.0]], [0.0])])
+    found = fl.gradient(one, fl.Ridge([3.0]), 1, objective="worst_case")
+    assert found.loss == pytest.approx(9 / 32)
+    np.testing.assert_allclose(found.coefficient, [3 / 64])

@@ -1,10 +1,10 @@
 """Mutation testing of the numerical core: change one token of the source, and see whether a test notices.
 
-    make mutants                                   # a sample of every module of the core, some 40 minutes on two cores
+    make mutants                                   # a sample of every module of the core: about an hour on two cores
     make mutants ARGS="--only theory/bounds --count 30 --seed 7"
 
 A mutant is one operator, number or comparison changed. Its tests are the module's own examples and those of ``CORE``,
-the quickest first and as many as fit into ``PATIENCE``; it is killed when one of them fails or all take five times as
+the quickest first and as many as fit into ``PATIENCE``; it is killed when one of them fails or all take ten times as
 long. Survivors that no test can kill, since they compute the same, are listed in ``equivalent.txt`` with
 the reason. The run fails if fewer than 90 % of the others are killed.
 """
@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "forgetless"
@@ -101,8 +103,8 @@ NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max",
 UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
-CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations"}
-"""Functions that choose the quickest of several ways to the same numbers; tests compare the ways themselves."""
+CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts", "_passes_promised", "assembly"}
+"""Functions that only choose between ways to the same numbers by time or memory; tests compare the ways themselves."""
 
 
 @dataclass(frozen=True)
@@ -262,11 +264,13 @@ def chosen(only: list[str], count: int, seed: int) -> list[Mutant]:
 
 
 class Workshop:
-    """A copy of the source to change, and the tests run on it."""
+    """A copy of source and tests, the one to be changed and the other to be run; the tree itself may go on changing."""
 
     def __init__(self, folder: Path) -> None:
-        self.source = folder / "src"
-        shutil.copytree(ROOT / "src", self.source, ignore=shutil.ignore_patterns("__pycache__"))
+        self.folder, self.source = folder, folder / "src"
+        for name in ("src", "tests"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
         self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(self.source), str(Path(__file__).parent)]),
@@ -282,7 +286,9 @@ class Workshop:
         command = [sys.executable, "-m", "pytest", *words, "-m", "not long and not torch", *map(str, paths)]
         environment = {**self.environment, **{f"MUTATION_{name}": str(value) for name, value in settings.items()}}
         try:
-            done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=limit, check=False)
+            done = subprocess.run(
+                command, cwd=self.folder, env=environment, capture_output=True, timeout=limit, check=False
+            )
         except subprocess.TimeoutExpired:
             return "too long"
         return done.stdout.decode() if done.returncode else None
@@ -290,20 +296,23 @@ class Workshop:
     def note_seconds(self, test: str) -> None:
         """Note how long each test of a file or folder takes, where that is not known."""
         if not noted(test).exists():
-            failure = self.pytest([ROOT / "tests" / test], NOTE=noted(test))
+            failure = self.pytest([self.folder / "tests" / test], NOTE=noted(test))
             assert failure is None, f"{test} fails as it is:\n{failure}"
+
+    def passes(self, module: str) -> bool:
+        """Return whether the quickest tests of a module pass."""
+        tests, patience = CORE[module], PATIENCE * (3 if "numba" in module else 1)
+        known = os.pathsep.join(str(noted(test)) for test in tests)
+        paths = [*(self.folder / "tests" / test for test in tests), self.source / "forgetless" / module]
+        return self.pytest(paths, 10 * patience, KNOWN=known, PATIENCE=patience) is None
 
     def survives(self, mutant: Mutant) -> bool:
         """Return whether no test notices a mutant."""
         path = self.source / "forgetless" / mutant.module
         whole = path.read_text()
         path.write_text(mutant.applied(whole))
-        tests = CORE[mutant.module]
-        patience = PATIENCE * (3 if "numba" in mutant.module else 1)
         try:
-            known = os.pathsep.join(str(noted(test)) for test in tests)
-            paths = [*(ROOT / "tests" / test for test in tests), path]
-            return self.pytest(paths, 5 * patience, KNOWN=known, PATIENCE=patience) is None
+            return self.passes(mutant.module)
         finally:
             path.write_text(whole)
 
@@ -347,22 +356,27 @@ def main() -> int:
         for number in range(options.workers):
             shops.put(Workshop(Path(folder, str(number))))
 
-        def measure(test: str) -> None:
-            shop = shops.get()
-            shop.note_seconds(test)
-            shops.put(shop)
-
-        def tried(mutant: Mutant) -> tuple[Mutant, bool]:
+        def at_work(job: Callable[[Workshop], Any]) -> Any:
             shop = shops.get()
             try:
-                survived = shop.survives(mutant)
+                return job(shop)
             finally:
                 shops.put(shop)
+
+        def measure(test: str) -> None:
+            at_work(lambda shop: shop.note_seconds(test))
+
+        def check(module: str) -> None:
+            assert at_work(lambda shop: shop.passes(module)), f"the tests of {module} fail as they are"
+
+        def tried(mutant: Mutant) -> tuple[Mutant, bool]:
+            survived = at_work(lambda shop: shop.survives(mutant))
             print(f"{'SURVIVED' if survived else 'killed  '}  {mutant}", flush=True)
             return mutant, survived
 
         with ThreadPoolExecutor(options.workers) as pool:
             list(pool.map(measure, dict.fromkeys(test for module in modules for test in CORE[module])))
+            list(pool.map(check, {CORE[module]: module for module in modules}.values()))
             outcome = list(pool.map(tried, queue))
     survivors = [mutant for mutant, survived in outcome if survived]
     print(f"\n{'module':<32}{'tried':>6}{'killed':>8}{'equivalent':>12}")

@@ -15,7 +15,7 @@ import forgetless as fl
 from forgetless.solvers import _costs, _direct, _krylov
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Rows, check_sparse
 from support import literal
 from support.streams import sparse_rows
 
@@ -467,3 +467,63 @@ def test_inner_steps_beyond_those_summed_one_by_one_are_bounded(shown, rng, monk
         true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
         assert true <= made.error <= tol + 1e-12
         assert full.passes <= made.passes <= full.passes + 8
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, lambda X: sparse.bsr_array(X, blocksize=(2, 3))])
+@pytest.mark.parametrize("shape", [(4, 9), (12, 6)])
+def test_indices_up_to_the_last_are_inside_a_sparse_matrix_and_no_others(kind, shape):
+    X = kind(np.ones(shape))
+    assert check_sparse(X) is X
+    for wrong in (X.indices.max() + 1, -1):
+        X = kind(np.ones(shape))
+        X.indices[-1] = wrong
+        with pytest.raises(ValueError, match=r"indices of a sparse X must be in \[0, "):
+            check_sparse(X)
+
+
+def test_a_sample_takes_lines_of_the_longer_side(rng):
+    X = rng.standard_normal((64, 40))
+    for part, expected in (
+        (Rows.of(X).sample(0.25), X[::4]),
+        (Rows.of(X.T).sample(0.25), X.T[:, ::4]),
+        (Rows.of(X).sample(0.5), X[::2]),
+        (Rows.of(X).sample(0.01), X[::4]),  # at least sixteen lines
+    ):
+        np.testing.assert_array_equal(part[0], expected)
+        assert part[1] == expected.size / X.size
+    part, share = Rows.of(sparse.csr_array(X.T)).sample(0.25)
+    np.testing.assert_array_equal(part.toarray(), X.T[::4])
+    assert share == 0.25
+
+
+def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):
+    """What is left after a step is 1e-16 of its terms, and comes out with all its digits: against exact rationals."""
+    X, r = rng.standard_normal((7, 4)), rng.standard_normal((7, 1))
+    x = spectral(X, r, fl.Ridge(0.3))
+    A, b, w = ([[Fraction(v) for v in row] for row in each.tolist()] for each in (X, r, x))
+    left = [b[i][0] - sum(A[i][j] * w[j][0] for j in range(4)) for i in range(7)]
+    expected = [sum(A[i][j] * left[i] for i in range(7)) - Fraction(0.3) * w[j][0] for j in range(4)]
+    found = _direct._exact_residual(X, r, x, 0.3)
+    assert np.abs(found).max() < 1e-13
+    np.testing.assert_allclose(found[:, 0], [float(each) for each in expected], rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_iteration_without_regularization_stops_alike_in_any_units(noise, rng):
+    """At Xδ = r, or at Xᵀ(r − Xδ) = 0 where no δ fits."""
+    X = rng.standard_normal((60, 20))
+    r = X @ rng.standard_normal((20, 1)) + noise * rng.standard_normal((60, 1))
+    one = learn(OneTask(Rows.of(X), r), fl.Projection(), solver="krylov")
+    assert relative(one.change, np.linalg.lstsq(X, r)[0]) < 1e-8
+    assert one.passes < 60
+    for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
+        made = learn(OneTask(Rows.of(a * X), b * r), fl.Projection(), solver="krylov")
+        assert made.passes == one.passes
+        np.testing.assert_allclose(made.change, b / a * one.change, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_norms_of_large_tasks_in_any_units(unit, rng):
+    """No gap at the top of the spectrum, and more lines than passes."""
+    X = unit * rng.standard_normal((130, 110))
+    assert _krylov.norm(Rows.of(X)) == pytest.approx(np.linalg.norm(X, 2), rel=2e-3)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.streams import files
+from forgetless.streams.files import held_rows, read
 
 MODELS = [
     fl.ContinualRidge(0.3),
@@ -208,3 +209,13 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         fl.ContinualRidge().save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_says_how_many_rows_of_data_it_holds(tmp_path, rng):
+    X, y = rng.standard_normal((2, 10, 3)), rng.standard_normal((2, 10))
+    for share, expected in ((0.0, 0), (0.3, 6)):
+        model = fl.ContinualRidge(alpha=1.0, holdout=share, random_state=0)
+        for A, b in zip(X, y, strict=True):
+            model.partial_fit(A, b)
+        model.save(tmp_path / "m.npz")
+        assert held_rows(read(tmp_path / "m.npz")[1]) == expected

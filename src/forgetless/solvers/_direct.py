@@ -157,7 +157,8 @@ def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) 
         high, low = _exact_product(-X, x, r)
         right, error = _exact_product(X.T, high, np.zeros(len(x)))
         extra = _two_product(np.full_like(x, coefficient), -x)
-        columns.append(right + (error + X.T @ low + extra[0] + extra[1]))
+        # The two large parts nearly cancel, so that their sum is exact; anything added before would round them.
+        columns.append((right + extra[0]) + (error + X.T @ low + extra[1]))
     return np.stack(columns, axis=1)
 
 
