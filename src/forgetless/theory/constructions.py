@@ -169,7 +169,7 @@ def seen_task(k: int, start: Any = None) -> Construction:
     >>> round(fl.constructions.seen_task(9).claim(fl.Projection(), k=9), 6)
     0.002547
     >>> round(fl.constructions.seen_task(9).claim(fl.Ridge(1.0), k=20), 6)
-    0.003024
+    0.001624
 
     References
     ----------
