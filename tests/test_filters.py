@@ -291,3 +291,20 @@ def test_stages_differ_in_lengths_and_in_filters():
     assert stages != fl.Stages((2, 1), (none, ridge))
     assert stages != fl.Stages((1, 2), (none, fl.Ridge(2.0)))
     assert stages != ridge
+
+
+@pytest.mark.parametrize(("lengths", "parts"), [((), ()), ((1,), ()), ((1, 2), (fl.Ridge(1.0),))])
+def test_stages_need_a_length_for_every_filter(lengths, parts):
+    with pytest.raises(ValueError, match="lengths"):
+        fl.Stages(lengths, parts)
+
+
+def test_no_theorem_speaks_of_an_own_filter_unless_it_says_so():
+    class Half(fl.Filter):
+        horizon = None
+
+        def share(self, eigenvalues):
+            return 0.5 * np.minimum(eigenvalues, 1.0)
+
+    assert not Half().covered(1.0)
+    assert fl.Ridge(1.0).covered(1.0)

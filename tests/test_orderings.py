@@ -169,3 +169,10 @@ def test_every_ordering_has_a_law_that_agrees_with_its_samples(ordering):
     np.testing.assert_allclose(shares, np.broadcast_to(p, (4, 4)), atol=4 * 0.5 / np.sqrt(len(orders)))
     once = [len(set(order)) == 4 for order in orders.tolist()]
     assert all(once) == isinstance(law, Epochs)
+
+
+def test_one_run_or_several():
+    assert fl.WithReplacement().sample(3, 5, 0).shape == (5,)
+    assert fl.WithReplacement().sample(3, 5, 0, n_trials=1).shape == (1, 5)
+    with pytest.raises(ValueError, match="n_trials must be at least 1"):
+        fl.WithReplacement().sample(3, 5, 0, n_trials=0)

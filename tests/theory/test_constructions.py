@@ -89,3 +89,10 @@ def test_bad_constructions():
     ]:
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize(("k", "n_rare", "n_tasks"), [(2, 1, 2), (2, 3, 4), (14, 1, 2), (35, 2, 5)])
+def test_rare_tasks_have_a_frequent_one_beside_them(k, n_rare, n_tasks):
+    tasks = fl.constructions.rare_tasks(k, n_rare=n_rare)
+    assert tasks.n_tasks == n_tasks
+    assert tasks.span_dimension == n_rare + 1
