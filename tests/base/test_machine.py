@@ -175,3 +175,12 @@ def test_engines_look_at_the_clock(monkeypatch):
     ):
         with pytest.warns(RuntimeWarning, match="minutes more"):
             call()
+
+
+def test_advice_on_very_many_steps_is_warned_of(monkeypatch):
+    monkeypatch.setattr("forgetless.advice.which_lambda.compare", lambda *_: pytest.fail("began to compare"))
+    with (
+        pytest.warns(RuntimeWarning, match="advice on 100,000,000 steps will take about"),
+        pytest.raises(pytest.fail.Exception),
+    ):
+        fl.advise(TASKS, 10**8)
