@@ -73,6 +73,10 @@ def _computed(
     rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
         curves = _step_by_step(problem, moments, names, rounding, progress)
+        found = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+        if found.errors.get("average_loss", 0.0) <= _KNOWN or problem.constant or not moments.realizable:
+            return found
+        rounding.left = _varying_decay(problem, moments)
         return Computed.of(curves, "steps", _errors(problem, curves, rounding))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
@@ -133,6 +137,30 @@ class Decay:
 
     def __call__(self, step: int) -> Floats:
         return np.minimum(1.0, max(1, step) * (1.0 - self.rates) ** max(0, step - 1))
+
+
+_KNOWN, _PIECES = 1e-9, 48
+"""Relative error from which on it is worth to ask how fast errors decay, and pieces of a schedule that are asked."""
+
+
+def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
+    """Return what is left of early errors at every recorded step, as ``Decay`` says for fixed filters.
+
+    The steps are divided into pieces; in each the smallest gain of every direction bounds the rate from below.
+    """
+    D, last, n_problems = to_numpy(moments.left), int(problem.steps[-1]), len(problem.filters)
+    weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
+    grid = np.linspace(0, last, _PIECES + 1).astype(int).tolist() if moments.size else []
+    stops = sorted({*grid, *range(0, last, problem.steps_at_once), *problem.steps.tolist(), 0, last})
+    left, fastest, found = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
+    for first, stop in itertools.pairwise(stops):
+        shares = problem.shares(first, stop)
+        gains = weights * np.min(shares * (2.0 - shares), axis=1)
+        rates = [np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D)).min(initial=1.0) for b in range(n_problems)]
+        rates = np.clip(rates, 0.0, 1.0 - 1e-15)
+        left, fastest = left + (stop - first) * np.log1p(-rates), np.maximum(fastest, rates)
+        found[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
+    return [found[step] for step in problem.steps.tolist()]
 
 
 def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
