@@ -1,0 +1,181 @@
+"""The report of ``forgetless reproduce``: complete, right, and replaced as a whole or not at all."""
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import html5lib
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless import cli, plots
+from forgetless.reproduce import page
+from forgetless.reproduce import tables as reproduce
+from support import literal
+
+
+def run(capsys, *words):
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report") / "results"
+    assert cli.main(["reproduce", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_the_report_is_complete_and_valid(made):
+    for part in page.PARTS:
+        assert (made / f"{part}.csv").stat().st_size > 100
+        assert json.loads((made / f"{part}.json").read_text())["columns"]
+        if part != "table":
+            assert (made / f"{part}.png").read_bytes()[:4] == b"\x89PNG"
+            assert (made / f"{part}.pdf").read_bytes()[:4] == b"%PDF"
+            assert b"Type3" not in (made / f"{part}.pdf").read_bytes()  # fonts are embedded as fonts
+    text = (made / "report.html").read_text()
+    parser = html5lib.HTMLParser(strict=True)
+    parser.parse(text)
+    assert text.count("<img alt=") == text.count("<img") == 4
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "viewport" in text
+    for part in page.PARTS:
+        assert f"forgetless reproduce {part}" in text
+
+
+def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):
+    """To twelve digits: where memory lies decides how a processor adds up, and so the last ones."""
+    before = {path.name: path.read_text() for path in made.glob("*.csv")}
+    assert cli.main(["reproduce", "--out", str(made)]) == 0
+    after = {path.name: path.read_text() for path in made.glob("*.csv")}
+    assert after.keys() == before.keys()
+    for name in before:
+        rows = [list(csv.reader(text.splitlines())) for text in (before[name], after[name])]
+        for one, two in zip(*rows, strict=True):
+            for mine, theirs in zip(one, two, strict=True):
+                assert mine == theirs or float(mine) == pytest.approx(float(theirs), rel=1e-12, abs=1e-15), name
+    assert [path.name for path in made.parent.iterdir()] == ["results"]
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_numbers_of_the_report_against_independent_computations(made):
+    """A sample of the rates by literal enumeration of all orders, and of the figure by a fine grid."""
+    rows = read(made / "rates.csv")
+    for row in rows:
+        if row["family"] not in ("two tasks, π/16", "unseen task") or row["k"] not in ("4", "8"):
+            continue
+        k = int(row["k"])
+        if row["family"] == "unseen task" and k > 4:
+            continue
+        tasks = reproduce.FAMILIES[row["family"]](k)
+        filter_ = fl.schedules.resolve(reproduce.SCHEDULES[row["schedule"]], k, tasks.radius)
+        V, H = np.zeros((2, 2)), sum(task.X.T @ task.X for task in tasks) / tasks.n_tasks
+        for order, probability in literal.all_orderings(tasks.n_tasks, k):
+            product = np.eye(2)
+            for t, m in enumerate(order):
+                X = tasks[m].X
+                columns = [literal.step_of(filter_)(product[:, i], X, np.zeros(1), t + 1) for i in range(2)]
+                product = np.stack(columns, axis=1)
+            V += probability * product.T @ H @ product
+        assert float(row["loss"]) == pytest.approx(0.5 * np.linalg.eigvalsh(V)[-1], rel=1e-9)
+    for row in read(made / "figure.csv")[10::400]:
+        grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
+        losses = fl.two_task_loss(float(row["theta"]), grid, int(row["k"]))
+        assert float(row["loss"]) <= losses.min() * (1 + 1e-9)
+
+
+def test_single_parts(tmp_path, capsys):
+    code, out, _ = run(capsys, "reproduce", "reduction", "--out", tmp_path / "one", "--json")
+    assert code == 0
+    assert Path(json.loads(out)["report"]).exists()
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "reduction.csv",
+        "reduction.json",
+        "reduction.pdf",
+        "reduction.png",
+        "report.html",
+    ]
+
+
+def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "reproduce", "reduction")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["results-reduction"]
+    (tmp_path / "results-reduction" / "notes.txt").write_text("mine")
+    code, _, err = run(capsys, "reproduce", "reduction")
+    assert code == 1
+    assert "notes.txt" in err
+    assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
+
+
+def test_other_folders_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "precious.txt").write_text("keep me")
+    code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path)
+    assert code == 1
+    assert "holds other files" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+# Stops with a half-written report and says so, then waits for its signal. A shell's background jobs ignore SIGINT, and
+# hand that down; without the first line the process would stay there for ever.
+HALF_WRITTEN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from forgetless import plots
+from forgetless.cli import run
+
+def stopped(*_):
+    print("half-written", flush=True)
+    sys.stdin.read()
+
+plots.plot_reduction = stopped
+run()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interruption_leaves_the_old_report(how, made, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(made, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    command = [sys.executable, "-c", HALF_WRITTEN, "reproduce", "reduction", "--out", folder]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        try:
+            assert process.stdout.readline() == "half-written\n"
+            (fresh,) = tmp_path.glob(".results-*")
+            assert sorted(path.name for path in fresh.iterdir()) == ["reduction.csv", "reduction.json"]
+            process.send_signal(how)
+            _, said = process.communicate()
+        finally:
+            process.kill()
+    assert (process.returncode, said.strip()) == ((130, "interrupted") if how == signal.SIGINT else (-9, ""))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert fresh.exists() == (how == signal.SIGKILL)  # nothing can tidy up after SIGKILL; a later run does
+
+
+def test_plots_draw_on_given_axes():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plots.publication():
+        _, ax = plt.subplots()
+        assert plots.plot_optimum(reproduce.optimum(40), ax) is ax
+        measured = reproduce.rates(range(2, 4))
+        assert plots.plot_rates(measured, "rare tasks") is not ax
+        plt.close("all")
+    assert len(reproduce.slopes(measured, last=2)) == len(reproduce.FAMILIES) * len(reproduce.SCHEDULES)
