@@ -1,5 +1,7 @@
 """Every sentence of advice is true: claims on random problems against losses computed another way."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,14 @@ def test_near_duplicate_columns_of_noisy_tables_change_neither_advice_nor_its_di
     for claim in advice.claims:
         if claim.about == "horizon":
             assert 0 < claim.low <= claim.high < 10
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1.64e8, 1.78e8), (1.66e6, 2.2e6), (3.1, 3.6), (140.0, 190.0), (1.2, 1.4), (9.6e7, 1.04e8)]
+)
+def test_a_range_in_words_holds_what_it_stands_for(low, high):
+    text = below_text(low, high)
+    first, last = (float(word.replace(",", "")) for word in re.findall(r"[\d.,]+(?:e[+-]\d+)?", text))
+    if "%" in text:
+        first, last = (1 / (1 - each / 100) for each in (first, last))
+    assert first <= low < high <= last

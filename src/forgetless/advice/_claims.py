@@ -96,7 +96,7 @@ def _percent_down(low: float) -> str:
 
 def _times(ratio: float) -> str:
     """Return a ratio to three digits, written out where that is readable."""
-    return f"{ratio:.3g}" if ratio < 100 else f"{float(f'{ratio:.3g}'):,.0f}" if ratio < 1e6 else f"{ratio:.0e}"
+    return f"{float(f'{ratio:.3g}'):,.0f}" if 100 <= ratio < 1e6 else f"{ratio:.3g}"
 
 
 def change_text(low: float, high: float) -> str:
