@@ -78,8 +78,8 @@ CORE = {
     "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
     "streams/_scheme.py": ("streams/test_strength.py", "streams/test_stored.py"),
     "streams/state.py": ("streams/test_state.py", "streams/test_model.py"),
-    "streams/files.py": ("streams/test_files.py", "attacks/test_archives.py"),
-    "_base/archive.py": ("attacks/test_archives.py", "streams/test_files.py"),
+    "streams/files.py": ("streams/test_files.py", "attacks"),
+    "_base/archive.py": ("attacks", "streams/test_files.py"),
 }
 """Modules of the core, and the tests (below ``tests/``) that are to notice a change in them."""
 

@@ -1,0 +1,63 @@
+"""Sparse rows whose indices point outside memory, given or from a file: refused before they are used."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+from attacks.archives import resealed
+from attacks.models import labelled
+
+
+def wild(format):
+    """Return a sparse 4 × 3 matrix whose indices point far outside, as SciPy lets one make it."""
+    X = sparse.csr_array(np.eye(4, 3)).asformat(format.removesuffix(" pointers"))
+    if format.endswith("pointers"):  # which SciPy's own check passes, as there seem to be no entries
+        X.indptr = np.array([0, *[2**30] * (len(X.indptr) - 2), 0], dtype=X.indptr.dtype)
+    elif format == "coo":
+        X.coords = (X.coords[0], np.full_like(X.coords[1], 2**30))
+    elif format == "lil":
+        X.rows[0] = [2**30]
+    elif format == "dok":
+        X._dict[0, 2**30] = 1.0
+    else:
+        X.indices = np.full_like(X.indices, 2**30)
+    return X
+
+
+@pytest.mark.parametrize(
+    "format", ["csr", "csc", "bsr", "coo", "lil", "dok", "csr pointers", "csc pointers", "bsr pointers"]
+)
+@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge(), fl.ContinualRidgeClassifier()], ids=str)
+def test_sparse_rows_with_indices_outside_are_refused(model, format):
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    model = type(model)().fit(np.eye(4, 3) + 1, labelled(model, y)[0])
+    before = model.coef_.copy()
+    for call in (
+        lambda: model.partial_fit(wild(format), labelled(model, y)[0]),
+        lambda: model.partial_fit_blocks([(wild(format), labelled(model, y)[0])]),
+        lambda: model.fit(wild(format), labelled(model, y)[0]),
+        lambda: model.predict(wild(format)),
+        lambda: fl.step(np.zeros(3), (wild(format), y), fl.Ridge(1.0)),
+    ):
+        with pytest.raises(ValueError, match="ind"):
+            call()
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+@pytest.mark.parametrize("value", [-1, 3, 2**31 - 1])
+def test_sparse_rows_of_a_forged_model_are_never_multiplied(stored, tmp_path, part, value):
+    kind, content = stored["sparse"]
+    path = tmp_path / "m.npz"
+
+    def change(header, arrays):
+        name = f"state.holdout.{part}"
+        arrays[name] = arrays[name].copy()
+        arrays[name][1] = value if part == "indices" or value != 3 else 10**6
+        if part == "indptr" and value == 3:
+            arrays[name][-1] = 0
+
+    path.write_bytes(resealed(content, change))
+    with pytest.raises(fl.FileError, match=r"m\.npz is damaged or not a model file"):
+        kind.load(path)

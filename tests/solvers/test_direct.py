@@ -1,0 +1,113 @@
+"""Factorisations of one task: their rounding and what they state of it, against fifty digits and exact rationals."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.linalg import LinAlgWarning
+
+import forgetless as fl
+from forgetless.solvers import _direct
+from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.one_task import learn
+from forgetless.solvers.rows import Rows
+from support import literal
+from support.steps import fifty_digits, hard_task, relative, spectral
+
+
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank", "repeated feature"])
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8), (6, 6)])
+def test_extremes_against_fifty_digits(rng, kind, shape):
+    X, r = hard_task(kind, shape, rng), rng.standard_normal((shape[0], 1))
+    for size, strength in itertools.product([1e-150, 1e-90, 1.0, 1e90, 1e150], [1e-12, 1e-9, 1e-4, 1.0, 1e4, 1e12]):
+        coefficient = strength * size * size
+        if not 0 < coefficient < np.inf:
+            continue
+        made = learn(OneTask(Rows.of(X * size), r), fl.Ridge(coefficient))
+        assert relative(made.change, fifty_digits(X * size, r, coefficient)) < 1e-8, (size, strength)
+
+
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank", "repeated feature"])
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8)])
+@pytest.mark.parametrize("solver", ["auto", "gram", "krylov", "svd"])
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_stated_errors_of_every_solver_bound_the_true_ones(rng, kind, shape, solver):
+    X, r = hard_task(kind, shape, rng), rng.standard_normal((shape[0], 1))
+    stated = []
+    for size, strength in itertools.product([1e-3, 1.0, 1e4], [1e-18, 1e-15, 1e-12, 1e-8, 1e-4, 1.0, 1e4]):
+        coefficient = strength * size * size
+        try:
+            made = learn(OneTask(Rows.of(X * size), r), fl.Ridge(coefficient), solver=solver)
+        except fl.ConvergenceError:
+            continue
+        exact = fifty_digits(X * size, r, coefficient)
+        true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+        assert true <= made.error, (size, strength, made.solver, true, made.error)
+        stated.append(made.error)
+    assert min(stated) < 1e-12
+
+
+def test_projection_solves_rank_deficient_tasks_like_the_pseudoinverse(rng):
+    X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 9))
+    r = rng.standard_normal((12, 2))
+    made = learn(OneTask(Rows.of(X), r), fl.Projection())
+    np.testing.assert_allclose(made.change, np.linalg.pinv(X, rcond=1e-12) @ r, atol=1e-10)
+
+
+def test_smooth_filters_do_not_warn_about_conditions_that_do_not_matter(rng):
+    X = hard_task("decaying", (30, 8), rng)
+    r = rng.standard_normal((30, 1))
+    made = learn(OneTask(Rows.of(X), r), fl.GradientDescent(3, 0.5), solver="svd")
+    assert made.error < 1e-12
+    assert relative(made.change, literal.descent_step(np.zeros((8, 1)), X, r, 3, 0.5)) < 1e-12
+
+
+def test_what_cannot_be_computed_accurately_is_not_silent(rng):
+    X = hard_task("decaying", (30, 5), rng)
+    r = rng.standard_normal((30, 1))
+    with pytest.warns(LinAlgWarning, match="ill-conditioned"):
+        learn(OneTask(Rows.of(X), r), fl.Ridge(0.0))
+    gram = Rows.of_gram(X.T @ X, 30)
+    with pytest.raises(fl.ConvergenceError, match="read again"):
+        learn(OneTask(gram, np.sqrt(np.sum(r**2, axis=0))[None], X.T @ r), fl.Ridge(1e-12))
+    with pytest.raises(fl.ConvergenceError, match="one array"):
+        learn(OneTask(Rows(lambda: iter([X]), X.shape, X.size), r), fl.Ridge(1.0), solver="svd")
+    wide = sparse.csr_array(rng.standard_normal((300, 400)))
+    few = Limits(memory=1000, passes=20)
+    with pytest.raises(fl.ConvergenceError, match="20 passes over a task"):
+        learn(OneTask(Rows.of(wide), rng.standard_normal((300, 1))), fl.Ridge(1e-3), limits=few)
+
+
+def test_products_are_split_without_rounding(rng):
+    """Exact rationals: a product and its error together are the product."""
+    a, b = rng.standard_normal((2, 200)) * 10.0 ** rng.uniform(-9, 9, (2, 200))
+    for x, y, product, error in zip(a, b, *_direct._two_product(a, b), strict=True):
+        assert Fraction(product) + Fraction(error) == Fraction(x) * Fraction(y)
+    assert _direct._two_product(a, b)[0].tolist() == (a * b).tolist()
+
+
+@pytest.mark.parametrize("weakest", [1 / 20, 1 / 2000])
+@pytest.mark.parametrize("shape", [(60, 30), (30, 60)])
+def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
+    """r along the strongest direction: its rounding along the weakest is magnified; with and without refinement."""
+    U, _, V = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    X = ((U * np.geomspace(1, weakest, 30)) @ V).astype(np.float32)
+    r = U[:, :1]
+    exact = spectral(X.astype(np.float64), r, fl.Ridge(1e-9))
+    made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.Ridge(1e-9), solver="gram")
+    true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
+    assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
+
+
+def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):
+    """What is left after a step is 1e-16 of its terms, and comes out with all its digits: against exact rationals."""
+    X, r = rng.standard_normal((7, 4)), rng.standard_normal((7, 1))
+    x = spectral(X, r, fl.Ridge(0.3))
+    A, b, w = ([[Fraction(v) for v in row] for row in each.tolist()] for each in (X, r, x))
+    left = [b[i][0] - sum(A[i][j] * w[j][0] for j in range(4)) for i in range(7)]
+    expected = [sum(A[i][j] * left[i] for i in range(7)) - Fraction(0.3) * w[j][0] for j in range(4)]
+    found = _direct._exact_residual(X, r, x, 0.3)
+    assert np.abs(found).max() < 1e-13
+    np.testing.assert_allclose(found[:, 0], [float(each) for each in expected], rtol=1e-9)

@@ -1,0 +1,46 @@
+"""Rows of one task in every form: indices, samples, and blocks that are read again."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+from forgetless.solvers.given import OneTask
+from forgetless.solvers.one_task import learn
+from forgetless.solvers.rows import Rows, check_sparse
+
+
+def test_blocks_that_change_between_reads_are_refused(rng):
+    X, r = rng.standard_normal((30, 4)), rng.standard_normal((30, 1))
+    for lost in (X[:10], np.vstack([X, X])):
+        rows = Rows(lambda lost=lost: iter([lost]), X.shape, X.size)
+        for solver in ("gram", "krylov"):
+            with pytest.raises(ValueError, match="rows when read again and 30 the first time"):
+                learn(OneTask(rows, r), fl.Ridge(1.0), solver=solver)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, lambda X: sparse.bsr_array(X, blocksize=(2, 3))])
+@pytest.mark.parametrize("shape", [(4, 9), (12, 6)])
+def test_indices_up_to_the_last_are_inside_a_sparse_matrix_and_no_others(kind, shape):
+    X = kind(np.ones(shape))
+    assert check_sparse(X) is X
+    for wrong in (X.indices.max() + 1, -1):
+        X = kind(np.ones(shape))
+        X.indices[-1] = wrong
+        with pytest.raises(ValueError, match=r"indices of a sparse X must be in \[0, "):
+            check_sparse(X)
+
+
+def test_a_sample_takes_lines_of_the_longer_side(rng):
+    X = rng.standard_normal((64, 40))
+    for part, expected in (
+        (Rows.of(X).sample(0.25), X[::4]),
+        (Rows.of(X.T).sample(0.25), X.T[:, ::4]),
+        (Rows.of(X).sample(0.5), X[::2]),
+        (Rows.of(X).sample(0.01), X[::4]),  # at least sixteen lines
+    ):
+        np.testing.assert_array_equal(part[0], expected)
+        assert part[1] == expected.size / X.size
+    part, share = Rows.of(sparse.csr_array(X.T)).sample(0.25)
+    np.testing.assert_array_equal(part.toarray(), X.T[::4])
+    assert share == 0.25

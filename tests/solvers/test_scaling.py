@@ -1,0 +1,63 @@
+"""Rows, targets and strengths of any size: nothing leaves the range of a float on the way."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.solvers.given import OneTask
+from forgetless.solvers.one_task import learn
+from forgetless.solvers.rows import Rows
+from support.steps import relative
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (20, 5), (1, 20)])
+@pytest.mark.parametrize("sizes", [(1e150, 1e-60), (1e-150, 1e60), (1e99, 1e-99), (1e120, 1e-120), (1e140, 1e-170)])
+def test_rows_and_residuals_of_sizes_far_apart(rng, shape, sizes):
+    X, r = rng.standard_normal(shape), rng.standard_normal((shape[0], 1))
+    for strength in (1e-6, 1.0):
+        for filter_ in (fl.Ridge(strength * sizes[0] ** 2), fl.GradientDescent(20, 0.01 / sizes[0] ** 2)):
+            made = learn(OneTask(Rows.of(X * sizes[0]), r * sizes[1]), filter_)
+            plain = learn(OneTask(Rows.of(X), r), filter_.scaled(sizes[0] ** -2.0))
+            np.testing.assert_allclose(made.change, plain.change * (sizes[1] / sizes[0]), rtol=1e-10)
+        model = fl.ContinualRidge(strength * sizes[0] ** 2)
+        model.partial_fit(np.eye(shape[1]), np.zeros(shape[1])).partial_fit(X * sizes[0], r[:, 0] * sizes[1])
+        expected = learn(OneTask(Rows.of(X), r), fl.Ridge(strength)).change[:, 0]
+        np.testing.assert_allclose(model.coef_, expected * (sizes[1] / sizes[0]), rtol=1e-9)
+
+
+def test_a_row_whose_gain_is_below_the_range_of_a_float_is_learned(rng):
+    x = rng.standard_normal((1, 3)) * 1e13
+    model = fl.ContinualRidge(1.0).partial_fit(np.eye(3), np.zeros(3))
+    model.partial_fit(x, np.array([1e-288]))
+    np.testing.assert_allclose(model.coef_, x[0] / 1e13 * (1e-288 / 1e13) / np.sum((x / 1e13) ** 2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-120, 1e120, 1e200])
+def test_targets_of_any_size(rng, size):
+    X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
+    for filter_ in (fl.Ridge(2.0), fl.GradientDescent(20, 0.05), fl.Projection()):
+        expected = learn(OneTask(Rows.of(X), r), filter_)
+        made = learn(OneTask(Rows.of(X), r * size), filter_)
+        np.testing.assert_allclose(made.change / size, expected.change, rtol=1e-12)
+
+
+def test_budget_at_extreme_norms(rng):
+    X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
+    expected = learn(OneTask(Rows.of(X), r), fl.GradientDescent(50, 0.02)).change
+    for size in (1e-140, 1e140):
+        made = learn(OneTask(Rows.of(X * size), r), fl.GradientDescent(50, 0.02 / size / size))
+        np.testing.assert_allclose(made.change * size, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-12, 1.0, 1e12, 1e18])
+@pytest.mark.parametrize("solver", ["auto", "krylov", "gram"])
+def test_float32_rows_of_any_size(rng, scale, solver):
+    X, r = rng.standard_normal((260, 230)), rng.standard_normal((260, 2))
+    square = np.linalg.norm(X, 2) ** 2
+    for filter_, scaled in (
+        (fl.Ridge(square), fl.Ridge(square * scale * scale)),
+        (fl.GradientDescent(30, 0.5 / square), fl.GradientDescent(30, 0.5 / square / scale / scale)),
+    ):
+        exact = learn(OneTask(Rows.of(X), r), filter_).change / scale
+        made = learn(OneTask(Rows.of((X * scale).astype(np.float32)), r.astype(np.float32)), scaled, solver=solver)
+        assert relative(made.change.astype(np.float64), exact) < 3e-5
