@@ -111,3 +111,37 @@ def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):
     found = _direct._exact_residual(X, r, x, 0.3)
     assert np.abs(found).max() < 1e-13
     np.testing.assert_allclose(found[:, 0], [float(each) for each in expected], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(12, 7), (7, 12)])
+@pytest.mark.parametrize("weakest", [1e-1, 1e-3])
+@pytest.mark.parametrize("fits", [True, False])
+def test_stated_errors_of_a_spectrum_are_those_of_rows_that_were_rounded(shape, weakest, fits, rng):
+    """The worst of thirty random changes of eps‖X‖ is what is stated but for a small factor: neither more nor less."""
+    U, _, V = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    X, change = 8.0 * (U * np.geomspace(1, weakest, 7)) @ V, 1e-7 * weakest
+    r = U @ rng.standard_normal((7, 1)) if fits else rng.standard_normal((shape[0], 1))
+    for filter_ in (fl.Ridge(0.064 * weakest**2), fl.GradientDescent(int(20 / weakest), 0.9 / 64)):
+        exact, worst = spectral(X, r, filter_), 0.0
+        for _ in range(30):
+            E = rng.standard_normal(shape)
+            other = spectral(X + 8.0 * change * E / np.linalg.norm(E, 2), r, filter_)
+            worst = max(worst, np.linalg.norm(other - exact) / np.linalg.norm(exact) / change)
+        made = learn(OneTask(Rows.of(X), r), filter_, solver="svd")
+        assert 7 < made.error / np.finfo(float).eps / worst < 70
+
+
+@pytest.mark.parametrize("dual", [False, True])
+def test_stated_errors_of_a_factor_grow_with_condition_and_cancellation(dual, rng):
+    """X = diag(16, 4): XᵀX + λ has condition (256 + λ)/(16 + λ), and along the weaker row Xᵀr is a quarter."""
+    X = np.zeros((2, 3) if dual else (3, 2))
+    X[0, 0], X[1, 1] = 16.0, 4.0
+    eps = np.finfo(float).eps
+    for weak, lost in ((False, 1.0), (True, 4.0)):
+        r = np.zeros((len(X), 1))
+        r[int(weak)] = 3.0
+        for strength in (1.0, 64.0):
+            made = learn(OneTask(Rows.of(X), r), fl.Ridge(strength), solver="gram")
+            root = np.sqrt((256 + strength) / 256)
+            assert made.error == pytest.approx(10 * eps * root * lost * (256 + strength) / (16 + strength), rel=1e-9)
+            np.testing.assert_allclose(made.after, (3 * strength / (strength + (16 if weak else 256))) ** 2, rtol=1e-9)
