@@ -197,13 +197,14 @@ class Life(RuleBasedStateMachine):
     def interrupted(self, seed, n, events):
         X, y = self.task(seed, n)
         before, seen = self.model._state, self.model.n_tasks_seen_
+        tracing = sys.gettrace()  # of a measurement of coverage
         sys.settrace(interrupt_after(events))
         try:
             self.model.partial_fit(X, y)
         except Interrupted:
             pass
         finally:
-            sys.settrace(None)
+            sys.settrace(tracing)
         if self.model._state is not before:
             assert self.model.n_tasks_seen_ == seen + 1
             self.twin.told(X, y)

@@ -197,9 +197,8 @@ class Advice:
             "schedule": [option.title for option in options],
             objective: [_printed(option) for option in options],
         }
-        if not self.n_runs:
-            known = options[0].loss > 1e4 * options[0].error
-            columns["× best"] = [_short(option.loss / options[0].loss) if known else None for option in options]
+        if not self.n_runs and options[0].loss > 1e4 * options[0].error:
+            columns["× best"] = [_short(option.loss / options[0].loss) for option in options]
         for name in others:
             columns[name] = [_rounded(getattr(option, name)) for option in options]
         return Table("Ranking", columns)
