@@ -45,7 +45,7 @@ CORE = {
     "orderings.py": ("test_orderings.py", "test_bad_input.py"),
     "tasks.py": ("test_tasks.py", "test_bad_input.py"),
     "solvers/one_task.py": ("test_equation.py", "solvers"),
-    "solvers/rows.py": ("solvers",),
+    "solvers/rows.py": ("solvers", "test_arrays.py"),
     "solvers/_direct.py": ("solvers",),
     "solvers/_krylov.py": ("solvers",),
     "solvers/_scaling.py": ("solvers",),

@@ -145,3 +145,25 @@ def test_stated_errors_of_a_factor_grow_with_condition_and_cancellation(dual, rn
             root = np.sqrt((256 + strength) / 256)
             assert made.error == pytest.approx(10 * eps * root * lost * (256 + strength) / (16 + strength), rel=1e-9)
             np.testing.assert_allclose(made.after, (3 * strength / (strength + (16 if weak else 256))) ** 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank"])
+@pytest.mark.parametrize("solver", ["auto", "gram", "krylov", "svd"])
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_a_residual_out_of_reach_changes_nothing(kind, solver, rng):
+    X = np.vstack([hard_task(kind, (6, 4), rng), np.zeros((1, 4))])
+    r = np.array([[0.0]] * 6 + [[2.0]])
+    for filter_ in (fl.Ridge(1e-3), fl.Ridge(1e-11), fl.GradientDescent(5, 0.7)):
+        made = learn(OneTask(Rows.of(X), r), filter_, solver=solver)
+        assert not made.change.any()
+        assert made.after.tolist() == [4.0]
+        assert made.error < 1e-2
+
+
+def test_stated_errors_of_refined_steps_do_not_depend_on_units(rng):
+    X, r = hard_task("decaying", (8, 5), rng), rng.standard_normal((8, 2))
+    one = learn(OneTask(Rows.of(X), r), fl.Ridge(1e-12), solver="gram")
+    for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
+        made = learn(OneTask(Rows.of(a * X), b * r), fl.Ridge(a * a * 1e-12), solver="gram")
+        assert made.error == one.error < 1e-8
+        np.testing.assert_array_equal(made.change, b / a * one.change)

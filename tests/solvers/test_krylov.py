@@ -144,3 +144,15 @@ def test_norms_of_large_tasks_in_any_units(unit, rng):
     """No gap at the top of the spectrum, and more lines than passes."""
     X = unit * rng.standard_normal((130, 110))
     assert _krylov.norm(Rows.of(X)) == pytest.approx(np.linalg.norm(X, 2), rel=2e-3)
+
+
+def test_the_stated_error_is_that_of_the_worst_target(rng):
+    U, _, V = np.linalg.svd(rng.standard_normal((60, 40)), full_matrices=False)
+    X = (U * np.linspace(1, 0.1, 40)) @ V
+    r = np.hstack([U[:, :1], rng.standard_normal((60, 1))])  # the first is found in one pass
+    for filter_ in (fl.Ridge(0.02), fl.GradientDescent(40, 0.8)):
+        exact = spectral(X, r, filter_)
+        for tol in (0.3, 1e-2, 1e-4):
+            made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
+            true = np.linalg.norm(made.change - exact, axis=0) / np.linalg.norm(exact, axis=0)
+            assert true[0] < 1e-9 < true[1] <= made.error <= tol + 1e-12

@@ -44,3 +44,11 @@ def test_a_sample_takes_lines_of_the_longer_side(rng):
     part, share = Rows.of(sparse.csr_array(X.T)).sample(0.25)
     np.testing.assert_array_equal(part.toarray(), X.T[::4])
     assert share == 0.25
+
+
+@pytest.mark.parametrize("pointers", [[-1, 0, 1], [0, 2, 1], [-1, -2, 1]])
+def test_index_pointers_that_decrease_or_are_negative_are_refused(pointers):
+    X = sparse.csr_array(np.eye(2, 3))
+    X.indptr = np.array(pointers, dtype=np.int32)
+    with pytest.raises(ValueError, match="index pointer"):
+        check_sparse(X)

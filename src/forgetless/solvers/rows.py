@@ -24,11 +24,11 @@ def is_sparse(X: Any) -> bool:
 def check_sparse(X: Any) -> Any:
     """Return a sparse matrix whose indices lie inside it, or ValueError: SciPy's products would read other memory."""
     if X.format in ("csr", "csc", "bsr"):
-        X.check_format(full_check=False)  # lengths and kinds; the full check of SciPy skips all if the last row says so
+        X.check_format(full_check=False)  # lengths, first pointer; the full check skips all if the last row says so
         n = X.shape[0] if X.format == "csc" else X.shape[1] // (X.blocksize[1] if X.format == "bsr" else 1)
         if X.indptr.dtype.kind != "i" or X.indices.dtype.kind != "i":
             raise ValueError("the indices of a sparse X must be integers")
-        if X.indptr.min() < 0 or not np.all(X.indptr[1:] >= X.indptr[:-1]):
+        if not np.all(X.indptr[1:] >= X.indptr[:-1]):
             raise ValueError("the index pointers of a sparse X must not decrease")
         if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= n):
             raise ValueError(f"the indices of a sparse X must be in [0, {n})")
