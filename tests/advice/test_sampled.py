@@ -40,6 +40,24 @@ def test_the_best_constant_of_noisy_tasks_is_found_by_runs_on_all_of_them(sigma,
     assert said.low <= ratio <= said.high
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("M", "sigma", "k"), [(60, 20.0, 2000), (60, 1.0, 2000), (150, 1.0, 500)])
+def test_what_is_said_of_the_best_constant_of_wide_noisy_tasks(M, sigma, k):
+    """Tasks of 10 rows and 100 features, as they come: against runs of other orders, and a grid of constants."""
+    tasks = noisy(M, 10, 100, sigma)
+    advice = fl.advise(tasks, k)
+
+    def above(schedule):
+        trace = fl.simulate(tasks, schedule, k, n_trials=400, seed=99, record="last", metrics=("average_loss",))
+        return float(trace.average_loss[:, -1].mean()) - advice.least
+
+    best = min(above(fl.Ridge(c * tasks.radius**2)) for c in np.geomspace(1e-2, 1e2, 25))
+    found = above(advice.best)
+    assert found + advice.least <= 1.05 * (best + advice.least)
+    said = next(claim for claim in advice.claims if claim.name == "the best constant tried")
+    assert 0.93 * said.low <= best / found <= 1.07 * said.high
+
+
 @pytest.mark.parametrize("strength", [1e-3, 1e3])
 def test_any_constant_evaluated_bounds_the_best_constant(strength, rng):
     """Whatever it is called: here one of the user's is better than the searched one, which is spoiled."""
