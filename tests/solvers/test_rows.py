@@ -52,3 +52,15 @@ def test_index_pointers_that_decrease_or_are_negative_are_refused(pointers):
     X.indptr = np.array(pointers, dtype=np.int32)
     with pytest.raises(ValueError, match="index pointer"):
         check_sparse(X)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_coordinates_inside_a_sparse_matrix_and_no_others(axis):
+    for entries in ([], [0], [0, 1], [1]):
+        X = sparse.coo_array((np.ones(len(entries)), (entries, entries)), shape=(2, 2))
+        np.testing.assert_array_equal(check_sparse(X).toarray(), X.toarray())
+    for wrong in ([-1, 1], [0, 2], [2], [-1]):
+        X = sparse.coo_array((np.ones(len(wrong)), ([0] * len(wrong), [0] * len(wrong))), shape=(2, 2))
+        X.coords = tuple(np.array(wrong) if side == axis else X.coords[side] for side in (0, 1))
+        with pytest.raises(ValueError, match=rf"{('row', 'column')[axis]} indices of a sparse X must be in \[0, 2\)"):
+            check_sparse(X)
