@@ -156,3 +156,21 @@ def test_the_stated_error_is_that_of_the_worst_target(rng):
             made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
             true = np.linalg.norm(made.change - exact, axis=0) / np.linalg.norm(exact, axis=0)
             assert true[0] < 1e-9 < true[1] <= made.error <= tol + 1e-12
+
+
+def test_passes_are_a_limit_that_may_be_reached(rng):
+    X, r = rng.standard_normal((60, 40)), rng.standard_normal((60, 1))
+    for filter_ in (fl.Ridge(30.0), fl.Projection()):
+        needed = learn(OneTask(Rows.of(X), r), filter_, solver="krylov").passes
+        made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(passes=needed))
+        assert made.passes == needed > 3
+        with pytest.raises(fl.ConvergenceError):
+            learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(passes=needed - 1))
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 5])
+def test_literal_steps_state_a_rounding_each(n_steps, rng):
+    X, r = rng.standard_normal((6, 4)), rng.standard_normal((6, 2))
+    made = _krylov.gradient_steps(OneTask(Rows.of(X), r, X.T @ r), n_steps, 0.01)
+    assert made.error == 4 * n_steps * np.finfo(float).eps
+    np.testing.assert_allclose(made.change, literal.descent_step(np.zeros((4, 2)), X, r, n_steps, 0.01), rtol=1e-12)

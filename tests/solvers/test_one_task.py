@@ -136,6 +136,7 @@ def test_float32_rows_keep_their_accuracy(rng):
         exact = learn(OneTask(Rows.of(X), r), filter_).change
         for solver in ("gram", "krylov"):
             made = learn(OneTask(Rows.of(X.astype(np.float32)), r.astype(np.float32)), filter_, solver=solver)
+            assert made.solver == solver
             assert relative(made.change, exact) < 2e-5
 
 

@@ -78,7 +78,13 @@ def test_sizes_are_scaled_where_their_squares_leave_the_range_and_nowhere_else()
 
 @pytest.mark.parametrize(
     ("rows", "residual", "scaled"),
-    [(1.0, 1.0, (0, 0)), (1.0, 2.0**400, (0, 401)), (2.0**400, 2.0**-200, (401, 0)), (2.0**340, 1.0, (341, 0))],
+    [
+        (1.0, 1.0, (0, 0)),
+        (1.0, 2.0**400, (0, 401)),
+        (2.0**400, 2.0**-200, (401, 0)),
+        (2.0**340, 1.0, (341, 0)),
+        (2.0**340, 2.0**-300, (341, 0)),
+    ],
 )
 def test_which_of_rows_and_residuals_are_scaled(rows, residual, scaled):
     X, r = rows * np.eye(2), residual * np.ones((2, 1))
