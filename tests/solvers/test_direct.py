@@ -99,6 +99,8 @@ def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
     made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.Ridge(1e-9), solver="gram")
     true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
     assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
+    made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.GradientDescent(400, 0.9), solver="gram")
+    assert np.finfo(np.float32).eps < made.error < 1e-5
 
 
 def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):

@@ -1,13 +1,15 @@
 """Rows of one task in every form: indices, samples, and blocks that are read again."""
 
+import array_api_strict as xp
 import numpy as np
 import pytest
 from scipy import sparse
 
 import forgetless as fl
+from forgetless.solvers import rows as solver_rows
 from forgetless.solvers.given import OneTask
-from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows, check_sparse
+from forgetless.solvers.one_task import learn, task_norm
+from forgetless.solvers.rows import Rows, check_sparse, plain
 
 
 def test_blocks_that_change_between_reads_are_refused(rng):
@@ -64,3 +66,37 @@ def test_coordinates_inside_a_sparse_matrix_and_no_others(axis):
         X.coords = tuple(np.array(wrong) if side == axis else X.coords[side] for side in (0, 1))
         with pytest.raises(ValueError, match=rf"{('row', 'column')[axis]} indices of a sparse X must be in \[0, 2\)"):
             check_sparse(X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_array, xp.asarray])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_are_weighted_and_get_a_column_of_ones(kind, weighted, intercept):
+    X, weight = np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 0.0]]), np.array([4.0, 9.0, 16.0])
+    expected = np.hstack([X, np.ones((3, 1))]) if intercept else X
+    expected = expected * np.sqrt(weight)[:, None] if weighted else expected
+    given = (weight if kind is not xp.asarray else xp.asarray(weight)) if weighted else None
+    made = plain(kind(X), given, intercept, xp.float64 if kind is xp.asarray else np.float64)
+    np.testing.assert_array_equal(made.toarray() if sparse.issparse(made) else np.asarray(made), expected)
+
+
+def test_columns_that_are_used(rng):
+    X = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([7, 2, 7]), np.array([0, 2, 3])), shape=(2, 9))
+    rows, columns = Rows.of(X).used_columns
+    assert columns.tolist() == [2, 7]
+    np.testing.assert_array_equal(rows.single.toarray(), [[2.0, 1.0], [0.0, 3.0]])
+    assert Rows.of(sparse.csr_array(np.eye(3))).used_columns is None
+    assert Rows.of(np.eye(2, 9)).used_columns is None
+    assert task_norm(Rows.of(X)) == pytest.approx(np.linalg.norm(X.toarray(), 2), rel=1e-14)
+    assert task_norm(Rows.of(0.0 * X)) == 0.0
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
+def test_products_of_single_precision_block_by_block(shape, rng, monkeypatch):
+    X, U = rng.standard_normal(shape).astype(np.float32), rng.standard_normal((shape[0], 2)).astype(np.float32)
+    exact = X.astype(np.float64)
+    for size in (1, 200, 2**25):
+        monkeypatch.setattr(solver_rows, "BLOCK_BYTES", size)
+        for rows in (Rows.of(X), Rows.of(sparse.csr_array(X))):
+            np.testing.assert_allclose(rows.adjoint_in_float64(U), exact.T @ U.astype(np.float64), rtol=1e-12)
+            np.testing.assert_allclose(rows.gram, exact @ exact.T if rows.dual else exact.T @ exact, rtol=1e-12)
