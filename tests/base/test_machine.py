@@ -138,17 +138,18 @@ def test_a_process_under_a_limit_refuses_and_lives():
 
 
 def test_long_work_is_warned_of_once_and_early(monkeypatch):
-    clock = iter([0.0, 1.0, 3.0, 4.0, 5.0])
+    clock = iter([0.0, 0.5, 1.0, 3.0, 4.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     told = []
     tell = progress.forewarned(lambda *words: told.append(words), "do less")
-    tell(1, 10**9, "steps")
-    with pytest.warns(RuntimeWarning, match=r"^1,000,000,000 steps will take about 17 days more; do less$"):
+    tell(0, 10**9, "steps")  # nothing is known yet
+    tell(1000, 10**9, "steps")
+    with pytest.warns(RuntimeWarning, match=r"^1,000,000,000 steps will take about 23 days more; do less$"):
         tell(2000, 10**9, "steps")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tell(3000, 10**9, "steps")
-    assert told == [(n, 10**9, "steps") for n in (1, 2000, 3000)]
+    assert told == [(n, 10**9, "steps") for n in (0, 1000, 2000, 3000)]
 
 
 @pytest.mark.parametrize(("left", "words"), [(700, "12 minutes"), (3e4, "8 hours"), (1e10, "317 years")])
@@ -157,11 +158,20 @@ def test_durations_in_words(left, words):
 
 
 def test_short_work_is_not_warned_of(monkeypatch):
-    clock = iter([0.0, 3.0, 100.0])
+    """However long loading and compiling took before its first report."""
+    clock = iter([0.0, 19.0, 22.0, 100.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     tell = progress.forewarned(None, "do less")
     tell(5, 1000, "steps")
-    tell(6, 1000, "steps")
+    tell(10, 1000, "steps")
+    tell(11, 1000, "steps")
+
+
+def test_work_that_is_slow_from_its_first_report_on_is_warned_of(monkeypatch):
+    clock = iter([0.0, 21.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with pytest.warns(RuntimeWarning, match="will take about 70 minutes more"):
+        progress.forewarned(None, "do less")(5, 1000, "steps")
 
 
 def test_engines_look_at_the_clock(monkeypatch):

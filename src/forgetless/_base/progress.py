@@ -11,7 +11,10 @@ PATIENCE = 600.0
 """Seconds that a computation may be going to take without a warning."""
 
 _LOOK = 2.0
-"""Seconds after which the speed is known well enough."""
+"""Seconds after the first report after which the speed is known well enough."""
+
+_SETTING_UP = 20.0
+"""Seconds that loading and compiling may take before the first report; what takes longer is the work itself."""
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -21,19 +24,22 @@ def silent(done: int, total: int, what: str) -> None:
 def forewarned(tell: Progress | None, cure: str) -> Progress:
     """Return ``tell`` that also warns, once and after a few seconds, if the rest will take more than ``PATIENCE``.
 
-    The estimate is the time that passed, per step done: it holds for work that is the same at every step.
+    The estimate is the time since the first report, per step done since: it holds for work that is the same at every
+    step.
     """
-    begun, warned = time.monotonic(), False
+    since, known, warned = time.monotonic(), 0, False
 
     def watched(done: int, total: int, what: str) -> None:
-        nonlocal warned
+        nonlocal since, known, warned
         if tell is not None:
             tell(done, total, what)
-        passed = time.monotonic() - begun
-        if warned or done <= 0 or passed < _LOOK:
+        now = time.monotonic()
+        if known == 0 < done and now - since < _SETTING_UP:
+            since, known = now, done
+        if warned or done <= known or now - since < _LOOK:
             return
         warned = True
-        left = passed * (total / done - 1.0)
+        left = (now - since) * (total - done) / (done - known)
         if left > PATIENCE:
             message = f"{total:,} {what} will take about {duration(left)} more; {cure}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
