@@ -36,6 +36,11 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         the largest task, and the strengths before it are smaller than the theorem's.
     beyond : {"error", "anytime"}, default "error"
         What happens to tasks after ``n_tasks``: an error, or epochs of doubling length as above.
+    average : float, optional
+        Answer with the average of the weights after every task, those after task t weighed by t^average: ``coef_`` and
+        ``predict`` are of the average, while learning goes on from the last weights. Needs no horizon: 2, with
+        ``alpha=0``, has the best guarantee where it is unknown, for tasks that one model fits. Not for streams that
+        change, since an average remembers old solutions. It takes O(d) more memory.
     loss : {"sum", "mean"}, default "sum"
         ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so that λ_t means the
         same for tasks of different sizes; R is then that of X_t/√n.
@@ -67,7 +72,8 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         up to 200).
     history_ : dict of arrays
         Per task: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not known), ``mse_before`` and
-        ``mse_after`` learning it, ``error`` of the step (relative; bound or estimate), ``seen_mse`` on held-out rows.
+        ``mse_after`` learning it (with ``average`` by the average, and by the last weights), ``error`` of the step
+        (relative; bound or estimate), ``seen_mse`` on held-out rows.
     prequential_mse_ : float
         Mean squared error of predicting every row before learning it.
     seen_mse_ : float
@@ -104,6 +110,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         n_tasks: int | None = None,
         radius: float | None = None,
         beyond: str = "error",
+        average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = False,
         solver: str = "auto",
@@ -133,6 +140,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             self.loss,
             self.holdout,
             self.history_size,
+            self.average,
         )
 
     def _after_row(self, X: Any, y: Any) -> State | None:
@@ -141,7 +149,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         state = self._state
         if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
             return None
-        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan = state
+        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate = state
         dtype = coef.dtype
         if (
             plan is None
@@ -154,6 +162,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             or plan.key != self._key()
             or holdout is not None
             or advisor is not None
+            or iterate is not None
             or origin.feature_names is not None
         ):
             return None
@@ -180,5 +189,5 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         if self.fit_intercept:
             intercept = dtype.type(intercept + gain)
         history = history.with_row((task, 1, coefficient, used, before * before, after * after, 0.0, math.nan), 1.0)
-        learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan)
+        learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan, None)
         return tuple.__new__(State, learned)
