@@ -175,18 +175,22 @@ def check_averages(number):
         return []
     ordering, k, orders = law_for(rng, len(pairs), int(rng.integers(1, 5)))
     filter_ = filter_for(rng, pairs, k)
-    truth = many_digits.expected(pairs, filter_, orders, start, r)
+    truths = many_digits.expected(pairs, filter_, orders, start, r)
     names = METRICS if isinstance(ordering, fl.Cyclic) else ("average_loss",)
     found = fl.expect(tasks, filter_, k, ordering=ordering, start=start, average=r, metrics=names)
     for name in names:
-        assert agrees(found, name, truth[name]), (number, name, found.values[name], truth[name], found.errors)
+        assert agrees(found, name, truths[name]), (number, name, found.values[name], truths[name], found.errors)
     k = int(rng.choice([10, 40]))
     filter_, p = filter_for(rng, pairs, k), rng.dirichlet(np.ones(len(pairs)))
     p = fl.WithReplacement(p).law(len(pairs), k).probabilities
     truth = averages_in_many_digits(pairs, filter_, p, start, k, r)
     long = fl.expect(tasks, filter_, k, ordering=fl.WithReplacement(p), start=start, average=r)
     assert agrees(long, "average_loss", truth), (number, long.average_loss, truth, long.errors)
-    return [found.error, long.error]
+    ratios = []
+    for each, exact in ((found, truths["average_loss"]), (long, truth)):
+        true = abs(float(each.average_loss[0]) - exact) / abs(exact or 1)
+        ratios.append(each.errors["average_loss"] / max(float(true), 1e-16))
+    return ratios
 
 
 def averages_in_many_digits(pairs, filter_, probabilities, start, k, r):
@@ -219,8 +223,8 @@ def averages_in_many_digits(pairs, filter_, probabilities, start, k, r):
 
 @pytest.mark.parametrize("batch", range(2))
 def test_stated_errors_of_averages_bound_the_true_ones(batch):
-    errors = [error for number in range(12 * batch, 12 * batch + 12) for error in check_averages(number)]
-    assert np.median(errors) < 1e-9
+    ratios = [ratio for number in range(12 * batch, 12 * batch + 12) for ratio in check_averages(number)]
+    assert np.median(ratios) < 30_000  # useful: some thousand times the true error
 
 
 @pytest.mark.long
