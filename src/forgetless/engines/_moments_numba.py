@@ -165,7 +165,43 @@ def _averaged_one(
                 A[y, x] = value
 
 
+@jit(fastmath={"reassoc", "contract"}, nogil=True)
+def _backwards_one(
+    V: Floats,
+    T: Floats,
+    H: Floats,
+    L: Floats,
+    R: Floats,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    phi: Floats,
+    omega: Floats,
+) -> None:
+    """Carry V and T (Q, Q) of one average back through the steps of ``phi`` (T, Σr), the last of them first.
+
+    ``omega`` are the weights of the iterates after these steps, and of the one before the first; L and R are those of
+    the adjoint.
+    """
+    Q = H.shape[0]
+    P, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
+    for t in range(phi.shape[0]):
+        T += omega[t] * H
+        np.dot(R, T, P)
+        for j in range(len(L)):
+            p = weights[j] * phi[t, j]
+            for y in range(Q):
+                P[j, y] *= p
+        np.dot(across, P, X)
+        T -= X
+        _advance_one(V, L, R, offsets, weights, phi[t : t + 1])
+        w = omega[t + 1]
+        for x in range(Q):
+            for y in range(Q):
+                V[x, y] += w * (w * H[x, y] + T[x, y] + T[y, x])
+
+
 _lanes: Any = _advance_lanes
+_backwards: Any = _backwards_one
 _one: Any = _advance_one
 _averaged: Any = _averaged_one
 
@@ -210,3 +246,22 @@ def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Float
     spread(
         lambda first, last: _lanes(first, last, S, *common, phi), n_problems, -(-groups // threads) * _LANES, threads
     )
+
+
+def backwards_averaged(
+    V: Floats,
+    T: Floats,
+    H: Floats,
+    left: Floats,
+    right: Floats,
+    offsets: Any,
+    weights: Floats,
+    phi: Floats,
+    omega: Floats,
+) -> None:
+    """Carry V and T (Q, Q, B) back through the steps of ``phi`` (Σr, T, B), reversed, one problem after the other."""
+    for b in range(V.shape[2]):
+        own = [np.ascontiguousarray(each[:, :, b]) for each in (V, T)]
+        form, shares = np.ascontiguousarray(H[:, :, b]), np.ascontiguousarray(phi[:, :, b].T)
+        _backwards(*own, form, left, right, offsets, weights, shares, omega)
+        V[:, :, b], T[:, :, b] = own

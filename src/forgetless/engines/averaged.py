@@ -16,6 +16,8 @@ Backwards, the loss of Σ_t ω_t w_t is a form of the start: with H its form, E[
 carries V = ω_k² H and T = 0 from step k to the start.
 """
 
+import itertools
+
 import numpy as np
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
@@ -68,20 +70,24 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
     H, operator = repeated(form, len(problem.filters)), run.operator
     if last == 0:
         return H
-    weights = np.append(0.0, _weights(problem.gains[:last])).tolist()
-    run.S = weights[last] ** 2 * H
-    T = zeros(H.shape, H)
+    omega = np.append(0.0, _weights(problem.gains[:last]))
+    V, T = float(omega[last]) ** 2 * H, zeros(H.shape, H)
+    module = None if run.steps is None else compiled("engines._moments_numba")
     for stop in range(last, 0, -problem.steps_at_once):
         first = max(0, stop - problem.steps_at_once)
-        shares = problem.shares(first, stop)
-        for t in range(stop, first, -1):
-            phi = shares[:, t - 1 - first : t - first, :]
-            weighted = operator.weights * from_numpy(np.ascontiguousarray(phi[:, 0, :]), like=H)
-            T += weights[t] * H
-            T -= mean_decrease(T, operator.left, operator.right, weighted)
-            run.advance(np.ascontiguousarray(phi))
-            run.S += weights[t - 1] * (weights[t - 1] * H + mirrored(T))
-    return run.S
+        shares = np.ascontiguousarray(problem.shares(first, stop)[:, ::-1, :])
+        weights = omega[first : stop + 1][::-1].copy()
+        if module is not None:
+            maps = operator.left, operator.right, moments.tasks.offsets, operator.weights[:, 0]
+            module.backwards_averaged(V, T, H, *maps, shares, weights)
+            continue
+        for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
+            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=H)
+            T += w * H
+            T -= mean_decrease(T, operator.left, operator.right, operator.weights * phi)
+            V -= operator.decrease(V, phi)
+            V += before * (before * H + mirrored(T))
+    return V
 
 
 def _weights(gains: Floats) -> Floats:

@@ -331,7 +331,7 @@ def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Ar
 def left_at(problem: Problem) -> list[Floats]:
     """Return, at every recorded step, which part (B,) of squared errors of forms that were made first is left."""
     moments = linear_moments(problem.tasks)
-    if problem.average is not None:
+    if problem.average is not None and problem.constant:
         return left_of_averages(problem, _rates(problem, moments))
     decay = Decay.of(problem, moments)
     return [np.broadcast_to(decay(step), len(problem.filters)) for step in problem.steps.tolist()]

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from forgetless._base.averages import next_total
 from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
 from forgetless.streams.model import store
-from forgetless.streams.state import State
+from forgetless.streams.state import Iterate, State
 
 
 class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
@@ -162,7 +163,6 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             or plan.key != self._key()
             or holdout is not None
             or advisor is not None
-            or iterate is not None
             or origin.feature_names is not None
         ):
             return None
@@ -170,8 +170,13 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         square = float(x.dot(x))  # a method is found faster than an operator
         if not 1e-10 < square < 1e30:
             return None
-        before = y.item() - float(x.dot(coef))
-        if not -1e20 < before < 1e20:
+        shown, before = (coef, intercept), y.item() - float(x.dot(coef))
+        told = before - float(intercept)  # how far off the answer is; the same where it is the last iterate
+        if iterate is not None:
+            weights = iterate.weights[:, 0]
+            coef, intercept = (weights[:-1], weights[-1]) if self.fit_intercept else (weights, 0.0)
+            before = y.item() - float(x.dot(coef))
+        if not (-1e20 < before < 1e20 and -1e20 < told < 1e20):
             return None
         if self.fit_intercept:
             before -= float(intercept)
@@ -188,6 +193,13 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         after = before - gain * square
         if self.fit_intercept:
             intercept = dtype.type(intercept + gain)
-        history = history.with_row((task, 1, coefficient, used, before * before, after * after, 0.0, math.nan), 1.0)
-        learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan, None)
+        history = history.with_row((task, 1, coefficient, used, told * told, after * after, 0.0, math.nan), 1.0)
+        coef = coef + x * gain
+        if iterate is not None:
+            total = next_total(iterate.total, plan.key[-1], task)
+            weights = np.append(coef, intercept) if self.fit_intercept else coef
+            iterate = Iterate(weights[:, None], total)
+            coef = shown[0] + (coef - shown[0]) / total
+            intercept = dtype.type(shown[1] + (intercept - shown[1]) / total) if self.fit_intercept else 0.0
+        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate)
         return tuple.__new__(State, learned)
