@@ -103,9 +103,9 @@ def advise(
     lines.append(f"model = {found.model_code(loss=loss, fit_intercept=intercept)}  # learns tasks one by one")
     if found.average is not None:
         lines += ["", "# where the number of tasks is not known:"]
-        lines += _loss_lines(found, law, f"{found.average.code}", f", average={found.average.average:g}")
-        arguments = f"alpha=0, average={found.average.average:g}, loss={loss!r}, fit_intercept={intercept}"
-        lines.append(f"model = fl.ContinualRidge({arguments})")
+        more = f"average={found.average.average:g}"
+        lines += [f"anytime_{line}" for line in _loss_lines(found, law, found.average.code, f", {more}")]
+        lines.append(f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r}, fit_intercept={intercept})")
     say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
     for line in lines:
         say(f"    {line}")
@@ -118,7 +118,7 @@ def _loss_lines(found: Any, law: Any, schedule: str = "schedule", more: str = ""
         return [f"loss = fl.worst_case({given}).loss"]
     runs = f"fl.simulate({given}, n_trials={found.n_runs or 1000}, seed=0, record='last')"
     if found.objective == "validation":
-        return [f"trace = {runs}", "loss = fl.metrics.average_loss(held_out, trace.weights[:, -1]).mean()"]
+        return [f"loss = fl.metrics.average_loss(held_out, {runs}.weights[:, -1]).mean()"]
     name = found.objective
     if found.n_runs:
         return [f"loss = {runs}.{name}.mean()"]
