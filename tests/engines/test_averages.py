@@ -126,11 +126,10 @@ def test_simulation_records_the_literal_average(shape, backend, rng):
 def test_long_averages_cross_block_borders(backend, rng):
     """More steps than one block of draws: after it, gram coordinates start anew from other weights."""
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
-    tasks, k = fl.TaskCollection(pairs), 4500
-    options = {"n_trials": 2, "seed": 1, "record": [4096, 4097, k], "backend": backend}
-    trace = fl.simulate(tasks, fl.Ridge(0.5), k, average=1, **options)
-    order = drawn_order(fl.WithReplacement(), 3, k, 1, 1)
-    path = literal_path(pairs, fl.Ridge(0.5), order, np.zeros(40))
+    tasks, k = fl.TaskCollection(pairs), 4200
+    options = {"n_trials": 2, "seed": 1, "metrics": "average_loss"}
+    trace = fl.simulate(tasks, fl.Ridge(0.5), k, average=1, record=[4096, 4097, k], backend=backend, **options)
+    path = fl.simulate(tasks, fl.Ridge(0.5), k, record="all", backend="numba", **options).weights[1]
     for j, t in enumerate(trace.steps):
         average = np.average(path[:t], axis=0, weights=np.arange(1.0, t + 1))
         np.testing.assert_allclose(trace.weights[1, j], average, atol=1e-10)

@@ -134,17 +134,14 @@ class ArrayRun:
 
     def _advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
         indices = np.ascontiguousarray(indices.T)
-        if self.gains is not None:
-            for t in range(len(indices)):
-                self.method(indices[t : t + 1], part_of(shares, t, t + 1), None)
-                self._blend(indices[t].astype(np.int64), float(self.gains[self.done + t]))
-            self.done += len(indices)
-            return
         n_trials, n_targets = self.state.shape[:2]
         size = max(1, _BUFFER // (n_trials * n_targets * max(1, self.width)))
         for first in range(0, len(indices), size):
             rows = slice(first, first + size)
             part = rows if len(shares) > 1 else slice(0, 1)
+            if self.gains is not None:
+                self._average(indices[rows], shares[part], self.gains[self.done : self.done + len(indices[rows])])
+                continue
             errors = None
             if self.tally is not None:
                 errors = zeros((len(indices[rows]), n_trials, n_targets, self.width), self.state)
@@ -152,16 +149,22 @@ class ArrayRun:
             if self.tally is not None:
                 self._count(tasks.astype(np.int64), trials, errors, kept[part])
 
-    def _blend(self, tasks: NDArray[np.int64], gain: float) -> None:
-        """Move the averages towards the iterates, and count their outputs on the tasks just met."""
-        self.average = self.average + gain * (self.state - self.average)
-        if self.moved is not None:
-            self.average_moved = self.average_moved + gain * (self.moved - self.average_moved)
+    def _average(self, indices: Indices, shares: Floats, gains: Floats) -> None:
+        """Make steps one by one, each followed by one of the averages, and count these on the tasks just met."""
+        tasks, outputs = indices.astype(np.int64), []
+        for t, gain in enumerate(gains.tolist()):
+            self.method(indices[t : t + 1], part_of(shares, t, t + 1), None)
+            self.average = self.average + gain * (self.state - self.average)
+            if self.moved is not None:
+                self.average_moved = self.average_moved + gain * (self.moved - self.average_moved)
+            if self.tally is not None:
+                found = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
+                padded = np.concatenate([found, np.zeros((*found.shape[:2], 1))], axis=2)
+                outputs.append(np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2))
         if self.tally is not None:
-            outputs = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
-            padded = np.concatenate([outputs, np.zeros((*outputs.shape[:2], 1))], axis=2)
-            own = np.take_along_axis(padded, self.positions[tasks][:, None, :], axis=2)
-            self.tally.add(tasks[None], np.arange(len(tasks))[None], own[None], self.positions)
+            trials = np.broadcast_to(np.arange(tasks.shape[1]), tasks.shape)
+            self.tally.add(tasks, trials, np.stack(outputs), self.positions)
+        self.done += len(tasks)
 
     def _group(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
         xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)

@@ -22,7 +22,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._base.compiled import compiled
-from forgetless.engines.independent import IndependentRun, compiled_steps
+from forgetless.engines.independent import compiled_steps
 from forgetless.engines.moments import Moments, Operator, applied, mirrored, repeated
 from forgetless.engines.problem import Problem
 from forgetless.metrics import mean_of
@@ -65,14 +65,15 @@ def mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array
 
 def average_backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
     """Return V of shape (Q, Q, B): the average loss of the average after ``last`` steps as a form of the start."""
-    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with time reversed.
-    run = IndependentRun.of(problem, Moments(moments.tasks, moments.right, moments.left, form))
-    H, operator = repeated(form, len(problem.filters)), run.operator
+    H = repeated(form, len(problem.filters))
     if last == 0:
         return H
+    # The adjoint of I − Lᵀφ R is the same with L and R exchanged.
+    adjoint = Moments(moments.tasks, moments.right, moments.left, form)
+    operator = Operator(adjoint, problem.probabilities)
+    module = compiled("engines._moments_numba") if compiled_steps(problem, adjoint) else None
     omega = np.append(0.0, _weights(problem.gains[:last]))
     V, T = float(omega[last]) ** 2 * H, zeros(H.shape, H)
-    module = None if run.steps is None else compiled("engines._moments_numba")
     for stop in range(last, 0, -problem.steps_at_once):
         first = max(0, stop - problem.steps_at_once)
         shares = np.ascontiguousarray(problem.shares(first, stop)[:, ::-1, :])
