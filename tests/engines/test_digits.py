@@ -180,7 +180,7 @@ def check_averages(number):
     found = fl.expect(tasks, filter_, k, ordering=ordering, start=start, average=r, metrics=names)
     for name in names:
         assert agrees(found, name, truths[name]), (number, name, found.values[name], truths[name], found.errors)
-    k = int(rng.choice([10, 40]))
+    k = int(rng.choice([10, 25]))
     filter_, p = filter_for(rng, pairs, k), rng.dirichlet(np.ones(len(pairs)))
     p = fl.WithReplacement(p).law(len(pairs), k).probabilities
     truth = averages_in_many_digits(pairs, filter_, p, start, k, r)
@@ -240,7 +240,7 @@ def test_errors_of_averages_decay_with_them():
     k = 100
     truth = averages_in_many_digits(pairs, fl.Ridge(0.5), [0.5, 0.5], np.zeros(2), k, 2)
     found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(0.5), k, average=2)
-    assert truth < 1e-8
+    assert truth < 1e-6
     assert abs(float(found.average_loss[0] / truth) - 1) <= found.error < 1e-8
 
 

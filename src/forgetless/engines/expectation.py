@@ -77,7 +77,7 @@ def expect(
 
     >>> e = fl.expect(tasks, fl.Projection(), k=3, record="all", average=2)
     >>> e.average_loss.round(6).tolist()
-    [0.09375, 0.05625, 0.031218]
+    [0.070312, 0.042187, 0.026821]
 
     References
     ----------
