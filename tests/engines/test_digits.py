@@ -355,6 +355,56 @@ def test_worst_cases_state_their_error(number):
         assert found.error >= 1 or abs(found.loss - truth) <= slack, (method, truth)
 
 
+@pytest.mark.parametrize("number", range(6))
+def test_worst_cases_of_averages_state_their_error(number):
+    """Against the sum of all pairs of iterates in 60 digits, carried backwards from each."""
+    rng = np.random.default_rng([53, number])
+    pairs, _ = collection(rng)
+    pairs = [(X, np.zeros(len(X))) for X, _ in pairs]
+    tasks, k, r = fl.TaskCollection(pairs), int(rng.integers(1, 7)), [0, 2][number % 2]
+    if tasks.ranks != [len(X) for X, _ in pairs]:
+        return
+    filter_, d = filter_for(rng, pairs, k), tasks.n_features
+    with mpmath.workdps(many_digits.DIGITS):
+        weights = [mpmath.mpf(t) ** r for t in range(1, k + 1)]
+        omega = [mpmath.mpf(0), *(w / mpmath.fsum(weights) for w in weights)]
+        H = many_digits.matrix(np.zeros((d, d)))
+        for X, _ in pairs:
+            A = many_digits.matrix(X)
+            H = many_digits.plus(H, many_digits.times(many_digits.transposed(A), A), mpmath.mpf(1) / len(pairs))
+        # E zᵢᵀ H zⱼ for i ≤ j: the mean maps of steps i + 1..j make a form of zᵢ, which goes back to the start.
+        total = many_digits.matrix(np.zeros((d, d)))
+        for i in range(1, k + 1):
+            form = [[omega[i] ** 2 * x for x in row] for row in H]
+            for j in range(k, i, -1):
+                later = [[2 * omega[i] * omega[j] * x for x in row] for row in H]
+                for t in range(j - 1, i - 1, -1):
+                    later = many_digits.times(later, _mean(filter_, pairs, t, d))
+                form = many_digits.plus(form, later)
+            form = [[(form[a][b] + form[b][a]) / 2 for b in range(d)] for a in range(d)]
+            for t in range(i - 1, -1, -1):
+                new = many_digits.matrix(np.zeros((d, d)))
+                for A in _linear(filter_, pairs, t, d):
+                    moved = many_digits.times(many_digits.times(many_digits.transposed(A), form), A)
+                    new = many_digits.plus(new, moved, mpmath.mpf(1) / len(pairs))
+                form = new
+            total = many_digits.plus(total, form)
+        truth = max(mpmath.eigsy(mpmath.matrix(total), eigvals_only=True)) / 2
+    found = fl.worst_case(tasks, filter_, k, average=r)
+    assert found.error >= 1 or abs(found.loss - truth) <= found.error * max(found.loss, truth) + 1e-300, truth
+
+
+def _linear(filter_, pairs, t, d):
+    return [[row[:d] for row in _affine(filter_.at(t), X, y)[:d]] for X, y in pairs]
+
+
+def _mean(filter_, pairs, t, d):
+    mean = many_digits.matrix(np.zeros((d, d)))
+    for A in _linear(filter_, pairs, t, d):
+        mean = many_digits.plus(mean, A, mpmath.mpf(1) / len(pairs))
+    return mean
+
+
 FAR = [
     ([[6e-7, -1.6, 1e-4], [-6e-7, 0.3, -1e-5]], [1000.0, 1000.0]),
     ([[-8e-9, -0.008, 1.3e-6]], [1.0]),

@@ -12,7 +12,7 @@ from forgetless.errors import NoExactLawError
 from forgetless.filters import Projection
 
 POWER = 2.0
-"""Of t in the weights: among powers the one with the smallest proved constant (certificates)."""
+"""Of t in the weights: of 0, 1.5 and 2 that with the smallest constant at the k computed, 0.26 against 0.31 for 0."""
 
 
 def exact_average(problem: Losses, objective: str) -> Option | None:
