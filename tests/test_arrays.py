@@ -35,6 +35,10 @@ def check_same_numbers(convert, kind, rng):
                 np.testing.assert_allclose(
                     np.asarray(getattr(theirs, name)), getattr(ours, name), rtol=1e-9, atol=1e-12, err_msg=name
                 )
+        averages = [fl.simulate(each, fl.Ridge(0.4), **options, average=2) for each in (here, there)]
+        for name in (*METRICS, "weights"):
+            found = [np.asarray(getattr(each, name)) for each in averages]
+            np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12, err_msg=name)
         check_same_expectations(here, there, start, kind)
         step = fl.step(convert(start), there[0], fl.Ridge(0.3))
         np.testing.assert_allclose(np.asarray(step), fl.step(start, here[0], fl.Ridge(0.3)), rtol=1e-12)
@@ -63,6 +67,11 @@ def check_same_expectations(here, there, start, kind):
         worst = fl.worst_case(there, fl.Ridge(0.4), k, ordering=ordering)
         assert worst.loss == pytest.approx(fl.worst_case(here, fl.Ridge(0.4), k, ordering=ordering).loss, rel=1e-10)
         assert isinstance(worst.teacher, kind)
+        options |= {"metrics": "average_loss", "average": 2}
+        ours, theirs = (fl.expect(tasks, schedules, **options) for tasks in (here, there))
+        np.testing.assert_allclose(np.asarray(theirs.average_loss), ours.average_loss, rtol=1e-9)
+        ours, theirs = (fl.worst_case(each, fl.Ridge(0.4), k, ordering=ordering, average=2) for each in (here, there))
+        assert theirs.loss == pytest.approx(ours.loss, rel=1e-10)
     if here.n_tasks < 6 and here.n_features < 10:
         for method in ("dense", "lanczos") if here.is_realizable() else ("dense",):
             far = fl.expect(there, fl.Ridge(0.4), 500, method=method)

@@ -403,3 +403,23 @@ def test_an_own_schedule_may_know_its_horizon_only(rng):
     assert advice.options[0].shape == "mine"
     assert advice.horizon == {}
     assert advice.options[0].code == "also['mine']"
+
+
+def test_the_average_stands_below_the_ranking(rng):
+    """It needs no k, and is no schedule: the best of these is advised, and every claim about them stays true."""
+    pairs = random_pairs(rng, M=3, d=3, rows=(1, 2), realizable=False)
+    tasks = fl.TaskCollection(pairs)
+    found = fl.advise(tasks, 8)
+    exact = fl.expect(tasks, fl.Projection(), 8, average=2).average_loss[0]
+    assert found.average.loss == pytest.approx(exact, rel=1e-12)
+    assert found.to_dict()["average"]["schedule"] == "fl.Projection()"
+    assert "–  no regularization, t²-average" in repr(found)
+    assert len(found.table) == len(found.options)
+    claim = next(claim for claim in found.claims if claim.about == "average")
+    assert claim.low <= exact / found.options[0].loss <= claim.high
+    worst = fl.advise(tasks, 8, objective="worst_case", ordering=fl.Reshuffled()).average
+    ordered = fl.worst_case(tasks, fl.Projection(), 8, ordering=fl.Reshuffled(), average=2)
+    assert worst.loss == pytest.approx(ordered.loss, rel=1e-12)
+    assert fl.advise(tasks, 8, objective="seen_loss").average is None
+    sampled = fl.advise(tasks, 8, objective="seen_loss", n_trials=200).average
+    assert sampled is None or sampled.error > 0

@@ -66,6 +66,21 @@ def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0])
 
 
+@pytest.mark.parametrize("ordering", ["with-replacement", "cyclic"])
+def test_averages_agree_with_the_library(archive, ordering, capsys):
+    words = [archive, "--k", 20, "--schedule", "none", "--ordering", ordering, "--record", "last", "--average", 2]
+    law = {"cyclic": fl.Cyclic(), "with-replacement": fl.WithReplacement()}[ordering]
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    code, out, _ = run(capsys, "expect", *words, "--json")
+    exact = fl.expect(tasks, fl.Projection(), 20, ordering=law, average=2).average_loss.tolist()
+    assert (code, json.loads(out)) == (0, {"step": [20], "average_loss": pytest.approx(exact, rel=1e-12)})
+    code, out, _ = run(capsys, "simulate", *words, "--trials", 30, "--json")
+    trace = fl.simulate(tasks, fl.Projection(), 20, ordering=law, n_trials=30, seed=0, record="last", average=2)
+    assert json.loads(out)["drift"] == pytest.approx([trace.drift.mean()], rel=1e-9)
+    assert "of the average with weights t^2" in run(capsys, "expect", *words)[1]
+    assert run(capsys, "expect", archive, "--k", 3, "--average", -1)[0] == 2
+
+
 def test_tables_for_people(archive, capsys):
     for command in ("expect", "simulate"):
         code, out, _ = run(capsys, command, archive, "--k", 50)
@@ -118,7 +133,8 @@ def test_the_code_that_advise_prints_gives_the_loss_it_states(objective, loss, i
     words = ["advise", path, "--k", 8, "--task", "station", "--target", "y", "--ordering", "cyclic"]
     words += ["--objective", objective, "--loss", loss, "--intercept" if intercept else "--no-intercept"]
     words += ["--validation", path] if objective == "validation" else []
-    stated = json.loads(run(capsys, *words, "--json")[1])["loss"]
+    found = json.loads(run(capsys, *words, "--json")[1])
+    stated, average = found["loss"], found["average"]
     code, out, err = run(capsys, *words)
     assert (code, err) == (0, "")
     said, _, printed = out.partition("To use it:")
@@ -126,14 +142,19 @@ def test_the_code_that_advise_prints_gives_the_loss_it_states(objective, loss, i
     namespace = {}
     exec("\n".join(line.strip() for line in printed.splitlines()), namespace)
     assert namespace["loss"] == pytest.approx(stated, rel=1e-9)
+    assert (average is None) == (objective == "validation")
+    if average is not None:
+        assert namespace["anytime_loss"] == pytest.approx(average["loss"], rel=1e-9)
     if objective == "worst_case":
         return
-    model, parts = namespace["model"], [frame[frame["station"] == m] for m in range(4)]
-    for t in range(8):
-        model.partial_fit(parts[t % 4][list("pqr")].to_numpy(), parts[t % 4]["y"].to_numpy())
-    errors = [0.5 * (model.predict(part[list("pqr")].to_numpy()) - part["y"].to_numpy()) ** 2 for part in parts]
-    losses = [error.mean() if loss == "mean" else error.sum() for error in errors]
-    assert np.mean(losses) == pytest.approx(stated, rel=1e-8)
+    expected = {"model": stated} if average is None else {"model": stated, "anytime": average["loss"]}
+    for name, value in expected.items():
+        model, parts = namespace[name], [frame[frame["station"] == m] for m in range(4)]
+        for t in range(8):
+            model.partial_fit(parts[t % 4][list("pqr")].to_numpy(), parts[t % 4]["y"].to_numpy())
+        errors = [0.5 * (model.predict(part[list("pqr")].to_numpy()) - part["y"].to_numpy()) ** 2 for part in parts]
+        losses = [error.mean() if loss == "mean" else error.sum() for error in errors]
+        assert np.mean(losses) == pytest.approx(value, rel=1e-8)
 
 
 def test_the_printed_code_of_random_orders_and_of_runs_gives_the_stated_loss(uncentred, capsys):
@@ -149,6 +170,9 @@ def test_the_printed_code_of_random_orders_and_of_runs_gives_the_stated_loss(unc
         spread = 6 * best["table"][0]["error"] if best["n_runs"] else 0.0
         spread += 0.2 * best["loss"] if best["objective"] == "validation" else 0.0
         assert abs(namespace["loss"] - best["loss"]) <= spread + 1e-9 * best["loss"]
+        if best["average"] is not None:
+            stated, error = best["average"]["loss"], best["average"]["error"]
+            assert abs(namespace["anytime_loss"] - stated) <= (8 * error if best["n_runs"] else 0.0) + 1e-9 * stated
 
 
 def test_uncentred_targets_are_noticed(uncentred, capsys):

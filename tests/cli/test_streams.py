@@ -78,6 +78,15 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     assert found["rmse_of_joint_ridge"] < 0.2 < found["rmse_of_the_mean"]
 
 
+def test_fit_of_an_average(folder, frame, capsys):
+    words = ["data.csv", "--task", "station", "--target", "pm25", "--schedule", "ridge:0.5", "--out", "m.npz"]
+    code, _, err = run(capsys, "fit", *words, "--average", 2)
+    assert (code, err) == (0, "")
+    model = fl.ContinualRidge.load("m.npz")
+    assert model.average == 2
+    assert model._state.iterate.total == pytest.approx((1 + 4 + 9 + 16) / 16)
+
+
 def test_classes_are_predicted_as_words(folder, frame, capsys):
     model = fl.ContinualRidgeClassifier().fit(frame[FEATURES], frame["station"])
     model.save("model.npz")

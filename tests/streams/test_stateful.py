@@ -31,10 +31,10 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 class Literal:
-    """Weights after the tasks it was told of, by the algorithm as it is written in the paper."""
+    """Weights after the tasks it was told of, by the algorithm as it is written in the paper, and their average."""
 
     def __init__(self, options):
-        self.options, self.w, self.n = options, None, 0
+        self.options, self.w, self.n, self.path = options, None, 0, []
 
     def told(self, X, y, weight=None):
         rows = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
@@ -49,6 +49,12 @@ class Literal:
             self.w = literal.projection_step(w, root * rows, root[:, 0] * y)
         else:
             self.w = literal.ridge_step(w, root * rows, root[:, 0] * y, self.coefficient * scale)
+        self.path.append(self.w)
+
+    @property
+    def answer(self):
+        average = self.options["average"]
+        return self.w if average is None else literal.averages(np.array(self.path), average)[-1]
 
     @property
     def coefficient(self):
@@ -86,14 +92,16 @@ class Life(RuleBasedStateMachine):
         loss=st.sampled_from(["sum", "mean"]),
         increasing=st.booleans(),
         history=st.sampled_from([0, 2, 1000]),
+        average=st.sampled_from([None, 0, 1.5, 2]),
     )
-    def begin(self, alpha, intercept, loss, increasing, history):
+    def begin(self, alpha, intercept, loss, increasing, history, average):
         self.options = {
             "alpha": alpha,
             "fit_intercept": intercept,
             "loss": loss,
             "schedule": None,
             "history_size": history,
+            "average": average,
         }
         if increasing:
             self.options |= {"schedule": "increasing", "n_tasks": 10_000, "radius": 2.0}
@@ -213,7 +221,7 @@ class Life(RuleBasedStateMachine):
     def weights_are_those_of_the_literal_learner(self):
         if not hasattr(self, "model") or self.twin.n == 0:
             return
-        expected, model = self.twin.w, self.model
+        expected, model = self.twin.answer, self.model
         found = np.append(model.coef_, model.intercept_) if self.options["fit_intercept"] else model.coef_
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(expected).max()))
 

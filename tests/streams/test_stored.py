@@ -162,6 +162,20 @@ def test_files_of_version_2_are_read(name, tmp_path):
         assert not any("advisor.0" in array for array in read_arrays(tmp_path / "m.npz", "model"))
 
 
+@pytest.mark.parametrize("name", ["ridge", "descent", "classes", "joint"])
+def test_files_of_version_3_are_read(name, tmp_path):
+    """They know nothing of averages: a model that is loaded from one answers with its last weights."""
+    old = Path(__file__).with_name("version3")
+    known = json.loads((old / "known.json").read_text())[name]
+    model = getattr(fl, known["class"]).load(old / f"{name}.npz")
+    assert model.coef_.tolist() == known["coef"]
+    assert getattr(model, "average", None) is None
+    X, y = stream(np.random.default_rng(3), 1, d=3)[0]
+    model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
+    model.save(tmp_path / "m.npz")
+    np.testing.assert_allclose(type(model).load(tmp_path / "m.npz").coef_, known["next"], rtol=1e-12)
+
+
 # --- numbers that would spoil a model for good ---
 
 

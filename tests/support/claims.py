@@ -120,6 +120,22 @@ def loss_of(case, schedule):
     return float(found.values[case.objective][0])
 
 
+def average_loss_of(case):
+    """The objective of the t²-average of unregularized steps."""
+    options = {"ordering": case.ordering, "average": 2}
+    law = case.ordering.law(len(case.pairs), case.k)
+    if case.objective == "worst_case":
+        return float(fl.worst_case(case.tasks, fl.Projection(), case.k, **options).loss)
+    options["start"] = case.start
+    if case.objective == "average_loss" or isinstance(law, fl.orderings.OneOrder):
+        found = fl.expect(case.tasks, fl.Projection(), case.k, metrics=case.objective, **options)
+        return float(found.values[case.objective][0])
+    trace = fl.simulate(case.tasks, fl.Projection(), case.k, n_trials=20_000, seed=9, record="last", **options)
+    if case.objective == "validation":
+        return float(fl.metrics.average_loss(fl.TaskCollection(case.held_out), trace.weights[:, -1]).mean())
+    return float(trace.seen_loss.mean())
+
+
 def _map(X, filter_):
     """φ(XᵀX), from an eigendecomposition."""
     eigenvalues, vectors = np.linalg.eigh(X.T @ X)
@@ -269,6 +285,13 @@ def _check_claim(case, advice, claim, own, least, around):
         assert claim.low * (1 - blur) <= ratio <= claim.high * (1 + blur), (claim, ratio)
         if "same within" in claim.text and "and" not in claim.text:
             assert abs(ratio - 1) < 0.01 + blur
+    elif claim.about == "average":
+        ratio = average_loss_of(case) / own
+        blur = 1e-6 + 10 * around / own
+        assert claim.low * (1 - blur) <= ratio <= claim.high * (1 + blur), (claim, ratio)
+        if "same within" not in claim.text:
+            truth = 100 * abs(ratio - 1) if "%" in claim.text else ratio
+            assert blur > 1e-3 or holds(claim.text, truth), (claim, ratio)
     elif claim.about == "guarantee":
         assert own <= claim.high * (1 + 1e-9) + around, claim
     else:

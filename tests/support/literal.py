@@ -53,6 +53,12 @@ def run(pairs, indices, step, start):
     return np.array(path)
 
 
+def averages(path, r):
+    """The averages of the weights so far, with weights t^r, after each step."""
+    weights = np.arange(1.0, len(path) + 1) ** r
+    return np.array([np.average(path[:t], axis=0, weights=weights[:t]) for t in range(1, len(path) + 1)])
+
+
 def loss(w, X, y):
     return 0.5 * np.sum((X @ w - y) ** 2)
 

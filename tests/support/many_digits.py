@@ -46,7 +46,17 @@ def step_of(filter_, X, y):
     return lambda w: plus(w, times(gain, plus(times(X, w), y, -1)), -1)
 
 
-def expected(pairs, filter_, orders, start):
+def averages(path, r):
+    """The averages of the weights so far, with weights t^r, after each step."""
+    found, total, weight = [], None, mpmath.mpf(0)
+    for t, w in enumerate(path, start=1):
+        part = mpmath.mpf(t) ** mpmath.mpf(r)
+        total, weight = plus(total or [[0] * len(row) for row in w], w, part), weight + part
+        found.append([[x / weight for x in row] for row in total])
+    return found
+
+
+def expected(pairs, filter_, orders, start, average=None):
     """Expected metrics over weighted orders of k steps, as mpmath numbers."""
     with mpmath.workdps(DIGITS):
         columns = np.asarray(start, float).reshape(np.asarray(start).shape[0], -1)
@@ -72,6 +82,9 @@ def expected(pairs, filter_, orders, start):
         for order, probability in orders:
             order, p = tuple(int(m) for m in order), mpmath.mpf(probability)
             w, path = run(order)
+            if average is not None:
+                path = averages(path, average)
+                w = path[-1]
             now = [loss(w, m) for m in range(len(pairs))]
             seen = mpmath.fsum(now[m] for m in order) / len(order)
             then = mpmath.fsum(loss(v, m) for v, m in zip(path, order, strict=True)) / len(order)

@@ -21,7 +21,8 @@ class Claim:
         has above that least loss, over what the advised one has. ``fits``: whether one model fits all tasks, 1 or 0.
         ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the table,
         within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``, planned for
-        another number of steps, over that of the advised one. ``guarantee``: a proved upper bound.
+        another number of steps, over that of the advised one. ``guarantee``: a proved upper bound. ``average``: the
+        loss of the average of unregularized steps over that of the advised schedule.
     text : str
         The phrase in which it stands in the reasoning.
     low, high : float

@@ -105,13 +105,20 @@ def searching(problem: Losses, objective: str, seed: int, n_trials: int | None) 
     return lambda schedules: sampled(problem, schedules, objective, n_runs, [seed, 0]).mean(axis=1)
 
 
-def decided(problem: Losses, schedules: Sequence[Any], objective: str, seed: int, n_trials: int | None) -> Runs:
+def decided(
+    problem: Losses,
+    schedules: Sequence[Any],
+    objective: str,
+    seed: int,
+    n_trials: int | None,
+    average: float | None = None,
+) -> Runs:
     """Return as many runs of the schedules as a small error takes, on orders that no search has seen."""
     floor, first = (problem.least if objective == "average_loss" else 0.0), problem.initial(objective)
     most = int(min(_MOST, max(TRIALS, DECIDE / (len(schedules) * _operations(problem)))))
     parts: list[Floats] = []
     while True:
-        parts.append(sampled(problem, schedules, objective, n_trials or TRIALS, [seed, 1 + len(parts)]))
+        parts.append(sampled(problem, schedules, objective, n_trials or TRIALS, [seed, 1 + len(parts)], average))
         losses = np.concatenate(parts, axis=1)
         runs = Runs(losses, floor, (_unseen(problem, losses.shape[1]) + _FLUKE / losses.shape[1]) * first)
         best = int(np.argmin(runs.means))
@@ -148,21 +155,37 @@ def _operations(problem: Losses) -> float:
     return 4.0 * problem.k * tasks.n_targets * rows / tasks.n_tasks * min(float(tasks.span_dimension), rows) + 1.0
 
 
-def sampled(problem: Losses, schedules: Sequence[Any], objective: str, n_runs: int, seed: Any) -> Floats:
+def sampled(
+    problem: Losses,
+    schedules: Sequence[Any],
+    objective: str,
+    n_runs: int,
+    seed: Any,
+    average: float | None = None,
+) -> Floats:
     """Return the loss of every run of every schedule on the same random orders, of shape (B, n_runs)."""
     rows = []
     for schedule in schedules:
         if objective == "validation":
-            trace = _runs(problem, schedule, n_runs, seed, "average_loss", keep_weights=True)
+            trace = _runs(problem, schedule, n_runs, seed, "average_loss", average, keep_weights=True)
             assert trace.weights is not None
             assert problem.validation is not None
             rows.append(average_loss(problem.validation, trace.weights[:, -1]))
         else:
-            rows.append(to_numpy(_runs(problem, schedule, n_runs, seed, objective).values[objective])[:, -1])
+            rows.append(to_numpy(_runs(problem, schedule, n_runs, seed, objective, average).values[objective])[:, -1])
     return np.array(rows)
 
 
-def _runs(problem: Losses, schedule: Any, n_runs: int, seed: Any, metrics: Any, *, keep_weights: bool = False) -> Trace:
+def _runs(
+    problem: Losses,
+    schedule: Any,
+    n_runs: int,
+    seed: Any,
+    metrics: Any,
+    average: float | None = None,
+    *,
+    keep_weights: bool = False,
+) -> Trace:
     """Return the ends of random runs, on the same orders for the same seed."""
     return simulate(
         problem.tasks,
@@ -174,6 +197,7 @@ def _runs(problem: Losses, schedule: Any, n_runs: int, seed: Any, metrics: Any, 
         n_trials=n_runs,
         record="last",
         metrics=metrics,
+        average=average,
         keep_weights=keep_weights,
     )
 

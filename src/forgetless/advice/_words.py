@@ -61,6 +61,9 @@ _CLOSE = 0.1
 _BLURRED = 0.01
 """Part of a loss from which on its error forbids to say what small changes do to it."""
 
+_VAGUE = 10.0
+"""How many times as large the upper end of a ratio may be as the lower for it to be said."""
+
 _NOTHING = 1e-20
 """Part of the first loss below which the loss of a run is rounding."""
 
@@ -268,6 +271,19 @@ def _flatness(best: Option, tried: Floats) -> list[Claim]:
         return []
     text = f"scales from {inner[0]:.2g} to {inner[1]:.2g}{unit}{ends} stay within 10 % of it."
     return [Claim("flat", f"The optimum is {verdict}: {text}", low, high)]
+
+
+def average_claims(facts: Facts, average: Option | None) -> list[Claim]:
+    """Return what the average of unregularized steps, which needs no horizon, would cost."""
+    if average is None or facts.vanishes or (facts.runs is not None and facts.runs.heavy(0)):
+        return []
+    (low, high), (own_low, own_high) = facts.interval(average), facts.interval(facts.options[0])
+    ends = low / own_high if own_high > 0 else 0.0, _over(high, own_low)
+    if not 0 < ends[0] <= ends[1] < _VAGUE * ends[0]:
+        return []
+    text = "Where k is not known, the t²-average of unregularized steps needs neither k nor R: its loss is "
+    text += f"{change_text(*ends)} ({average.code} with average={average.average:g})."
+    return [Claim("average", text, *ends)]
 
 
 def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float, float]]) -> list[Claim]:

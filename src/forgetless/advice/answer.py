@@ -32,6 +32,8 @@ class Option:
         Standard error of ``loss`` where it was sampled on a large collection, else a bound of its rounding.
     flat : pair of float or None
         Scales between which the objective stays within 10 % of ``loss``.
+    average : float or None
+        The loss is that of the average of the iterates with weights t^average; None for the last iterate.
     """
 
     shape: str
@@ -44,10 +46,13 @@ class Option:
     validation: float | None = None
     error: float = 0.0
     flat: tuple[float, float] | None = None
+    average: float | None = None
 
     @property
     def title(self) -> str:
         """The schedule in a few words, with strengths in units of R²."""
+        if self.average is not None:
+            return f"{title_of(self.schedule)}, t^{self.average:g}-average".replace("t^2-", "t²-")
         if self.shape == "constant" and self.scale is not None:
             return f"constant, λ = {self.scale:.3g} R²"
         return self.shape if entry_of(self.schedule) is None else title_of(self.schedule)
@@ -108,6 +113,10 @@ class Advice:
         What was sampled or left out, and what to mind in the data.
     curves : tuple of ScaleCurve
         What ``plot`` draws.
+    average : Option or None
+        What needs neither k nor R: the average of unregularized steps with weights t², whose loss
+        ``expect(…, fl.Projection(), k, average=2)`` computes. It is not ranked, being no schedule. None where its loss
+        is not known: of held-out and, under random orders, of seen tasks it is sampled only.
     """
 
     best: Any
@@ -126,6 +135,7 @@ class Advice:
     n_runs: int = 0
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
+    average: Option | None = field(default=None, repr=False)
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -170,7 +180,8 @@ class Advice:
         facts = {name: getattr(self, name) for name in (*names, "why")}
         claims = [claim.to_dict() for claim in self.claims]
         found = {"best": best.code, "loss": best.loss, **facts, "claims": claims}
-        return {**found, "notes": list(self.notes), "table": self.table}
+        average = None if self.average is None else self.average.to_dict()
+        return {**found, "notes": list(self.notes), "table": self.table, "average": average}
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""
@@ -190,10 +201,13 @@ class Advice:
     def _ranking(self) -> Table:
         """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
         options, objective = self.options, self.objective
+        ranks: list[Any] = list(range(1, len(options) + 1))
+        if self.average is not None:
+            options, ranks = (*options, self.average), [*ranks, "–"]
         others = [name for name in OBJECTIVES if name != objective]
         others = [name for name in others if any(getattr(option, name) is not None for option in options)]
         columns: dict[str, list[Any]] = {
-            "": list(range(1, len(options) + 1)),
+            "": ranks,
             "schedule": [option.title for option in options],
             objective: [_printed(option) for option in options],
         }

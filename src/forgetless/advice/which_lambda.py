@@ -11,6 +11,7 @@ import numpy as np
 from forgetless._base import checks
 from forgetless._base.progress import PATIENCE, Progress, duration
 from forgetless.advice import _data, _sampled, _words
+from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
@@ -44,7 +45,8 @@ def advise(
     Compared are: no regularization; a constant; the paper's fixed and increasing schedules and their step-budget
     versions; the increasing ones also at their best scale; ramps over the last part of the steps; for a cyclic order
     Cai & Diakonikolas' constant; with noisy labels a constant that grows as k/ln k. The scale of each is searched on a
-    logarithmic grid with two finer ones around its minima.
+    logarithmic grid with two finer ones around its minima. Below them stands what needs no k: the average of
+    unregularized steps with weights t².
 
     Parameters
     ----------
@@ -111,7 +113,8 @@ def advise(
         horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
     tell()
     notes = [*notes, *_data.uncentred(tasks)]
-    return _written(problem, goal, curves, options, runs, horizon, notes)
+    average = exact_average(problem, goal) if runs is None else sampled_average(problem, goal, seed, n_trials)
+    return _written(problem, goal, curves, options, runs, horizon, notes, average)
 
 
 def _forewarn(problem: Losses) -> None:
@@ -193,6 +196,7 @@ def _written(
     runs: _sampled.Runs | None,
     horizon: dict[str, tuple[Filter, float, float]],
     notes: list[str],
+    average: Option | None,
 ) -> Advice:
     tasks, best = problem.tasks, options[0]
     noise, _ = _data.label_noise(tasks)
@@ -205,6 +209,7 @@ def _written(
         *_words.reasoning(facts),
         _words.horizon_claims(facts, horizon),
         [said],
+        _words.average_claims(facts, average),
     ]
     drawn = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
@@ -228,6 +233,7 @@ def _written(
         n_runs=0 if runs is None else runs.n_runs,
         notes=tuple(notes),
         curves=drawn,
+        average=average,
     )
 
 

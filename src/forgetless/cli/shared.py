@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from forgetless._base.averages import LARGEST
 from forgetless._base.progress import Progress, silent
 from forgetless._base.words import printable
 from forgetless.schedules.names import usage
@@ -65,6 +66,13 @@ _FILE = [
     click.option("--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True),
     click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output."),
 ]
+average_option = click.option(
+    "--average",
+    type=click.FloatRange(0, LARGEST),
+    help="Answer with the average of the iterates with weights t^AVERAGE, e.g. 2 [default: the last iterate]",
+)
+"""For commands that measure or make what a stream learns."""
+
 _SCHEDULE = click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
 
 

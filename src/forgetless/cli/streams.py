@@ -8,7 +8,7 @@ import click
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
-from forgetless.cli.shared import progress, say, schedule_of
+from forgetless.cli.shared import average_option, progress, say, schedule_of
 from forgetless.schedules.names import entry_of, usage
 from forgetless.streams.run import ORDERS
 
@@ -20,6 +20,7 @@ SCHEDULES = usage("auto")
 @click.option("--task", required=True, help="Column with the task.")
 @click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
 @click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
+@average_option
 @click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
 @click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
 @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
@@ -39,6 +40,7 @@ def fit(
     task: str,
     target: tuple[str, ...],
     schedule: str,
+    average: float | None,
     loss: str,
     intercept: bool,
     order: str,
@@ -59,7 +61,8 @@ def fit(
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     table = load_table(file, task, target[0] if len(target) == 1 else target)
     n_tasks = len(set(table.groups.tolist()))
-    model = _model(schedule, n_tasks, loss=loss, fit_intercept=intercept, history_size=max(n_tasks, 1))
+    options = {"average": average, "loss": loss, "fit_intercept": intercept, "history_size": max(n_tasks, 1)}
+    model = _model(schedule, n_tasks, **options)
     with progress() as tell:
         run = run_stream(model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell)
         _name_features(model, table.features)

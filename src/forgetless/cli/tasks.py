@@ -8,7 +8,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless.advice.answer import OBJECTIVES
-from forgetless.cli.shared import about_file, about_tasks, ordering_of, progress, say, schedule_of
+from forgetless.cli.shared import about_file, about_tasks, average_option, ordering_of, progress, say, schedule_of
 from forgetless.metrics import quantity
 
 
@@ -101,19 +101,24 @@ def advise(
         lines.append(f"held_out = load_tasks({', '.join([repr(str(validation)), *call])})")
     lines += [f"schedule = {found.options[0].code}", *_loss_lines(found, law)]
     lines.append(f"model = {found.model_code(loss=loss, fit_intercept=intercept)}  # learns tasks one by one")
+    if found.average is not None:
+        lines += ["", "# where the number of tasks is not known:"]
+        more = f"average={found.average.average:g}"
+        lines += [f"anytime_{line}" for line in _loss_lines(found, law, found.average.code, f", {more}")]
+        lines.append(f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r}, fit_intercept={intercept})")
     say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
     for line in lines:
         say(f"    {line}")
 
 
-def _loss_lines(found: Any, law: Any) -> list[str]:
+def _loss_lines(found: Any, law: Any, schedule: str = "schedule", more: str = "") -> list[str]:
     """Return code that computes the loss of an advised schedule again."""
-    given = f"tasks, schedule, k={found.k}, ordering=fl.{law!r}"
+    given = f"tasks, {schedule}, k={found.k}, ordering=fl.{law!r}{more}"
     if found.objective == "worst_case":
         return [f"loss = fl.worst_case({given}).loss"]
     runs = f"fl.simulate({given}, n_trials={found.n_runs or 1000}, seed=0, record='last')"
     if found.objective == "validation":
-        return [f"trace = {runs}", "loss = fl.metrics.average_loss(held_out, trace.weights[:, -1]).mean()"]
+        return [f"loss = fl.metrics.average_loss(held_out, {runs}.weights[:, -1]).mean()"]
     name = found.objective
     if found.n_runs:
         return [f"loss = {runs}.{name}.mean()"]
@@ -123,10 +128,19 @@ def _loss_lines(found: Any, law: Any) -> list[str]:
 @click.command()
 @about_tasks
 @click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
+@average_option
 def expect(
-    file: Path, task: str, target: str, k: int, schedule: str, ordering: str, as_json: bool, record: str
+    file: Path,
+    task: str,
+    target: str,
+    k: int,
+    schedule: str,
+    ordering: str,
+    as_json: bool,
+    record: str,
+    average: float | None,
 ) -> None:
-    """Print exact expected losses, forgetting and drift on tasks from FILE."""
+    """Print exact expected losses, forgetting and drift on tasks from FILE; of an average the average loss alone."""
     import forgetless as fl
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
@@ -136,12 +150,17 @@ def expect(
             chosen,
             k,
             ordering=law,
-            metrics=fl.metrics.METRICS,
+            metrics=fl.metrics.METRICS if average is None else "average_loss",
             record=record,
+            average=average,
             progress=tell,
         )
     curves = {"step": found.steps.tolist(), **{name: value.tolist() for name, value in found.values.items()}}
-    _print_curves(curves, as_json, f"{tasks}, exact over all orders ({ordering})")
+    _print_curves(curves, as_json, f"{tasks}, exact over all orders ({ordering}){_of_average(average)}")
+
+
+def _of_average(average: float | None) -> str:
+    return "" if average is None else f", of the average with weights t^{average:g}"
 
 
 @click.command()
@@ -149,6 +168,7 @@ def expect(
 @click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Independent runs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
+@average_option
 def simulate(
     file: Path,
     task: str,
@@ -160,6 +180,7 @@ def simulate(
     trials: int,
     seed: int,
     record: str,
+    average: float | None,
 ) -> None:
     """Print mean losses, forgetting and drift of random runs on tasks from FILE."""
     import forgetless as fl
@@ -174,8 +195,10 @@ def simulate(
             n_trials=trials,
             seed=seed,
             record=record,
+            average=average,
             keep_weights=False,
             progress=tell,
         )
     means = {name: value.mean(0).tolist() for name, value in found.values.items()}
-    _print_curves({"step": found.steps.tolist(), **means}, as_json, f"{tasks}, mean of {trials} runs ({ordering})")
+    note = f"{tasks}, mean of {trials} runs ({ordering}){_of_average(average)}"
+    _print_curves({"step": found.steps.tolist(), **means}, as_json, note)

@@ -128,8 +128,107 @@ def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], we
                 S[y, x] = value
 
 
+@jit(fastmath={"reassoc", "contract"}, nogil=True)
+def _averaged_one(
+    S: Floats,
+    C: Floats,
+    A: Floats,
+    L: Floats,
+    R: Floats,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    phi: Floats,
+    gains: Floats,
+) -> None:
+    """Make all steps of ``phi`` (T, Σr) on the moments S, C and A (Q, Q) of one average; see ``averaged``."""
+    Q = S.shape[0]
+    T, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
+    for t in range(phi.shape[0]):
+        _advance_one(S, L, R, offsets, weights, phi[t : t + 1])
+        np.dot(R, C, T)
+        for j in range(len(L)):
+            p = weights[j] * phi[t, j]
+            for y in range(Q):
+                T[j, y] *= p
+        np.dot(across, T, X)
+        gain = gains[t]
+        for x in range(Q):
+            for y in range(Q):
+                X[x, y] = C[x, y] - X[x, y]
+        for x in range(Q):
+            for y in range(Q):
+                C[x, y] = X[x, y] + gain * (S[x, y] - X[x, y])
+            for y in range(x + 1):
+                value = A[x, y]
+                value += gain * ((1.0 - gain) * (X[x, y] + X[y, x] - 2.0 * value) + gain * (S[x, y] - value))
+                A[x, y] = value
+                A[y, x] = value
+
+
+@jit(fastmath={"reassoc", "contract"}, nogil=True)
+def _backwards_one(
+    V: Floats,
+    T: Floats,
+    H: Floats,
+    L: Floats,
+    R: Floats,
+    offsets: NDArray[np.int64],
+    weights: Floats,
+    phi: Floats,
+    omega: Floats,
+) -> None:
+    """Carry V and T (Q, Q) of one average back through the steps of ``phi`` (T, Σr), the last of them first.
+
+    ``omega`` are the weights of the iterates after these steps, and of the one before the first; L and R are those of
+    the adjoint.
+    """
+    Q = H.shape[0]
+    P, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
+    for t in range(phi.shape[0]):
+        T += omega[t] * H
+        np.dot(R, T, P)
+        for j in range(len(L)):
+            p = weights[j] * phi[t, j]
+            for y in range(Q):
+                P[j, y] *= p
+        np.dot(across, P, X)
+        T -= X
+        _advance_one(V, L, R, offsets, weights, phi[t : t + 1])
+        w = omega[t + 1]
+        for x in range(Q):
+            for y in range(Q):
+                V[x, y] += w * (w * H[x, y] + T[x, y] + T[y, x])
+
+
 _lanes: Any = _advance_lanes
+_backwards: Any = _backwards_one
 _one: Any = _advance_one
+_averaged: Any = _averaged_one
+
+
+def advance_averaged(
+    S: Floats,
+    C: Floats,
+    A: Floats,
+    left: Floats,
+    right: Floats,
+    offsets: Any,
+    weights: Floats,
+    phi: Floats,
+    gains: Floats,
+) -> None:
+    """Make all steps of ``phi`` (Σr, T, B) on S, C and A (Q, Q, B) in place, one problem after the other."""
+
+    def work(first: int, last: int) -> None:
+        for b in range(first, last):
+            own = [np.ascontiguousarray(each[:, :, b]) for each in (S, C, A)]
+            _averaged(*own, left, right, offsets, weights, np.ascontiguousarray(phi[:, :, b].T), gains)
+            for each, new in zip((S, C, A), own, strict=True):
+                each[:, :, b] = new
+
+    n_problems = S.shape[2]
+    threads = min(n_threads(), n_problems) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
+    spread(work, n_problems, -(-n_problems // threads), threads)
 
 
 def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Floats, phi: Floats) -> None:
@@ -147,3 +246,22 @@ def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Float
     spread(
         lambda first, last: _lanes(first, last, S, *common, phi), n_problems, -(-groups // threads) * _LANES, threads
     )
+
+
+def backwards_averaged(
+    V: Floats,
+    T: Floats,
+    H: Floats,
+    left: Floats,
+    right: Floats,
+    offsets: Any,
+    weights: Floats,
+    phi: Floats,
+    omega: Floats,
+) -> None:
+    """Carry V and T (Q, Q, B) back through the steps of ``phi`` (Σr, T, B), reversed, one problem after the other."""
+    for b in range(V.shape[2]):
+        own = [np.ascontiguousarray(each[:, :, b]) for each in (V, T)]
+        form, shares = np.ascontiguousarray(H[:, :, b]), np.ascontiguousarray(phi[:, :, b].T)
+        _backwards(*own, form, left, right, offsets, weights, shares, omega)
+        V[:, :, b], T[:, :, b] = own

@@ -99,7 +99,7 @@ class SubsetProgram:
         """Refuse levels that do not fit into memory, and say what would."""
         M = self.tasks.n_tasks
         steps = range(1, min(k, M) + 1)
-        widest = max(comb(M, t) + comb(M, t - 1) for t in steps)
+        widest = max((comb(M, t) + comb(M, t - 1) for t in steps), default=1)
         check_memory(
             widest * self._numbers_per_set(),
             f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks "
@@ -150,6 +150,11 @@ class SubsetProgram:
         assert totals is not None
         means = [total / t for total in totals]
         return Level(t, means[0], *means[1:])
+
+    def mapped(self, level: Level, N: Array) -> Level:
+        """Return N S Nᵀ for every set, for recursions of S alone."""
+        S = N @ level.S @ N.T
+        return Level(level.t, 0.5 * (S + namespace_of(S).matrix_transpose(S)))
 
     def _forms(self, t: int, epochs: int) -> tuple[Array, Array]:
         """Return Σ over visits of H_τ for every set of level t, for losses and for drifts."""

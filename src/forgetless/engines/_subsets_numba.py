@@ -186,6 +186,9 @@ def _raise_sets(
 
 _raise: Any = _raise_sets
 
+_FULL = 2**18
+"""Entries of full matrices held at once."""
+
 
 class CompiledLevel:
     """Level t with S as lower triangles (n_sets, Q(Q+1)/2); other fields as in ``Level``, empty if not asked for."""
@@ -245,6 +248,17 @@ class CompiledSubsetProgram(SubsetProgram):
             _raise(first, last, *common, *paths, *drifts)
 
         spread(work, n_sets, -(-n_sets // (4 * threads)), threads)
+        return new
+
+    def mapped(self, level: Any, N: Floats) -> Any:
+        size, (rows, columns) = self.moments.size, self.triangle
+        new = CompiledLevel(level.t, len(level.S), size, path=False, drift=False)
+        at_once = max(1, _FULL // max(1, size * size))
+        for first in range(0, len(level.S), at_once):
+            part = slice(first, first + at_once)
+            S = np.empty((len(level.S[part]), size, size))
+            S[:, rows, columns] = S[:, columns, rows] = level.S[part]
+            new.S[part] = (N @ S @ N.T)[:, rows, columns]
         return new
 
     def _used(self) -> list[tuple[list[Any], bool]]:

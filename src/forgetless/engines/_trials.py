@@ -72,11 +72,13 @@ class ArrayRun:
     for many trials per task, gathering for many tasks with small maps, looping for large maps or uneven ranks.
     """
 
-    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool) -> None:
+    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
         self.coordinates = coordinates
         self.state = coordinates.initial(n_trials)
         self.moved = zeros(self.state.shape, self.state) if coordinates.gram else None
         self.base: Array | None = None
+        self.gains, self.done = gains, 0
+        self.average, self.average_moved = coordinates.initial(n_trials), self.moved
         tasks = coordinates.tasks
         self.tally = Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
         self.ranks = np.diff(tasks.offsets)
@@ -137,12 +139,32 @@ class ArrayRun:
         for first in range(0, len(indices), size):
             rows = slice(first, first + size)
             part = rows if len(shares) > 1 else slice(0, 1)
+            if self.gains is not None:
+                self._average(indices[rows], shares[part], self.gains[self.done : self.done + len(indices[rows])])
+                continue
             errors = None
             if self.tally is not None:
                 errors = zeros((len(indices[rows]), n_trials, n_targets, self.width), self.state)
             tasks, trials = self.method(indices[rows], shares[part], errors)
             if self.tally is not None:
                 self._count(tasks.astype(np.int64), trials, errors, kept[part])
+
+    def _average(self, indices: Indices, shares: Floats, gains: Floats) -> None:
+        """Make steps one by one, each followed by one of the averages, and count these on the tasks just met."""
+        tasks, outputs = indices.astype(np.int64), []
+        for t, gain in enumerate(gains.tolist()):
+            self.method(indices[t : t + 1], part_of(shares, t, t + 1), None)
+            self.average = self.average + gain * (self.state - self.average)
+            if self.moved is not None:
+                self.average_moved = self.average_moved + gain * (self.moved - self.average_moved)
+            if self.tally is not None:
+                found = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
+                padded = np.concatenate([found, np.zeros((*found.shape[:2], 1))], axis=2)
+                outputs.append(np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2))
+        if self.tally is not None:
+            trials = np.broadcast_to(np.arange(tasks.shape[1]), tasks.shape)
+            self.tally.add(tasks, trials, np.stack(outputs), self.positions)
+        self.done += len(tasks)
 
     def _group(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
         xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)
@@ -245,15 +267,21 @@ class ArrayRun:
 
     def snapshot(self, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)
-        moved = xp.asarray(self.moved, copy=True) if weights and self.moved is not None else None
+        state, moved = (self.state, self.moved) if self.gains is None else (self.average, self.average_moved)
+        moved = xp.asarray(moved, copy=True) if weights and moved is not None else None
         visits = None if self.tally is None else self.tally.visits()
-        return Snapshot(xp.asarray(self.state, copy=True), moved, self.base, visits)
+        return Snapshot(xp.asarray(state, copy=True), moved, self.base, visits)
 
     def rebase(self) -> None:
         if self.moved is None:
             return
         self.base = self.coordinates.weights(self.state, self.moved, self.base)
         self.state = self.coordinates.errors_of(self.base)
+        if self.gains is not None:
+            self.average_moved = self.average_moved - self.moved
+            self.average = self.coordinates.errors_of(
+                self.coordinates.weights(self.average, self.average_moved, self.base)
+            )
         self.moved = zeros(self.state.shape, self.state)
 
 

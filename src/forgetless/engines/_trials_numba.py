@@ -33,7 +33,7 @@ _TOGETHER = 4
 
 
 @functools.cache
-def _blocks(gram: bool, track: bool) -> Any:
+def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
     """Return the loop for tasks of any rank; the choices are compiled in, which saves a third of the time."""
 
     @jit(fastmath=_FAST, nogil=True)
@@ -51,12 +51,15 @@ def _blocks(gram: bool, track: bool) -> Any:
         scale: Floats,
         maps: Floats,
         missing: Floats,
+        gains: Floats,
+        average: Floats,
+        average_moved: Floats,
         offsets: NDArray[np.uint64],
     ) -> None:
         """Advance trials first..last − 1, a few together: their steps are independent, so the processor overlaps them.
 
-        ``state``, ``moved`` and ``means`` have one row per trial and target. Rows of ``maps`` are taken in pairs, so
-        that the state is read and written half as often.
+        ``state``, ``moved``, ``means`` and the averages have one row per trial and target. Rows of ``maps`` are taken
+        in pairs, so that the state is read and written half as often.
         """
         n_targets, Q = missing.shape[0], state.shape[1]
         errors = np.empty(maps.shape[0])
@@ -89,7 +92,7 @@ def _blocks(gram: bool, track: bool) -> Any:
                                         a += maps[j, i] * state[row, i]
                                 errors[j - low] = a - missing[c, j]
                                 j += _2
-                        if track:
+                        if track and not averaged:
                             # Welford's update of mean and spread with the outputs right after the step, s(1 − φ)e.
                             total = 0.0
                             for j in range(low, high):
@@ -113,12 +116,32 @@ def _blocks(gram: bool, track: bool) -> Any:
                                 for i in range(Q):
                                     state[row, i] -= a * maps[j, i]
                             j += _2
+                        if averaged:
+                            for i in range(Q):
+                                average[row, i] += gains[t] * (state[row, i] - average[row, i])
+                            if gram:
+                                for i in range(Q):
+                                    average_moved[row, i] += gains[t] * (moved[row, i] - average_moved[row, i])
+                        if averaged and track:
+                            total = 0.0
+                            for j in range(low, high):
+                                if gram:
+                                    a = average[row, j]
+                                else:
+                                    a = -missing[c, j]
+                                    for i in range(Q):
+                                        a += maps[j, i] * average[row, i]
+                                output = scale[j] * a
+                                change = output - means[row, j]
+                                means[row, j] += weight * change
+                                total += change * (output - means[row, j])
+                            spread[trial, m] += total
 
     return advance
 
 
 @functools.cache
-def _rank_one(track: bool, width: int) -> Any:
+def _rank_one(track: bool, width: int, averaged: bool) -> Any:
     """Return the loop for tasks of one direction each; a short state has its length compiled in."""
 
     @jit(fastmath=_FAST, nogil=True)
@@ -135,6 +158,8 @@ def _rank_one(track: bool, width: int) -> Any:
         scale: Floats,
         maps: Floats,
         missing: Floats,
+        gains: Floats,
+        average: Floats,
     ) -> None:
         """Do the same as ``blocks`` where every task has one direction, five times faster for a short state."""
         n_targets, Q = missing.shape[0], width if width else state.shape[1]
@@ -150,7 +175,7 @@ def _rank_one(track: bool, width: int) -> Any:
                         error = -missing[c, m]
                         for i in range(Q):
                             error += maps[m, i] * state[row, i]
-                        if track:
+                        if track and not averaged:
                             output = scale[m] * kept[now, m] * error
                             change = output - means[row, m]
                             means[row, m] += change / counts[trial, m]
@@ -158,6 +183,16 @@ def _rank_one(track: bool, width: int) -> Any:
                         error *= shares[now, m]
                         for i in range(Q):
                             state[row, i] -= error * maps[m, i]
+                        if averaged:
+                            error = -missing[c, m]
+                            for i in range(Q):
+                                average[row, i] += gains[t] * (state[row, i] - average[row, i])
+                                error += maps[m, i] * average[row, i]
+                        if averaged and track:
+                            output = scale[m] * error
+                            change = output - means[row, m]
+                            means[row, m] += change / counts[trial, m]
+                            spread[trial, m] += change * (output - means[row, m])
 
     return advance
 
@@ -195,7 +230,7 @@ def _task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tup
 class CompiledRun:
     """Trials as NumPy arrays, advanced by a compiled loop; the same numbers as ``ArrayRun`` up to rounding."""
 
-    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool) -> None:
+    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
         tasks = coordinates.tasks
         self.coordinates = coordinates
         self.track = track
@@ -206,6 +241,10 @@ class CompiledRun:
         self.means = np.zeros((*rows, len(coordinates.maps) if track else 1))
         self.counts = np.zeros((n_trials, tasks.n_tasks if track else 0))
         self.spread = np.zeros((n_trials, tasks.n_tasks if track else 0))
+        self.gains, self.done = gains, 0
+        kept = gains is not None  # else the arrays are never touched
+        self.average = self.state.copy() if kept else np.zeros((*rows, 1))
+        self.average_moved = self.moved.copy() if kept else np.zeros((*rows, 1))
         self.maps = np.ascontiguousarray(coordinates.maps)
         self.missing = np.ascontiguousarray(coordinates.missing.T)
         self.offsets = tasks.offsets.astype(np.uint64)
@@ -216,24 +255,29 @@ class CompiledRun:
     ) -> list[Snapshot]:
         n_trials, n_steps = indices.shape
         found = [self.snapshot(weights) for _ in marks]
+        done = self.done
 
         def work(first: int, last: int) -> None:
             # Each thread makes all steps of its trials, with snapshots on the way: meeting at each would cost more.
             for place, (low, high) in enumerate(itertools.pairwise([0, *marks, n_steps])):
                 if high > low:
                     now = part_of(shares, low, high), part_of(kept, low, high)
-                    self._advance(first, last, indices[:, low:high], *now)
+                    self._advance(first, last, done + low, indices[:, low:high], *now)
                 if place < len(marks):
                     self._copy(found[place], slice(first, last))
 
         size = n_trials * self.state.shape[1] * n_steps * (20 + self.maps.size / self.coordinates.tasks.n_tasks)
         threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
         spread(work, n_trials, -(-n_trials // threads), threads)
+        self.done += n_steps
         return found
 
-    def _advance(self, first: int, last: int, indices: Indices, shares: Floats, kept: Floats) -> None:
+    def _advance(self, first: int, last: int, done: int, indices: Indices, shares: Floats, kept: Floats) -> None:
         rows = self.state.shape[0] * self.state.shape[1]
         state, moved, means = (x.reshape(rows, -1) for x in (self.state, self.moved, self.means))
+        average, average_moved = (x.reshape(rows, -1) for x in (self.average, self.average_moved))
+        averaged = self.gains is not None
+        gains = np.zeros(0) if self.gains is None else self.gains[done : done + indices.shape[1]]
         data: tuple[Any, ...] = (
             indices,
             shares,
@@ -244,14 +288,16 @@ class CompiledRun:
         )
         span, visits, Q = (first, last, state), (self.counts, means, self.spread), state.shape[1]
         if self.rank_one:
-            _rank_one(self.track, Q if Q <= _SHORT else 0)(*span, *visits, *data)
+            _rank_one(self.track, Q if Q <= _SHORT else 0, averaged)(*span, *visits, *data, gains, average)
         else:
-            _blocks(self.coordinates.gram, self.track)(*span, moved, *visits, *data, self.offsets)
+            averages = (gains, average, average_moved)
+            _blocks(self.coordinates.gram, self.track, averaged)(*span, moved, *visits, *data, *averages, self.offsets)
 
     def _copy(self, snapshot: Snapshot, trials: slice) -> None:
-        snapshot.state[trials] = self.state[trials]
+        state, moved = self._shown
+        snapshot.state[trials] = state[trials]
         if snapshot.moved is not None:
-            snapshot.moved[trials] = self.moved[trials]
+            snapshot.moved[trials] = moved[trials]
         if snapshot.visits is not None:
             for copy, value in zip(snapshot.visits, (self.counts, self.means, self.spread), strict=True):
                 copy[trials] = value[trials]
@@ -261,11 +307,20 @@ class CompiledRun:
 
     def snapshot(self, weights: bool) -> Snapshot:
         visits = (self.counts.copy(), self.means.copy(), self.spread.copy()) if self.track else None
-        moved = self.moved.copy() if weights and self.coordinates.gram else None
-        return Snapshot(self.state.copy(), moved, self.base, visits)
+        state, moved = self._shown
+        return Snapshot(state.copy(), moved.copy() if weights and self.coordinates.gram else None, self.base, visits)
+
+    @property
+    def _shown(self) -> tuple[Floats, Floats]:
+        """The state that is recorded and what moved it: of the iterates, or of their averages."""
+        return (self.state, self.moved) if self.gains is None else (self.average, self.average_moved)
 
     def rebase(self) -> None:
         if self.coordinates.gram:
             self.base = self.coordinates.weights(self.state, self.moved, self.base)
             self.state = np.ascontiguousarray(self.coordinates.errors_of(self.base))
+            if self.gains is not None:
+                self.average_moved -= self.moved
+                average = self.coordinates.weights(self.average, self.average_moved, self.base)
+                self.average = np.ascontiguousarray(self.coordinates.errors_of(average))
             self.moved[:] = 0.0

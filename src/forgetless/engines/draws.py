@@ -11,8 +11,9 @@ import numpy as np
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._base.checks import check_memory
 from forgetless._base.progress import Progress
+from forgetless.engines.averaged import AveragedRun, average_backwards, left_of_averages
 from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import Moments, Operator, average_form, repeated
+from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, repeated
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.reference import measured
@@ -40,6 +41,10 @@ def expectations(
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     moments = measured(problem.tasks, origin)
+    if problem.average is not None:
+        problem.only_average_loss(names)
+        _steps_only(problem, method)
+        return _averages(problem, moments, origin, progress)
     powers = problem.constant and not problem.follows(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
@@ -148,19 +153,67 @@ def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
 
     The steps are divided into pieces; in each the smallest gain of every direction bounds the rate from below.
     """
+    n_problems, first = len(problem.filters), 0
+    left, fastest, found = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
+    for stop, rates in _rates(problem, moments):
+        left, fastest = left + (stop - first) * np.log1p(-rates), np.maximum(fastest, rates)
+        found[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
+        first = stop
+    return [found[step] for step in problem.steps.tolist()]
+
+
+def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
+    """Return the ends of pieces of the schedules, and at which rates (B,) squared errors decay at least in each."""
     D, last, n_problems = to_numpy(moments.left), int(problem.steps[-1]), len(problem.filters)
+    if problem.constant:
+        return [(last, Decay.of(problem, moments).rates)]
     weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
     grid = np.linspace(0, last, _PIECES + 1).astype(int).tolist() if moments.size else []
     stops = sorted({*grid, *range(0, last, problem.steps_at_once), *problem.steps.tolist(), 0, last})
-    left, fastest, found = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
+    found = []
     for first, stop in itertools.pairwise(stops):
         shares = problem.shares(first, stop)
         gains = weights * np.min(shares * (2.0 - shares), axis=1)
         rates = [np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D)).min(initial=1.0) for b in range(n_problems)]
-        rates = np.clip(rates, 0.0, 1.0 - 1e-15)
-        left, fastest = left + (stop - first) * np.log1p(-rates), np.maximum(fastest, rates)
-        found[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
-    return [found[step] for step in problem.steps.tolist()]
+        found.append((stop, np.asarray(np.clip(rates, 0.0, 1.0 - 1e-15))))
+    return found
+
+
+def _steps_only(problem: Problem, method: str) -> None:
+    if method in ("dense", "lanczos"):
+        raise ValueError(f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or 'auto'")
+
+
+def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progress | None) -> Computed:
+    """Return the expected average loss of averaged iterates, step by step."""
+    n_problems, Q, last = len(problem.filters), moments.size, int(problem.steps[-1])
+    check_memory(
+        n_problems * (11.0 * Q**2 + 4.0 * moments.left.shape[0] * Q),
+        f"averages of {n_problems} schedules in {Q} coordinates",
+        "ask for fewer schedules at once, or use simulate",
+    )
+    rounding, run = Rounding.of(moments, origin, n_problems), AveragedRun(problem, moments)
+    values = np.empty((n_problems, len(problem.steps)))
+    wanted = {int(step): i for i, step in enumerate(problem.steps)}
+    stops = sorted({*range(0, last, problem.steps_at_once), *wanted, 0, last})
+    for first, stop in zip([0, *stops], stops, strict=False):
+        if stop > first:
+            shares = problem.shares(first, stop)
+            run.advance(shares, first)
+            rounding.learned(shares)
+            if progress is not None:
+                progress(stop, problem.k, "steps")
+        if stop in wanted:
+            # Where tasks conflict the average is smaller than the iterates it is rounded with.
+            roots = np.maximum(*(diagonal_roots(to_numpy(each)) for each in (run.S, run.A)))
+            rounding.recorded(roots)
+            values[:, wanted[stop]] = run.average_loss()
+    curves = {"average_loss": values}
+    found = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+    if found.errors["average_loss"] <= _KNOWN or not moments.realizable:
+        return found
+    rounding.left = left_of_averages(problem, _rates(problem, moments))
+    return Computed.of(curves, "steps", _errors(problem, curves, rounding))
 
 
 def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
@@ -233,6 +286,9 @@ def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
     """
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     n_problems, steps = len(problem.filters), problem.steps.tolist()
+    if problem.average is not None:
+        _steps_only(problem, method)
+        return Forms.of_curves([average_backwards(problem, moments, form, step) for step in steps], "steps")
     if not problem.constant:
         if method in ("dense", "lanczos"):
             raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
@@ -270,6 +326,15 @@ def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Ar
         shares = problem.shares(max(0, stop - problem.steps_at_once), stop)
         run.advance(np.ascontiguousarray(shares[:, ::-1, :]))
     return run.S
+
+
+def left_at(problem: Problem) -> list[Floats]:
+    """Return, at every recorded step, which part (B,) of squared errors of forms that were made first is left."""
+    moments = linear_moments(problem.tasks)
+    if problem.average is not None and problem.constant:
+        return left_of_averages(problem, _rates(problem, moments))
+    decay = Decay.of(problem, moments)
+    return [np.broadcast_to(decay(step), len(problem.filters)) for step in problem.steps.tolist()]
 
 
 def cheapest(problem: Problem, size: int, realizable: bool) -> Method:

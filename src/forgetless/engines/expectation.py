@@ -24,6 +24,7 @@ def expect(
     metrics: Any = ("average_loss",),
     record: Any = "last",
     start: Any = None,
+    average: float | None = None,
     method: Method = "auto",
     progress: Progress | None = None,
 ) -> Expectation:
@@ -46,6 +47,10 @@ def expect(
     record : "last", "log", "all" or steps in 0..k, default "last"
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
+    average : float, optional
+        Measure the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
+        weighs all alike) instead of the last one. At recorded step t it is the average so far; at step 0 it is w₀. For
+        random orders of the average loss only, and step by step.
     method : "auto", "steps", "dense" or "lanczos"
         How the average loss of a fixed filter under draws with replacement is taken to large k: one step after the
         other, by the operator as a matrix, or by a Krylov space (realizable tasks only). "auto" takes the cheapest.
@@ -68,12 +73,18 @@ def expect(
     >>> (e.average_loss[1:] / e.average_loss[:-1]).round(12).tolist()
     [0.625, 0.625]
 
+    An average needs no schedule, and no k, to reach the rate 1/k on every collection:
+
+    >>> e = fl.expect(tasks, fl.Projection(), k=3, record="all", average=2)
+    >>> e.average_loss.round(6).tolist()
+    [0.070312, 0.042187, 0.026821]
+
     References
     ----------
     The operator on second moments is that of Levinstein et al. (2025), Appendix A, there for the average loss of
     realizable tasks and a fixed coefficient.
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record)
+    problem = Problem.of(tasks, schedule, k, ordering, record, average)
     names = check_metrics(metrics, METRICS)
     options = method_of(problem, method)
     engine = ENGINES[type(problem.law)]

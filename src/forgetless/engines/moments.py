@@ -161,12 +161,12 @@ class Operator:
 
     def products(self, S: Array, shares: Array) -> tuple[Array, Array]:
         """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, Q, B)."""
-        T = _apply(self.right, S)
+        T = applied(self.right, S)
         return T, self.blocks.sandwich(T, self.right, self.left, shares)
 
     def decrease(self, S: Array, shares: Array) -> Array:
         """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, with φ in ``shares`` of shape (Σr, B)."""
-        T = _apply(self.right, S)
+        T = applied(self.right, S)
         Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * shares)
         return self._collected(T, Y, shares)
 
@@ -177,13 +177,13 @@ class Operator:
     def _collected(self, T: Array, Y: Array, shares: Array) -> Array:
         Y += T  # in place: for many problems these are the largest arrays
         Y *= (self.weights * shares)[:, None, :]
-        return _symmetric(_apply(self.left.T, Y))
+        return mirrored(applied(self.left.T, Y))
 
     def decrease_adjoint(self, V: Array, shares: Array) -> Array:
         """Return V − Σ_m p_m M_mᵀ V M_m."""
-        T = _apply(self.left, V)
+        T = applied(self.left, V)
         W = self.blocks.sandwich(T, self.left, self.right, shares)
-        return _symmetric(_apply(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, None, :]))
+        return mirrored(applied(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, None, :]))
 
     def each(self, S: Array, shares: Array) -> Array:
         """Return M_m S M_mᵀ for every task m, of shape (Q, Q, M, B)."""
@@ -193,22 +193,23 @@ class Operator:
         offsets = self.tasks.offsets.tolist()
         moved = []
         for low, high in itertools.pairwise(offsets):
-            moved.append(S - _symmetric(_apply(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
+            moved.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
         return xp.stack(moved, axis=2)
 
     def outputs(self, S: Array) -> Array:
         """Return R_j S R_jᵀ, the mean square error of direction j, of shape (Σr, B)."""
-        return namespace_of(S).sum(_apply(self.right, S) * self.right[:, :, None], axis=1)
+        return namespace_of(S).sum(applied(self.right, S) * self.right[:, :, None], axis=1)
 
 
-def _apply(matrix: Array, S: Array) -> Array:
+def applied(matrix: Array, S: Array) -> Array:
     """Return matrix @ S along the first axis of S (Q, Q, B)."""
     xp = namespace_of(S)
     n, q, b = S.shape
     return xp.reshape(matrix @ xp.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
 
 
-def _symmetric(A: Array) -> Array:
+def mirrored(A: Array) -> Array:
+    """Return A + Aᵀ of matrices (Q, Q, B)."""
     return A + namespace_of(A).permute_dims(A, (1, 0, 2))
 
 

@@ -1,6 +1,7 @@
 """Exact engine for a single order: it is followed, forwards by simulation, backwards by the product of its maps."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,22 +20,30 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
     sampling = Sampling(names, origin, keep_weights=True)
     traces = [simulated(problem, b, sampling, progress) for b in range(len(problem.filters))]
     values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
-    return Computed.of(values, "one order", _errors(problem, origin, traces, values))
+    moved = _moved(origin, traces)
+    if problem.average is not None:  # averages are rounded with the iterates they are made of
+        alone = replace(problem, average=None)
+        moved = np.maximum(moved, _moved(origin, [simulated(alone, b, sampling) for b in range(len(traces))]))
+    return Computed.of(values, "one order", _errors(problem, origin, moved, values))
 
 
-def _errors(problem: Problem, origin: Array, traces: list[Trace], values: dict[str, Floats]) -> dict[str, Floats]:
+def _moved(origin: Array, traces: list[Trace]) -> Floats:
+    """Return the distances of the recorded weights from the start, of shape (B, n_steps)."""
+    return np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
+
+
+def _errors(problem: Problem, origin: Array, moved: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
     """Return the absolute errors of all curves: outputs are rounded relative to the weights they are computed from."""
     tasks = problem.tasks
     assert isinstance(problem.law, OneOrder)
     # The state is the change of the weights, and 1 for what was missing before the first step.
     missing = np.linalg.norm(tasks.missing(origin), axis=1)
     terms = np.stack([np.ones(len(missing)), missing], axis=1)
-    shares = [np.abs(problem.shares_of(b, 0, problem.k)).max(axis=0) for b in range(len(traces))]
+    shares = [np.abs(problem.shares_of(b, 0, problem.k)).max(axis=0) for b in range(len(moved))]
     rows, first = to_numpy(tasks.directions), np.array([0.0, 1.0])
     rounding = Rounding(
         tasks, origin, terms, cosines(rows, rows), first, np.stack(shares, axis=1), 0.0 * missing, squared=False
     )
-    moved = np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
     for each in moved.T:
         rounding.recorded(np.stack([each, np.ones(len(each))]))
     order = [problem.law.at(t) for t in range(problem.k)]
@@ -43,14 +52,15 @@ def _errors(problem: Problem, origin: Array, traces: list[Trace], values: dict[s
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Follow the product Z of all maps so far: the form after t steps is Zᵀ H Z."""
+    """Follow the product Z of all maps so far, or the average of such products: the form after t steps is Zᵀ H Z."""
     form, found = average_form(moments), []
     for b in range(len(problem.filters)):
         product, done, line = _Product(problem, moments, b), 0, []
         for step in problem.steps.tolist():
             product.advance(done, step)
             done = step
-            line.append(symmetrized(product.Z.T @ form @ product.Z))
+            Z = product.Z if product.average is None else product.average
+            line.append(symmetrized(Z.T @ form @ Z))
         found.append(line)
     return Forms(found, "one order")
 
@@ -63,11 +73,12 @@ class _Product:
         self.problem, self.left, self.b, self.law = problem, moments.left, b, problem.law
         xp = namespace_of(moments.left)
         self.Z = xp.eye(moments.size, dtype=moments.left.dtype, device=moments.left.device)
+        self.average: Array | None = None if problem.average is None else self.Z
         self.rows = list(itertools.pairwise(problem.tasks.offsets.tolist()))
 
     def advance(self, first: int, last: int) -> None:
         """Multiply by the maps of steps first + 1..last; whole periods of a fixed filter by their power."""
-        period = len(self.law.indices) if self.law.repeated else 0
+        period = len(self.law.indices) if self.law.repeated and self.average is None else 0
         if period and self.problem.filters[self.b].horizon is None and last - first > 4 * period:
             start = -(-first // period) * period
             self._follow(first, start)
@@ -89,3 +100,5 @@ class _Product:
             D = self.left[low:high, :]
             phi = from_numpy(np.ascontiguousarray(self.problem.shares_of(self.b, t, t + 1)[0, low:high]), like=D)
             self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
+            if self.average is not None:
+                self.average = self.average + float(self.problem.gains[t]) * (self.Z - self.average)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks
+from forgetless._base import averages, checks
 from forgetless._base.arrays import Array, Floats, from_numpy
 from forgetless._base.checks import check_memory
 from forgetless.engines.results import Expectation
@@ -30,6 +30,13 @@ class Problem:
     k: int
     ordering: Ordering
     steps: NDArray[np.int64]
+    average: float | None = None
+
+    @cached_property
+    def gains(self) -> Floats:
+        """What every step adds to the running average, of shape (k,); see ``_base.averages``."""
+        assert self.average is not None
+        return averages.gains(self.average, self.k)
 
     @cached_property
     def law(self) -> Law:
@@ -44,7 +51,15 @@ class Problem:
         return law
 
     @classmethod
-    def of(cls, tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering | None, record: Any) -> "Problem":
+    def of(
+        cls,
+        tasks: TaskCollection,
+        schedule: Any,
+        k: int,
+        ordering: Ordering | None,
+        record: Any,
+        average: Any = None,
+    ) -> "Problem":
         """Check the arguments and resolve every schedule."""
         check_tasks(tasks)
         k = checks.integer("k", k, 1, "ask for at least one step")
@@ -57,7 +72,7 @@ class Problem:
         filters = [resolve(each, k, tasks.radius) for each in (schedule if grid else [schedule])]
         for each in filters:
             check_contraction(each, tasks)
-        return cls(tasks, filters, grid, k, ordering, recorded_steps(record, k))
+        return cls(tasks, filters, grid, k, ordering, recorded_steps(record, k), averages.power(average))
 
     @property
     def constant(self) -> bool:
@@ -69,6 +84,15 @@ class Problem:
         """The probabilities of the tasks, for draws with replacement."""
         assert isinstance(self.law, Draws)
         return self.law.probabilities
+
+    def only_average_loss(self, names: tuple[str, ...]) -> None:
+        """Refuse metrics of the path of an average: with random orders only the average loss of it is exact."""
+        others = [name for name in names if name != "average_loss"]
+        if others:
+            raise NoExactLawError(
+                f"average={self.average:g} with {self.ordering!r} has an exact average_loss only, got "
+                f"metrics={', '.join(others)}; use simulate for it, or ask for metrics='average_loss'"
+            )
 
     def follows(self, names: tuple[str, ...]) -> bool:
         """Whether any of the metrics depends on the tasks seen on the way."""

@@ -36,6 +36,7 @@ def simulate(
     seed: Any = None,
     record: Any = "log",
     start: Any = None,
+    average: float | None = None,
     metrics: Any = METRICS,
     keep_weights: bool = True,
     backend: Literal["auto", "array", "numba"] = "auto",
@@ -62,6 +63,10 @@ def simulate(
         Where metrics and weights are kept. Memory grows with these, not with k.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
+    average : float, optional
+        Record the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
+        weighs all alike) instead of the last one: every metric and the weights are those of a learner that answers
+        with the average so far while it goes on from the last iterate. At step 0 it is w₀.
     metrics : names, default all four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, and per task ``task_losses``,
         ``task_forgetting``, ``task_drift``. With only ``average_loss`` or ``task_losses`` the path need not be
@@ -87,7 +92,7 @@ def simulate(
     >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     True
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record)
+    problem = Problem.of(tasks, schedule, k, ordering, record, average)
     if problem.grid:
         raise TypeError("simulate takes one schedule at a time, got a list; call it for each with the same seed")
     n_trials = checks.integer("n_trials", n_trials, 1, "ask for at least one run")
@@ -163,7 +168,11 @@ def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_we
     """Refuse trials, and what is recorded of them, that do not fit into memory."""
     tasks, n_steps = problem.tasks, len(problem.steps)
     weights = tasks.n_features * tasks.n_targets
-    each = 4.0 * weights + 2.0 * int(tasks.offsets[-1]) * tasks.n_targets + 2.0 * tasks.n_tasks
+    each = (
+        (4.0 if problem.average is None else 6.0) * weights
+        + 2.0 * int(tasks.offsets[-1]) * tasks.n_targets
+        + 2.0 * tasks.n_tasks
+    )
     checks.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
     recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
     shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
@@ -180,20 +189,21 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
     coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
+    gains = None if problem.average is None else problem.gains
     if backend == "auto":
         seconds = _seconds(coordinates, problem.k, n_trials)
         pays = is_numpy_namespace(tasks.xp) and worth_loading("engines._trials_numba", seconds)
         module = compiled("engines._trials_numba") if pays else None
-        return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track)
+        return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track, gains)
     if backend == "array":
-        return ArrayRun(coordinates, n_trials, track)
+        return ArrayRun(coordinates, n_trials, track, gains)
     try:
         from forgetless.engines._trials_numba import CompiledRun
     except ImportError as error:
         problem_ = f"numba cannot be imported ({error})"
         cure = "install it with pip install 'forgetless[fast]', or use backend=\"array\""
         raise ImportError(f"{problem_}; {cure}") from error
-    return CompiledRun(coordinates, n_trials, track)
+    return CompiledRun(coordinates, n_trials, track, gains)
 
 
 def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:

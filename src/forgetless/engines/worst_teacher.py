@@ -50,6 +50,7 @@ def worst_case(
     *,
     ordering: Ordering | None = None,
     record: Any = "last",
+    average: float | None = None,
     method: Method = "auto",
 ) -> WorstCase:
     """Return the worst expected average loss over unit teachers after k steps.
@@ -65,7 +66,9 @@ def worst_case(
     ordering : Ordering, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
         At which steps. A fixed filter gives the whole curve at little more cost; a schedule that varies is followed
-        backwards anew from each recorded step.
+        backwards anew from each recorded step, and so is an average.
+    average : float, optional
+        As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
         As in ``expect``.
 
@@ -88,7 +91,7 @@ def worst_case(
     ----------
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record)
+    problem = Problem.of(tasks, schedule, k, ordering, record, average)
     found = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
     losses, teachers = _largest(found.forms, tasks)
     error = min(1.0, found.error + relative(_rounded(problem, losses), losses))
@@ -110,8 +113,7 @@ def _rounded(problem: Problem, losses: Floats) -> Floats:
     first = 0.5 * float(np.sum(problem.tasks.singular_values**2)) / problem.tasks.n_tasks
     left = np.ones(losses.shape)
     if isinstance(problem.law, Draws):
-        decay = draws.Decay.of(problem, linear_moments(problem.tasks))
-        left = np.stack([np.broadcast_to(decay(step), len(losses)) for step in problem.steps.tolist()], axis=1)
+        left = np.stack(draws.left_at(problem), axis=1)
     return np.asarray(SAFETY * EPS * np.sqrt(np.maximum(problem.steps, 1.0)) * (left * first + losses))
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, check_sparse, is_sparse, plain, rows_of, sum_of_grams, weighted
-from forgetless.streams.state import Gathered, State
+from forgetless.streams.state import Gathered, State, squares
 
 
 def dispatched(X: Any) -> bool:
@@ -161,7 +161,15 @@ def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
         total = float(to_numpy(weight).sum())
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
-    return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]))
+    shown = None if state.iterate is None else _shown(state, X, y, weight)
+    return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]), shown=shown)
+
+
+def _shown(state: State, X: Any, y: Any, weight: Any) -> float:
+    """Return the squared error of what the model answers with."""
+    residual = state.residual(X, y, state.weights)
+    with np.errstate(over="ignore"):
+        return squares(residual if weight is None else weighted(residual, weight))
 
 
 def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows:
@@ -195,9 +203,10 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
     targets: tuple[int, ...] = ()
     gram: Any = None
     right: Any = None
-    squares: Any = 0.0
+    size: Any = 0.0
     residuals: list[Any] = []
     n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
+    shown: float | None = None
     for block in read():
         X, y, weight, state = check(state, *_triple(block))
         if start is None:
@@ -205,6 +214,8 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
         part = plain(X, weight, state.fit_intercept, start.dtype)
         r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
         r = r if weight is None else weighted(r, weight)
+        if state.iterate is not None:
+            shown = (shown or 0.0) + _shown(state, X, y, weight)
         rows_read += part.shape[0]
         stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
         n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
@@ -217,13 +228,13 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
         more = sum_of_grams([part], part.shape[1])
         gram = more if gram is None else gram + more
         right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
-        squares = squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
+        size = size + np.einsum("ij,ij->j", r, r, dtype=np.float64)
     if empty:
         raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
     if once:
         # Of the residual only its size is left, which is all that is asked of it beside Xᵀr.
-        left = np.sqrt(squares)[None, :]
-        return Gathered(start, Rows.of_gram(gram, rows_read), left, total, n, targets, right), state
+        left = np.sqrt(size)[None, :]
+        return Gathered(start, Rows.of_gram(gram, rows_read), left, total, n, targets, right, shown), state
 
     def again() -> Iterator[Any]:
         for block in read():
@@ -231,7 +242,7 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
             yield plain(X, weight, state.fit_intercept, start.dtype)
 
     rows = Rows(again, (rows_read, len(start)), stored)
-    return Gathered(start, rows, np.concatenate(residuals), total, n, targets), state
+    return Gathered(start, rows, np.concatenate(residuals), total, n, targets, shown=shown), state
 
 
 def _triple(block: Any) -> tuple[Any, Any, Any]:

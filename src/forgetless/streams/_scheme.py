@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from typing import Any
 
-from forgetless._base import checks
+from forgetless._base import averages, checks
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules.names import named
 from forgetless.solvers.given import Limits, OneTask
@@ -27,8 +27,11 @@ class Continual(StreamingModel):
     loss: str
     solver: str
     tol: float
+    average: float | None
 
     _array_api = True
+
+    _fixed_names = (*StreamingModel._fixed_names, "average")
 
     _norm_always = False
     """Whether ‖X‖₂ of every task must be known, whatever the schedule."""
@@ -63,6 +66,7 @@ class Continual(StreamingModel):
         for name, value, allowed in (("loss", self.loss, LOSSES), ("solver", self.solver, SOLVERS)):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        averages.power(self.average)
         checks.number("tol", self.tol, "the default is 1e-10", positive=True)
         if self.radius is not None:
             checks.number("radius", self.radius, "leave it out for the running maximum", positive=True)

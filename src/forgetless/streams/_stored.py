@@ -15,7 +15,7 @@ from forgetless._base.arrays import to_numpy
 from forgetless.solvers.rows import check_sparse, is_sparse
 from forgetless.streams._monitor import COLUMNS, History, Holdout
 from forgetless.streams._replay import Advisor
-from forgetless.streams.state import Origin, State
+from forgetless.streams.state import Iterate, Origin, State
 
 COUNTS = ("task", "n_rows")
 """Columns of a history that hold whole numbers."""
@@ -39,6 +39,8 @@ def to_arrays(state: State, *, predict: bool = False) -> dict[str, Any]:
     if predict:
         return {name: np.asarray(value) for name, value in found.items()}
     found["radius"] = np.array(state.radius)
+    if state.iterate is not None:
+        found |= {"iterate": to_numpy(state.iterate.weights), "iterate_total": np.array(state.iterate.total)}
     if origin.n_groups is not None:
         found["n_groups"] = np.array(origin.n_groups)
     history = state.history
@@ -114,9 +116,18 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         fields.number("radius"),
         _advisor(advised) if len(advised) else None,
         _memory(remembered, memory, weights),
+        iterate=None if fixed.get("average") is None else _iterate(fields, weights, n_tasks, coef.dtype),
     )
     fields.end()
     return state
+
+
+def _iterate(fields: Fields, sizes: Mapping[str, int], n_tasks: int, dtype: Any) -> Iterate:
+    weights = fields.array("iterate", "f", (sizes["d"], sizes["c"]))
+    if weights.dtype != dtype:
+        raise ValueError(f"iterate has the dtype {weights.dtype}, the weights {dtype}")
+    # A sum of n powers of numbers up to 1, the last of which is 1.
+    return Iterate(weights, float(fields.array("iterate_total", "f", (), low=1.0, high=n_tasks * (1 + 1e-9))))
 
 
 def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
@@ -219,6 +230,16 @@ def upgraded(arrays: Mapping[str, Any]) -> dict[str, Any]:
             lengths = [np.diff(old[f"{i}.indptr"]) for i in range(count)]
             found["holdout.indptr"] = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
     return found
+
+
+def with_average(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a version 3 file as those of version 4, which may hold an average."""
+    fields = Fields(arrays)
+    fixed = from_json(fields.array("fixed", "u", (None,)).tobytes())
+    if not isinstance(fixed, dict):
+        raise ValueError("fixed parameters are not those of a model")
+    text = json.dumps(fixed | {"average": None}, sort_keys=True)
+    return {**arrays, "fixed": np.frombuffer(text.encode(), dtype=np.uint8)}
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
 
     Parameters
     ----------
-    alpha, schedule, n_tasks, radius, beyond, loss, solver, tol, memory
+    alpha, schedule, n_tasks, radius, beyond, average, loss, solver, tol, memory
     history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
@@ -58,6 +58,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
         n_tasks: int | None = None,
         radius: float | None = None,
         beyond: str = "error",
+        average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = True,
         solver: str = "auto",

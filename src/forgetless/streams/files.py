@@ -18,7 +18,7 @@ from forgetless.streams.state import State
 FORMAT = "forgetless-model"
 
 
-VERSION = 3
+VERSION = 4
 
 
 STATE = "state."
@@ -36,6 +36,9 @@ KINDS = {
     "RecursiveLeastSquares": "forgetless.streams.baselines",
 }
 """Where the classes of models are."""
+
+AVERAGING = ("ContinualGD", "ContinualRidge", "ContinualRidgeClassifier")
+"""Those that may answer with an average."""
 
 
 def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path, part: str = "learn") -> None:
@@ -127,14 +130,22 @@ def load_any(path: str | Path) -> Any:
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
     path = Path(path)
-    header, arrays = unpack(path, FORMAT, "model", (2, VERSION))
+    header, arrays = unpack(path, FORMAT, "model", (2, 3, VERSION))
     with refusing(path, "model"):
         if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
             raise ValueError("it does not say of which class the model is")
         if not all(name.startswith(STATE) for name in arrays):
             raise ValueError("it holds arrays that do not belong to a model")
         found = {name.removeprefix(STATE): array for name, array in arrays.items()}
-        return header, _stored.upgraded(found) if header["version"] == 2 else found
+        found = _stored.upgraded(found) if header["version"] == 2 else found
+        if header["version"] < 4 and header["class"] in AVERAGING:
+            header, found = _with_average(header), _stored.with_average(found)
+        return header, found
+
+
+def _with_average(header: dict[str, Any]) -> dict[str, Any]:
+    """Return the header of an older file as if it had been written with the parameter that it does not know."""
+    return {**header, "parameters": {**header["parameters"], "average": None}}
 
 
 def held_rows(arrays: Mapping[str, Any]) -> int:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from forgetless._base.averages import next_total
 from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
 from forgetless.streams.model import store
-from forgetless.streams.state import State
+from forgetless.streams.state import Iterate, State
 
 
 class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
@@ -36,6 +37,11 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         the largest task, and the strengths before it are smaller than the theorem's.
     beyond : {"error", "anytime"}, default "error"
         What happens to tasks after ``n_tasks``: an error, or epochs of doubling length as above.
+    average : float, optional
+        Answer with the average of the weights after every task, those after task t weighed by t^average: ``coef_`` and
+        ``predict`` are of the average, while learning goes on from the last weights. Needs no horizon: 2, with
+        ``alpha=0``, has the best guarantee where it is unknown, for tasks that one model fits. Not for streams that
+        change, since an average remembers old solutions. It takes O(d) more memory.
     loss : {"sum", "mean"}, default "sum"
         ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so that λ_t means the
         same for tasks of different sizes; R is then that of X_t/√n.
@@ -67,7 +73,8 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         up to 200).
     history_ : dict of arrays
         Per task: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not known), ``mse_before`` and
-        ``mse_after`` learning it, ``error`` of the step (relative; bound or estimate), ``seen_mse`` on held-out rows.
+        ``mse_after`` learning it (with ``average`` by the average, and by the last weights), ``error`` of the step
+        (relative; bound or estimate), ``seen_mse`` on held-out rows.
     prequential_mse_ : float
         Mean squared error of predicting every row before learning it.
     seen_mse_ : float
@@ -104,6 +111,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         n_tasks: int | None = None,
         radius: float | None = None,
         beyond: str = "error",
+        average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = False,
         solver: str = "auto",
@@ -133,6 +141,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             self.loss,
             self.holdout,
             self.history_size,
+            self.average,
         )
 
     def _after_row(self, X: Any, y: Any) -> State | None:
@@ -141,7 +150,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         state = self._state
         if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
             return None
-        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan = state
+        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate = state
         dtype = coef.dtype
         if (
             plan is None
@@ -161,8 +170,13 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         square = float(x.dot(x))  # a method is found faster than an operator
         if not 1e-10 < square < 1e30:
             return None
-        before = y.item() - float(x.dot(coef))
-        if not -1e20 < before < 1e20:
+        shown, before = (coef, intercept), y.item() - float(x.dot(coef))
+        told = before - float(intercept)  # how far off the answer is; the same where it is the last iterate
+        if iterate is not None:
+            weights = iterate.weights[:, 0]
+            coef, intercept = (weights[:-1], weights[-1]) if self.fit_intercept else (weights, 0.0)
+            before = y.item() - float(x.dot(coef))
+        if not (-1e20 < before < 1e20 and -1e20 < told < 1e20):
             return None
         if self.fit_intercept:
             before -= float(intercept)
@@ -179,6 +193,13 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         after = before - gain * square
         if self.fit_intercept:
             intercept = dtype.type(intercept + gain)
-        history = history.with_row((task, 1, coefficient, used, before * before, after * after, 0.0, math.nan), 1.0)
-        learned = (origin, history, None, coef + x * gain, intercept, task, radius, None, memory, plan)
+        history = history.with_row((task, 1, coefficient, used, told * told, after * after, 0.0, math.nan), 1.0)
+        coef = coef + x * gain
+        if iterate is not None:
+            total = next_total(iterate.total, plan.key[-1], task)
+            weights = np.append(coef, intercept) if self.fit_intercept else coef
+            iterate = Iterate(weights[:, None], total)
+            coef = shown[0] + (coef - shown[0]) / total
+            intercept = dtype.type(shown[1] + (intercept - shown[1]) / total) if self.fit_intercept else 0.0
+        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate)
         return tuple.__new__(State, learned)

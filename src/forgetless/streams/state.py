@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Array, namespace_of, to_numpy, zeros
+from forgetless._base.averages import next_total
 from forgetless.solvers.rows import Rows, columns_of, is_sparse
 from forgetless.streams._monitor import History, Holdout, nbytes
 from forgetless.streams._replay import Advisor
@@ -37,6 +38,8 @@ class Gathered(NamedTuple):
         The shape of the targets of one row, () or (c,).
     right : array of shape (d, c), optional
         Xᵀr where it is known.
+    shown : float, optional
+        ‖y − Xw̄‖², weighted likewise, for a model that answers with the average w̄ of its iterates.
     """
 
     start: Array
@@ -46,6 +49,7 @@ class Gathered(NamedTuple):
     n: int
     targets: tuple[int, ...]
     right: Array | None = None
+    shown: float | None = None
 
 
 class Change(NamedTuple):
@@ -64,6 +68,13 @@ class Plan(NamedTuple):
 
     key: tuple[Any, ...]
     strength: Strength
+
+
+class Iterate(NamedTuple):
+    """The last iterate of a model that answers with an average: its weights (d, c), and 1/g_t (``_base.averages``)."""
+
+    weights: Array
+    total: float
 
 
 class Origin(NamedTuple):
@@ -98,6 +109,7 @@ class State(NamedTuple):
     history : History
     holdout : Holdout or None
     coef : array of shape (d,) or (c, d), or None before the first task
+        What the model answers with.
     intercept : float or array of shape (c,)
     n_tasks : int
     radius : float
@@ -108,6 +120,8 @@ class State(NamedTuple):
         What a baseline knows of all tasks, e.g. the sum of XᵀX, under the names of its attributes.
     plan : Plan or None
         The schedule as it was resolved; made again where it is missing.
+    iterate : Iterate or None
+        What learning goes on from where that is not what the model answers with.
     """
 
     origin: Origin
@@ -120,6 +134,7 @@ class State(NamedTuple):
     advisor: Advisor | None = None
     memory: Mapping[str, Any] = {}
     plan: Plan | None = None
+    iterate: Iterate | None = None
 
     @property
     def fit_intercept(self) -> bool:
@@ -138,6 +153,8 @@ class State(NamedTuple):
 
     def start(self, X: Any, y: Any) -> Array:
         """Return the weights that a task starts from: zeros for the first one."""
+        if self.iterate is not None:
+            return self.iterate.weights
         if self.coef is not None:
             return self.weights
         shape = (int(X.shape[1]) + self.fit_intercept, y.shape[1] if y.ndim > 1 else 1)
@@ -162,22 +179,34 @@ class State(NamedTuple):
         """Return the state after a task, of whose rows ``held`` were not trained on."""
         xp = namespace_of(task.start)
         weights = task.start + xp.astype(change.weights, task.start.dtype, copy=False)
+        iterate, weights = self._averaged(weights)
         if not bool(xp.all(xp.isfinite(weights))):
             raise OverflowError("the new weights are not finite; rescale X and y towards 1")
-        new = self._replace(n_tasks=self.n_tasks + 1, **change.parts, **self._split(weights, task.targets))
+        learned = self._split(weights, task.targets)
+        new = self._replace(n_tasks=self.n_tasks + 1, iterate=iterate, **change.parts, **learned)
         seen = math.nan
         if self.holdout is not None:
             new = new._replace(holdout=self.holdout.with_part(held, new.n_tasks))
             seen = new.seen_error()
         scale = task.total * task.residual.shape[1]
         with np.errstate(over="ignore"):
-            before = float(np.sum(np.square(to_numpy(task.residual), dtype=np.float64))) / scale
+            before = (squares(task.residual) if task.shown is None else task.shown) / scale
         after = float(np.sum(change.after)) / scale
         # What is infinite once would be so for good in the means over all tasks.
         if not math.isfinite(before) or not math.isfinite(self.history.total + task.total) or math.isinf(seen):
             raise OverflowError("the squared error of this task is too large for a number; rescale X and y towards 1")
         row = (new.n_tasks, task.n, change.strength, change.radius, before, after, change.error, seen)
         return new._replace(history=self.history.with_row(row, task.total))
+
+    def _averaged(self, weights: Array) -> tuple[Iterate | None, Array]:
+        """Return the iterate to go on from, and what the model answers with after the new ``weights``."""
+        r = self.origin.fixed.get("average")
+        if r is None:
+            return None, weights
+        total = next_total(0.0 if self.iterate is None else self.iterate.total, r, self.n_tasks + 1)
+        # A weight that is not finite makes the average so too.
+        shown = weights if self.coef is None else self.weights + (weights - self.weights) / total
+        return Iterate(weights, total), shown
 
     def _split(self, weights: Array, targets: tuple[int, ...]) -> dict[str, Any]:
         """Return coefficients and intercept in the shape of the targets."""
@@ -195,8 +224,21 @@ class State(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of the numbers kept."""
         origin = self.origin
-        learned = (self.coef, self.intercept, self.radius, self.memory, origin.feature_names, origin.classes)
+        learned = (
+            self.coef,
+            self.intercept,
+            self.radius,
+            self.memory,
+            origin.feature_names,
+            origin.classes,
+            self.iterate,
+        )
         return nbytes((*learned, self.history, self.holdout, self.advisor, None if self.plan is None else self.plan[1]))
+
+
+def squares(residual: Array) -> float:
+    """Return the sum of squares of a residual."""
+    return float(np.sum(np.square(to_numpy(residual), dtype=np.float64)))
 
 
 class Learned:

@@ -1,0 +1,203 @@
+"""Averages of iterates: exact against enumeration and simulation, simulated against the literal average."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.engines import _subsets, independent
+from forgetless.errors import NoExactLawError
+from support import literal
+from support.agreement import METRICS, drawn_order, literal_path
+from support.collections import random_pairs
+
+POWERS = [0, 1, 1.5, 2]
+
+
+def enumerated(pairs, filter_, orders, start, r):
+    """Expected metrics of the averages, by running every order."""
+    totals = dict.fromkeys(METRICS, 0.0)
+    for order, probability in orders:
+        path = literal.averages(literal_path(pairs, filter_, order, start), r)
+        for metric, value in literal.metrics(pairs, order, path).items():
+            totals[metric] += probability * value
+    return totals
+
+
+def problem(rng, k, **options):
+    options = {"M": 3, "rows": (1, 3), **options}
+    pairs = random_pairs(rng, **options)
+    shape = (pairs[0][0].shape[1], *pairs[0][1].shape[1:])
+    return pairs, fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.01, 2.0, k)), rng.standard_normal(shape)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("targets", [None, 2])
+@pytest.mark.parametrize("realizable", [True, False])
+@pytest.mark.parametrize("r", POWERS)
+def test_draws_equal_enumeration(r, realizable, targets, compiled, rng, monkeypatch):
+    monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: compiled)
+    pairs, tasks, filter_, start = problem(rng, 4, realizable=realizable, targets=targets)
+    for probabilities in (None, [0.5, 0.2, 0.3]):
+        law = fl.WithReplacement(probabilities)
+        found = fl.expect(tasks, filter_, 4, ordering=law, start=start, average=r, record=[0, 1, 4])
+        truth = enumerated(pairs, filter_, literal.all_orderings(3, 4, probabilities), start, r)
+        assert found.average_loss[2] == pytest.approx(truth["average_loss"], rel=1e-11)
+        plain = fl.expect(tasks, filter_, 4, ordering=law, start=start, record=[0, 1])
+        np.testing.assert_allclose(found.average_loss[:2], plain.average_loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("realizable", [True, False])
+@pytest.mark.parametrize("r", POWERS)
+def test_random_orders_of_all_tasks_equal_enumeration(r, realizable, compiled, rng, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(_subsets, "compiled", lambda name: None)
+    pairs, tasks, filter_, start = problem(rng, 5, realizable=realizable, targets=2)
+    epochs = list(itertools.permutations(range(3)))
+    orders = [((*one, *two)[:5], 1 / len(epochs) ** 2) for one in epochs for two in epochs]
+    truth = enumerated(pairs, filter_, orders, start, r)["average_loss"]
+    found = fl.expect(tasks, filter_, 5, ordering=fl.Reshuffled(), start=start, average=r)
+    assert found.average_loss[0] == pytest.approx(truth, rel=1e-11)
+    short = fl.Ridge(0.3)
+    truth = enumerated(pairs, short, literal.all_orderings(3, 3, replacement=False), start, r)["average_loss"]
+    found = fl.expect(tasks, short, 3, ordering=fl.WithoutReplacement(), start=start, average=r)
+    assert found.average_loss[0] == pytest.approx(truth, rel=1e-11)
+
+
+@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.Sequence([2, 0, 0, 1, 2])], ids=repr)
+@pytest.mark.parametrize("r", POWERS)
+def test_one_order_equals_its_literal_run(r, ordering, rng):
+    pairs, tasks, filter_, start = problem(rng, 5, realizable=False, targets=2)
+    found = fl.expect(tasks, filter_, 5, ordering=ordering, start=start, average=r, metrics=METRICS)
+    truth = enumerated(pairs, filter_, [(ordering.sample(3, 5).tolist(), 1.0)], start, r)
+    for metric in METRICS:
+        assert getattr(found, metric)[0] == pytest.approx(truth[metric], rel=1e-10), metric
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_equals_simulation_within_four_standard_errors(number):
+    rng = np.random.default_rng([61, number])
+    M, d, k = int(rng.integers(2, 7)), int(rng.integers(1, 8)), int(rng.integers(3, 40))
+    pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=None if number % 3 else 2)
+    tasks = fl.TaskCollection(pairs)
+    ordering = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.Reshuffled()][number % 3]
+    schedule = [fl.Projection(), fl.Ridge(0.3), fl.schedules.increasing(0.5)][number // 3 % 3]
+    options = {"ordering": ordering, "start": rng.standard_normal(tasks.start().shape), "average": POWERS[number % 4]}
+    exact = fl.expect(tasks, schedule, k, **options).average_loss[0]
+    trace = fl.simulate(
+        tasks, schedule, k, n_trials=4000, seed=number, record="last", metrics="average_loss", **options
+    )
+    values = trace.average_loss[:, 0]
+    assert abs(values.mean() - exact) < 4 * values.std() / np.sqrt(len(values)) + 1e-12 * exact
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"d": 2, "rows": (1, 1)},
+        {"d": 7, "rows": (1, 1), "targets": 2},
+        {"d": 5, "rows": (1, 4)},
+        {"d": 60, "rows": (1, 3), "targets": 2},  # gram coordinates
+    ],
+    ids=str,
+)
+def test_simulation_records_the_literal_average(shape, backend, rng):
+    pairs, tasks, filter_, start = problem(rng, 12, M=4, realizable=False, **shape)
+    options = {"n_trials": 3, "seed": 5, "record": "all", "start": start, "backend": backend, "average": 2}
+    trace = fl.simulate(tasks, filter_, 12, **options)
+    for trial in range(3):
+        order = drawn_order(fl.WithReplacement(), 4, 12, trial, 5)
+        path = literal.averages(literal_path(pairs, filter_, order, start), 2)
+        np.testing.assert_allclose(trace.weights[trial], path, rtol=1e-10, atol=1e-10)
+        for t in (1, 2, 7, 12):
+            expected = literal.metrics(pairs, order[:t], path[:t])
+            for metric in METRICS:
+                found = getattr(trace, metric)[trial, t - 1]
+                assert found == pytest.approx(expected[metric], rel=1e-9, abs=1e-12), metric
+    alone = fl.simulate(tasks, filter_, 12, **{**options, "record": [0, 12], "metrics": "average_loss"})
+    np.testing.assert_allclose(alone.average_loss[:, 1], trace.average_loss[:, -1], rtol=1e-12)
+    np.testing.assert_array_equal(alone.weights[:, 0], np.broadcast_to(start, (3, *start.shape)))
+
+
+@pytest.mark.parametrize("backend", ["array", "numba"])
+def test_long_averages_cross_block_borders(backend, rng):
+    """More steps than one block of draws: after it, gram coordinates start anew from other weights."""
+    pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
+    tasks, k = fl.TaskCollection(pairs), 4200
+    options = {"n_trials": 2, "seed": 1, "metrics": "average_loss"}
+    trace = fl.simulate(tasks, fl.Ridge(0.5), k, average=1, record=[4096, 4097, k], backend=backend, **options)
+    path = fl.simulate(tasks, fl.Ridge(0.5), k, record="all", backend="numba", **options).weights[1]
+    for j, t in enumerate(trace.steps):
+        average = np.average(path[:t], axis=0, weights=np.arange(1.0, t + 1))
+        np.testing.assert_allclose(trace.weights[1, j], average, atol=1e-10)
+        np.testing.assert_allclose(trace.average_loss[1, j], fl.metrics.average_loss(tasks, average), rtol=1e-9)
+
+
+LAWS = [
+    fl.WithReplacement(),
+    fl.WithReplacement([0.6, 0.1, 0.3]),
+    fl.Reshuffled(),
+    fl.Cyclic(),
+    fl.WithoutReplacement(),
+]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("ordering", LAWS, ids=repr)
+@pytest.mark.parametrize("r", [0, 2])
+def test_the_worst_teacher_of_an_average(r, ordering, compiled, rng, monkeypatch):
+    """Its loss is what ``expect`` gives for it, and no other teacher does worse."""
+    monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: compiled)
+    pairs, tasks, filter_, _ = problem(rng, 3)
+    for schedule in (filter_, fl.Projection(), [fl.Ridge(0.2), filter_]):
+        found = fl.worst_case(tasks, schedule, 3, ordering=ordering, average=r, record=[0, 2, 3])
+        first = schedule[1] if isinstance(schedule, list) else schedule
+        losses, teachers = (each[1] if isinstance(schedule, list) else each for each in (found.loss, found.teacher))
+
+        def loss(teacher, step, first=first):
+            taught = fl.TaskCollection([(X, X @ teacher) for X, _ in pairs])
+            exact = fl.expect(taught, first, 3, ordering=ordering, average=r, record=[step])
+            return float(exact.average_loss[0])
+
+        for i, step in enumerate(found.steps.tolist()):
+            assert losses[i] == pytest.approx(loss(teachers[i], step), rel=1e-10)
+            others = rng.standard_normal((5, 6))
+            assert all(loss(w / np.linalg.norm(w), step) <= losses[i] * (1 + 1e-10) for w in others)
+
+
+def test_the_rate_of_projections_without_horizon(rng):
+    """Theorem 7 of the certificates: k·loss ≤ 0.26 R²D² for the t²-average of unregularized steps."""
+    for _ in range(5):
+        tasks = fl.TaskCollection([(X, X @ np.zeros(6)) for X, _ in random_pairs(rng, M=8, rows=(1, 2))])
+        worst = fl.worst_case(tasks, fl.Projection(), 256, record=[4, 16, 64, 256], average=2)
+        assert np.all(worst.steps * worst.loss <= 0.26 * tasks.radius**2)
+
+
+def test_the_whole_curve_is_one_pass(rng):
+    _, tasks, _, start = problem(rng, 4, realizable=False)
+    curve = fl.expect(tasks, fl.schedules.increasing(), 30, start=start, average=2, record="all")
+    schedules = [fl.Ridge(0.1), fl.schedules.increasing()]
+    grid = fl.expect(tasks, schedules, 30, start=start, average=2, record=[3, 30])
+    np.testing.assert_allclose(grid.average_loss[1], curve.average_loss[[2, 29]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf, 33, "2", True])
+def test_a_power_that_is_none_is_refused_by_name(value, rng):
+    _, tasks, _, _ = problem(rng, 4)
+    for verb in (fl.expect, fl.simulate, fl.worst_case):
+        with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
+            verb(tasks, fl.Projection(), 3, average=value)
+
+
+def test_what_is_not_exact_is_refused_by_name(rng):
+    _, tasks, _, _ = problem(rng, 4)
+    for ordering in (None, fl.Reshuffled()):
+        with pytest.raises(NoExactLawError, match=r"average=2 .*metrics=seen_loss, drift; use simulate"):
+            fl.expect(tasks, fl.Projection(), 3, ordering=ordering, average=2, metrics=("seen_loss", "drift"))
+    for method in ("dense", "lanczos"):
+        for verb in (fl.expect, fl.worst_case):
+            with pytest.raises(ValueError, match=f"method='{method}' cannot follow average=2"):
+                verb(tasks, fl.Projection(), 3, average=2, method=method)
