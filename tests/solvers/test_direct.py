@@ -171,3 +171,14 @@ def test_stated_errors_of_refined_steps_do_not_depend_on_units(rng):
         made = learn(OneTask(Rows.of(a * X), b * r), fl.Ridge(a * a * 1e-12), solver="gram")
         assert made.error == one.error < 1e-8
         np.testing.assert_array_equal(made.change, b / a * one.change)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 4), (4, 4)])
+def test_a_task_learned_again_is_not_called_ill_conditioned(shape, rng):
+    """What is left of it is rounding, and known to no digit; its conditions are as good as before."""
+    X, y, weights = rng.standard_normal(shape), rng.standard_normal(shape[0]), rng.uniform(0.1, 3, shape[0])
+    model = fl.ContinualRidge(0.0)
+    for _ in range(3):
+        model.partial_fit(X, y, sample_weight=weights)  # a warning is an error
+    root = np.sqrt(weights)
+    np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X * root[:, None], y * root)[0], rtol=1e-9)

@@ -212,8 +212,12 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     return Solved(change, error, np.maximum(after, 0.0))
 
 
-def spectral(task: OneTask, filter: Filter) -> Solved:
-    """Return the step of any filter from the singular value decomposition of X."""
+def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
+    """Return the step of any filter from the singular value decomposition of X, and how well it can be known.
+
+    That is its error relative to the largest step that residuals of this size may ask for: a matter of conditions, where
+    the error relative to the step itself is large also if there is nothing left to learn.
+    """
     X = task.rows.single.toarray() if task.rows.sparse else task.rows.single
     xp = namespace_of(X)
     U, s, V = linalg.spectrum(xp.astype(X, xp.float64, copy=False))
@@ -227,7 +231,8 @@ def spectral(task: OneTask, filter: Filter) -> Solved:
     error = _spectral_error(s_, share, change, after)
     if len(s_) < min(X.shape) and not filter.projects:
         error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
-    return Solved(change, error, after)
+    size, given = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
+    return Solved(change, error, after), error * size / (float(np.max(share / s_)) * given) if size > 0 else 0.0
 
 
 def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:

@@ -130,12 +130,12 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
             f"{filter!r} on a task of shape {rows.shape} needs its spectrum, which takes {needed:,} bytes, more than "
             f"memory={memory:,}; use a larger coefficient, or allow more"
         )
-    direct = _direct.spectral(task, filter)
-    if direct.error > _direct.ACCURACY:
+    direct, unknown = _direct.spectral(task, filter)
+    if unknown > _direct.ACCURACY:
         from scipy.linalg import LinAlgWarning
 
         warnings.warn(
-            f"the step is known to a relative {direct.error:.1g} only: the task is ill-conditioned and {filter!r} "
+            f"the step is known to a relative {unknown:.1g} only: the task is ill-conditioned and {filter!r} "
             "hardly regularizes it; use a larger coefficient, or drop features that repeat others",
             LinAlgWarning,
             stacklevel=4,
