@@ -215,8 +215,8 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
 def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     """Return the step of any filter from the singular value decomposition of X, and how well it can be known.
 
-    That is its error relative to the largest step that residuals of this size may ask for: a matter of conditions, where
-    the error relative to the step itself is large also if there is nothing left to learn.
+    That is its error relative to the largest step that residuals of this size may ask for, a matter of conditions: the
+    error relative to the step itself is large also if there is nothing left to learn.
     """
     X = task.rows.single.toarray() if task.rows.sparse else task.rows.single
     xp = namespace_of(X)
