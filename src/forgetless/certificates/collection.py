@@ -133,15 +133,15 @@ class WorstCollection:
         """The bounds of the average loss that hold for this schedule and k, tightest first, lower ones at the end.
 
         Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
-        checked on the one they are proved with, ``constructions.unseen_task(k)``.
+        checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
         """
         here, found = self._setting(self.tasks), []
-        there = self._setting(constructions.unseen_task(self.k)) if self.k > 1 else None
+        there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
         for bound in catalogue:
-            setting = here if bound.kind == "upper" else there
-            if setting is not None and self._holds(bound, setting):
-                scale = self.k / (setting.radius * setting.distance) ** 2
-                found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
+            for setting in [here] if bound.kind == "upper" else there:
+                if self._holds(bound, setting):
+                    scale = self.k / (setting.radius * setting.distance) ** 2
+                    found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
         return tuple(sorted(found, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
 
     @staticmethod
