@@ -22,8 +22,20 @@ def rates(constant, s):
     y = np.asarray(s) / float(constant.scale)
     if constant.scheme == "one step":
         return y, y**2, y**2 * float(constant.scale)
-    b = y / (1 + y)
-    return b, b**2 + y**2 / (4 * (2 + y)), 2 * (y - np.log1p(y)) * float(constant.scale)
+    kappa, m = y / (1 + y), (1 + y / (1 + y)) / 2
+    q = y**2 / (1 + 2 * m * (1 + y))  # of Theorem 1
+    K = (y**2 / 2 + 2 * y - np.log1p(y) - kappa) * float(constant.scale) / 2
+    return kappa + q * (2 * m - 1) / 2, kappa**2 + q * m**2, K
+
+
+def step(constant, s, rho, f, alpha, alone=False):
+    """A step of the certificate in the base H̄, its last term bounded by the chord of the square."""
+    y = s / float(constant.scale)
+    kappa = y if constant.scheme == "one step" else y / (1 + y)
+    m = (1 + kappa) / 2
+    q = 0.0 if constant.scheme == "one step" or alone else y**2 / (1 + 2 * m * (1 + y))
+    kept = np.maximum(0, (1 - kappa * rho) ** 2 - q * (2 * m - 1) * rho)
+    return kept * f + alpha * rho * (kappa**2 * (1 - rho) + q * m**2)
 
 
 def schedule_of(constant):
@@ -53,6 +65,9 @@ def test_a_constant_below_the_limit_of_the_recursion_is_not():
     assert found.profile[0] < 0.38  # near 1/e, the value without noise
     with pytest.raises(ValueError, match="n must be at least 800, got 799"):
         _induction.induction(FIRST, 799)
+    for constant, scale in ((FIRST, Fraction(1, 3)), (LAST, Fraction(2, 3))):
+        with pytest.raises(ValueError, match="the scale must be at least"):
+            _induction.induction(dataclasses.replace(constant, scale=scale), 800)
 
 
 @pytest.mark.long
@@ -69,9 +84,7 @@ def test_the_compiled_recursion_is_an_upper_bound_of_its_formula(constant):
     for n in (2, 3, 9, 40):
         f = rho
         for i in range(2, n + 1):
-            b, c, _ = rates(constant, i / n)
-            c = b**2 if n == 2 else c
-            f = (1 - b * rho) ** 2 * f + f.max() * (c - b**2 * rho) * rho
+            f = step(constant, i / n, rho, f, f.max(), alone=n == 2)
         bound = _horizons_numba.sup_over_two(n, float(1 / constant.scale), constant.scheme == "explicit", nodes)
         assert f.max() / 2 * (1 - 1e-6) <= bound <= f.max() / 2 * (1 + 2e-3)
 
@@ -101,7 +114,39 @@ def test_sums_and_integrals_compare_as_the_proof_says(constant):
     assert np.all(total[(9 * j) // 10] <= 2 * np.log(j))
     assert np.all(share[j // 2 + 1 - 3] <= 5 / j)
     assert np.all(c[1:] <= 2 * b[1:])
+    assert np.all((c[1:] / step_share(constant, i[1:] / n)) ** 2 <= 4)
     assert np.all(np.diff(c[1:] / b[1:]) >= 0)
+
+
+def step_share(constant, s):
+    y = s / float(constant.scale)
+    return y if constant.scheme == "one step" else y / (1 + y)
+
+
+def test_the_chord_bounds_the_square_of_the_step(rng):
+    """(1) of the proof against (2) of Theorem 1, at random places."""
+    y, rho, f, alpha = rng.uniform(0, 2, 500), rng.uniform(0, 1, 500), rng.uniform(0, 1, 500), 1.0
+    kappa = y / (1 + y)
+    m = (1 + kappa) / 2
+    q = y**2 / (1 + 2 * m * (1 + y))
+    u = 1 - (1 - f / alpha) * (1 - kappa * rho)
+    exact = (1 - kappa * rho) ** 2 * f + alpha * kappa**2 * rho * (1 - rho) + q * rho * alpha * (u - m) ** 2
+    one = dataclasses.replace(FIRST, scale=Fraction(1))
+    bound = np.array([step(one, *each, alpha) for each in zip(y, rho, f, strict=True)])
+    assert np.all(exact <= bound + 1e-12)
+    b = rates(one, y)[0]
+    assert np.all(np.maximum(0, (1 - kappa * rho) ** 2 - q * kappa * rho) <= np.exp(-2 * b * rho) + 1e-12)
+
+
+def test_the_mean_elasticity_of_half_the_scale_is_large_enough():
+    """(M), for every j at the first n of the induction."""
+    constant, n = constants[3], proofs.FROM
+    y = np.arange(2, n + 1) / n / float(constant.scale)
+    b, elasticity = rates(constant, y * float(constant.scale))[0], 1 - 2 * y / ((1 + y) * (2 + y))
+    means = np.cumsum(b * elasticity) / np.cumsum(b)
+    assert constant.scale == Fraction(1, 2)
+    assert np.all(elasticity[1:] <= means[:-1])
+    assert elasticity[y <= 2**0.5].min() < elasticity[-1]  # it does rise at the end
 
 
 @pytest.mark.parametrize("constant", constants, ids=IDS)
@@ -118,7 +163,7 @@ def test_what_falls_in_the_horizon_does(constant):
 
 def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
     """The claim of the induction at one n > N₀, by the recursion in floats."""
-    n, value = 1000, Fraction("0.48")
+    n, value = 1000, Fraction("0.46")
     constant = dataclasses.replace(constants[2], value=value)
     found = _induction.induction(constant, _induction.LEAST)
     assert found.holds
@@ -130,8 +175,8 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
     rho = np.concatenate([[0.0], np.geomspace(0.05 / n, 1.0, 2000)])
     f, total, alpha = rho, 0.0, 1.0
     for i in range(2, n + 1):
-        b, c, _ = rates(constant, i / n)
-        f = (1 - b * rho) ** 2 * f + alpha * (c - b**2 * rho) * rho
+        b = rates(constant, i / n)[0]
+        f = step(constant, i / n, rho, f, alpha)
         total, alpha = total + 2 * b, float(f.max())
         assert alpha <= min(1.0, found.profile[int(np.ceil(i * _induction.PIECES / n)) - 1] / total)
 

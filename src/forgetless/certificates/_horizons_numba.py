@@ -17,13 +17,14 @@ def sup_over_two(n, eta, explicit, r):  # type: ignore[no-untyped-def]
     alpha = 1.0
     for i in range(2, n + 1):
         e = eta * i / n
-        b = e / (1 + e) if explicit else e
-        c = b * b
+        kappa = e / (1 + e) if explicit else e
+        c, more = kappa * kappa, 0.0
         if explicit and n > 2:  # a single filter may be its own base: q = 0
-            c += e * e / (4 * (2 + e))
+            c = (e * (3 + 2 * e)) ** 2 / (8 * (1 + e) ** 3)
+            more = e**3 / (2 * (1 + e) ** 2)
         for at in range(len(r)):
-            keep = 1 - b * r[at]
-            g[at] = keep * keep * g[at] + alpha * (c - b * b * r[at]) + _INFLATE * (g[at] + alpha)
+            keep = max(0.0, (1 - kappa * r[at]) ** 2 - more * r[at])
+            g[at] = keep * g[at] + alpha * (c - kappa * kappa * r[at]) + _INFLATE * (g[at] + alpha)
         top = 0.0
         for at in range(len(r) - 1):
             left, right = r[at] * g[at], r[at + 1] * g[at + 1]

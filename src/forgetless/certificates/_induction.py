@@ -67,16 +67,22 @@ class Rates:
         return cls(constant.scheme == "explicit", _ball(1 / constant.scale))
 
     def b(self, s: Any) -> Any:
-        e = self.eta * s
-        return e / (1 + e) if self.explicit else e
+        y = self.eta * s
+        return y * ((2 + y) / (1 + y)) ** 2 / 4 if self.explicit else y
 
     def c(self, s: Any) -> Any:
-        e = self.eta * s
-        return (e / (1 + e)) ** 2 + e * e / (4 * (2 + e)) if self.explicit else e * e
+        y = self.eta * s
+        return (y * (3 + 2 * y)) ** 2 / (8 * (1 + y) ** 3) if self.explicit else y * y
 
     def K(self, s: Any) -> Any:  # noqa: N802 - the letter of the proof
-        e = self.eta * s
-        return 2 * (e - (1 + e).log()) / self.eta if self.explicit else e * s
+        y = self.eta * s
+        return (y * y / 2 + 2 * y - (1 + y).log() - y / (1 + y)) / (2 * self.eta) if self.explicit else y * s
+
+    def late(self, s: Any) -> float:
+        """Return what noise adds over what is forgotten, at most, in a step up to s."""
+        y = self.eta * s
+        kappa = y / (1 + y) if self.explicit else y
+        return max(_up(self.c(s) / (2 * self.b(s))), _up((self.c(s) / kappa) ** 2 / 4))
 
     @property
     def d0(self) -> Any:
@@ -111,6 +117,8 @@ def induction(constant: Constant, n: int) -> Induction:
     """Check that E L ≤ C/(k+1) for every k + 1 ≥ n, at R = D = 1."""
     if n < LEAST:
         raise ValueError(f"n must be at least {LEAST}, got {n}")
+    if (least := Fraction(1, 2) if constant.scheme == "explicit" else Fraction(1)) > constant.scale:
+        raise ValueError(f"the scale must be at least {least}, got {constant.scale}; the proof goes no further")
     rates = Rates.of(constant)
     profile: list[Any] = []
     middle = tail = 0.0
@@ -198,7 +206,7 @@ class _Piece:
         rates, n, sigma, x = self.rates, self.n, self.sigma, _ball(_FAR)
         j = (x * n / rates.eta).sqrt() - 1
         cut = sigma * _ball(_LATE)
-        late = (1 + 1 / j) / (_ball(_LATE) - 1 / j) ** 2 * rates.c(sigma) / (2 * rates.b(sigma))
+        late = (1 + 1 / j) / (_ball(_LATE) - 1 / j) ** 2 * arb(rates.late(sigma))
         rate = 1 - rates.K(cut) / rates.K(sigma) - 1 / j
         if not rate * x > 1:
             return math.inf

@@ -30,9 +30,9 @@ class Constant:
 
 
 constants = (
-    Constant("increasing, every k", "explicit", Fraction(13, 3), Fraction("1.045")),
+    Constant("increasing, every k", "explicit", Fraction(13, 3), Fraction("1.04")),
     Constant("increasing, one gradient step, every k", "one step", Fraction(13, 3), Fraction("0.91")),
-    Constant("increasing, scale 1, every k", "explicit", Fraction(1), Fraction("0.47")),
-    Constant("increasing, scale 1/2, every k", "explicit", Fraction(1, 2), Fraction("0.435")),
+    Constant("increasing, scale 1, every k", "explicit", Fraction(1), Fraction("0.45")),
+    Constant("increasing, scale 1/2, every k", "explicit", Fraction(1, 2), Fraction("0.39")),
     Constant("increasing, scale 1, one gradient step, every k", "one step", Fraction(1), Fraction("0.39")),
 )
