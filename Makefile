@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage mutants dist audit bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage mutants proofs dist audit bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,6 +79,10 @@ coverage: setup
 # Single tokens of the numerical core changed: does a test notice? ARGS="--only theory --count 50 --seed 1"
 mutants: setup
 	$(BIN)/python tests/mutation/run.py $(ARGS)
+
+# The constants that hold for every k, proved again; fails if an inequality does.
+proofs: setup
+	$(BIN)/forgetless proofs
 
 # Archives as they would be published: the wheel installed alone, the source archive unpacked and tested with it.
 dist: setup

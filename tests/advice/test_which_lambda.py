@@ -265,7 +265,7 @@ def test_no_regularization_says_how_weak_constants_may_be(rng):
 
 def test_guarantees_are_those_of_the_catalogue(rng):
     tasks, law = collection(rng), fl.WithReplacement()
-    bound = fl.bounds.catalogue["increasing, finite k"]
+    bound = fl.bounds.catalogue["increasing, every k"]
     distance = float(np.linalg.norm(tasks.teacher()))
     said = guarantee(tasks, s.increasing(), 1000, law, None, "average_loss")
     assert said.high == bound.evaluate(1000, tasks.radius, distance)

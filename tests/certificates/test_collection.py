@@ -104,7 +104,14 @@ def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
         fl.worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
     with pytest.raises(FileExistsError, match="go on from it with resume=True, or remove it"):
         fl.worst_collection(**SEARCH, checkpoint=path)
-    for change in ({"seed": 1}, {"k": 11}, {"schedule": s.increasing(2.0)}, {"n_starts": 6}, {"n_features": 2}):
+    for change in (
+        {"seed": 1},
+        {"k": 11},
+        {"schedule": s.increasing(2.0)},
+        {"n_starts": 6},
+        {"n_features": 2},
+        {"rank": 2},
+    ):
         with pytest.raises(ValueError, match="checkpoint of another search; give the same arguments"):
             fl.worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
     assert path.read_bytes() == before
@@ -161,7 +168,7 @@ DAMAGE = [
     (lambda d: {**d, "k": 10**9}, "k must be at most"),
     (lambda d: {**d, "counts": [10**5 for _ in d["counts"]]}, "sum at most"),
     (lambda d: {**d, "rows": [[1.0] + [0.0] * 9999] * 30, "counts": [1] * 30}, "too many to be checked"),
-    (lambda d: {**d, "rows": [[[1.0]]]}, "finite table"),
+    (lambda d: {**d, "rows": [[[[1.0]]]]}, "finite table"),
     (lambda d: {**d, "rows": [[1.0], [1.0, 2.0]]}, "inhomogeneous"),
     (lambda d: {**d, "counts": [True] * len(d["counts"])}, "positive integers"),
     (lambda d: {**d, "value": 10**400}, "value"),
@@ -292,7 +299,7 @@ def test_the_command_finds_prints_and_saves(tmp_path, capsys):
     expected = fl.worst_collection(**SEARCH)
     assert same(found, expected)
     assert found.command == "forgetless worst-collection --schedule increasing" + " ".join(
-        ["", *WORDS[1:], "--kind", "mixed", "--seed", "0"]
+        ["", *WORDS[1:7], "--rank", "1", *WORDS[7:], "--kind", "mixed", "--seed", "0"]
     )
     assert out == repr(found) + "\n"
     code, out, _ = run(capsys, *WORDS, "--json")

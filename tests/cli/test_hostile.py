@@ -84,6 +84,7 @@ COMMANDS = [
     ("advise", *ON_TASKS),
     ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("bounds",),
+    ("proofs", "--help"),  # it takes half a minute
     ("completion", "bash"),
     ("reproduce", "reduction", "--out", "results"),
 ]

@@ -17,16 +17,16 @@ SIZES = 24
 
 
 def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
-    """Return rows, copies and k·loss/R² near a point: probabilities are rounded, then the rest is optimised again.
+    """Return tasks, copies and k·loss/R² near a point: probabilities are rounded, then the rest is optimised again.
 
-    Of several numbers of copies the smallest is taken that costs little, because exact losses of collections with many
-    tasks are expensive.
+    Tasks are (m, r, d), their rows orthogonal. Of several numbers of copies the smallest is taken that costs little,
+    because exact losses of collections with many tasks are expensive.
     """
     units, eigenvalues, p = (array[0] for array in adversary.unpack(x[None]))
     counts = _candidates(p, max(256, 8 * adversary.k))
     shares = counts / counts.sum(axis=1, keepdims=True)
     fixed = replace(adversary, free=False)
-    points = fixed.pack(np.tile(units, (len(counts), 1, 1)), np.tile(eigenvalues, (len(counts), 1)), shares)
+    points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), shares)
     tried = _polished(fixed, points, 80)
     best = min(float(np.nanmin(tried.value)), float(fixed(x[None])[0][0]))
     good = np.flatnonzero(tried.value <= best + _ROUNDING)
@@ -34,7 +34,7 @@ def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64
     last = _polished(fixed, tried.x[chosen : chosen + 1], 200)
     units, eigenvalues, _ = (array[0] for array in fixed.unpack(last.x))
     kept = counts[chosen] > 0
-    rows, copies = _tidy(np.sqrt(eigenvalues[kept])[:, None] * units[kept], counts[chosen][kept])
+    rows, copies = _tidy(np.sqrt(eigenvalues[kept])[..., None] * units[kept], counts[chosen][kept])
     return rows, copies, _value(adversary, rows, copies)
 
 
@@ -46,8 +46,8 @@ def _polished(adversary: Adversary, points: Floats, n_rounds: int) -> Descent:
 
 
 def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> float:
-    squares = (rows**2).sum(axis=1)
-    units = rows / np.sqrt(np.maximum(squares, 1e-300))[:, None]  # a row of zeros has no direction, and needs none
+    squares = (rows**2).sum(axis=2)
+    units = rows / np.sqrt(np.maximum(squares, 1e-300))[..., None]  # a row of zeros has no direction, and needs none
     loss = adversary.loss(units[None], squares[None], (copies / copies.sum())[None])[0]
     return float(adversary.k * loss / squares.max())
 
@@ -71,23 +71,26 @@ def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
     )
 
 
-def _tidy(rows: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-    """Merge rows that agree up to sign, sort them from rare to frequent, and turn them into triangular form.
+def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """Merge tasks that agree, sort them from rare to frequent and rows from long to short, and make a triangle of all.
 
-    A rotation changes no loss.
+    Tasks agree if XᵀX does. A rotation changes no loss.
     """
     kept: list[int] = []
     merged = counts.copy()
-    for m in range(len(rows)):
-        same = [j for j in kept if min(np.abs(rows[m] - rows[j]).max(), np.abs(rows[m] + rows[j]).max()) < 1e-9]
+    tasks = np.stack([X[np.argsort(-(X**2).sum(axis=1), kind="stable")] for X in tasks])
+    grams = tasks.swapaxes(1, 2) @ tasks
+    for m in range(len(tasks)):
+        same = [j for j in kept if np.abs(grams[m] - grams[j]).max() < 1e-9]
         if same:
             merged[same[0]] += counts[m]
         else:
             kept.append(m)
     order = sorted(kept, key=lambda m: (merged[m], m))
-    triangle = np.linalg.qr(rows[order].T)[1].T
-    turned = np.zeros((len(order), rows.shape[1]))
+    rows = tasks[order].reshape(-1, tasks.shape[2])
+    triangle = np.linalg.qr(rows.T)[1].T
+    turned = np.zeros_like(rows)
     turned[:, : triangle.shape[1]] = triangle
     diagonal = np.sign(np.diag(triangle))
     turned[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
-    return turned + 0.0, merged[order]  # no negative zeros
+    return turned.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros

@@ -31,6 +31,9 @@ _FORMAT, _VERSION = "forgetless worst collection", 2
 _MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
 """What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
 
+_BOUNDS: tuple[Bound, ...] = (*catalogue,)
+"""Those that stand beside what was found."""
+
 _UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
 
 
@@ -57,8 +60,8 @@ class WorstCollection:
 
     Attributes
     ----------
-    rows : array of shape (m, d)
-        The different tasks, one row each; the longest has norm 1, up to rounding.
+    rows : array of shape (m, d) or (m, r, d)
+        The different tasks, of one row or of r orthogonal rows each; the longest has norm 1, up to rounding.
     counts : array of shape (m,)
         How often each is in the collection; it is drawn with probability counts/sum(counts).
     schedule : schedule or filter
@@ -93,13 +96,14 @@ class WorstCollection:
 
     @property
     def gram(self) -> Floats:
-        """Inner products of the rows, of shape (m, m)."""
-        return np.asarray(self.rows @ self.rows.T)
+        """Inner products of all rows, of shape (m, m) or (m·r, m·r)."""
+        flat = self.rows.reshape(-1, self.rows.shape[-1])
+        return np.asarray(flat @ flat.T)
 
     @cached_property
     def teacher(self) -> Floats:
         """The unit teacher that attains the value, of shape (d,)."""
-        return np.asarray(worst_case(self._taught(np.zeros(self.rows.shape[1])), self.schedule, self.k).teacher)
+        return np.asarray(worst_case(self._taught(np.zeros(self.rows.shape[-1])), self.schedule, self.k).teacher)
 
     @cached_property
     def tasks(self) -> TaskCollection:
@@ -111,8 +115,9 @@ class WorstCollection:
 
     def _taught(self, teacher: Floats) -> TaskCollection:
         copies: list[Task] = []
-        for row, count in zip(self.rows, self.counts.tolist(), strict=True):
-            copies += [make_task(row[None, :], row[None, :] @ teacher)] * count
+        matrices = self.rows.reshape(len(self.counts), -1, self.rows.shape[-1])
+        for X, count in zip(matrices, self.counts.tolist(), strict=True):
+            copies += [make_task(X, X @ teacher)] * count
         return TaskCollection(copies)
 
     @property
@@ -133,15 +138,15 @@ class WorstCollection:
         """The bounds of the average loss that hold for this schedule and k, tightest first, lower ones at the end.
 
         Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
-        checked on the one they are proved with, ``constructions.unseen_task(k)``.
+        checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
         """
         here, found = self._setting(self.tasks), []
-        there = self._setting(constructions.unseen_task(self.k)) if self.k > 1 else None
-        for bound in catalogue:
-            setting = here if bound.kind == "upper" else there
-            if setting is not None and self._holds(bound, setting):
-                scale = self.k / (setting.radius * setting.distance) ** 2
-                found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
+        there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
+        for bound in _BOUNDS:
+            for setting in [here] if bound.kind == "upper" else there:
+                if self._holds(bound, setting):
+                    scale = self.k / (setting.radius * setting.distance) ** 2
+                    found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
         return tuple(sorted(found, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
 
     @staticmethod
@@ -174,22 +179,24 @@ class WorstCollection:
         lines = [
             f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} uniform draws, schedule {self.schedule!r}",
             *self._bound_lines(),
-            f"{len(self.counts)} different tasks in {self.rows.shape[1]} features, {self.counts.sum()} copies in all",
+            f"{len(self.counts)} different tasks in {self.rows.shape[-1]} features, {self.counts.sum()} copies in all",
             "",
             self._summary().text(),
         ]
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
 
     def _summary(self) -> Table:
-        """Return the different tasks: how often they come, how long they are, and their inner products."""
+        """Return the rows of the different tasks: how often they come, how long they are, and their inner products."""
         products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
+        rank = len(products) // len(self.counts)
         columns = {
-            "task": list(range(1, len(products) + 1)),
-            "copies": self.counts.tolist(),
-            "k·p": (self.k * self.probabilities).tolist(),
+            "task": np.repeat(np.arange(1, len(self.counts) + 1), rank).tolist(),
+            "copies": np.repeat(self.counts, rank).tolist(),
+            "k·p": np.repeat(self.k * self.probabilities, rank).tolist(),
             "norm": np.sqrt(np.diag(self.gram)).tolist(),
-            **{f"Gram matrix\n{i}" if i == 1 else f"{i}": column for i, column in enumerate(products, start=1)},
         }
+        if rank == 1:  # else too wide
+            columns |= {f"Gram matrix\n{i}" if i == 1 else f"{i}": column for i, column in enumerate(products, start=1)}
         return Table("Worst collection", columns, number=".3f", formats={"norm": ".4f"})
 
     def _bound_lines(self) -> list[str]:
@@ -264,16 +271,23 @@ def read_plain(path: Path) -> dict[str, Any]:
 
 def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
     found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
-    if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
-        raise ValueError(f"rows must be a finite table with one row per task, got shape {found.shape}")
-    longest = float(np.sqrt((found**2).sum(axis=1)).max())
+    if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
+        raise ValueError(f"rows must be a finite table with one row or table per task, got shape {found.shape}")
+    longest = float(np.sqrt((found**2).sum(axis=-1)).max())
     if abs(longest - 1) > 1e-9:
         raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
-    if k * found.size * found.shape[1] > _MOST_WORK:
+    if found.ndim == 3 and (found.shape[1] > found.shape[2] or not _orthogonal(found)):
+        raise ValueError("the rows of a task must be orthogonal, and no more than features")
+    if k * found.size * found.shape[-1] > _MOST_WORK:
         raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
     if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
         raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
     return found, copies.astype(np.int64)
+
+
+def _orthogonal(tasks: Floats) -> bool:
+    products = tasks @ tasks.swapaxes(1, 2)
+    return bool(np.abs(products - products * np.eye(tasks.shape[1])).max() <= 1e-9)
 
 
 def worst_known(schedule: str, k: int) -> WorstCollection:

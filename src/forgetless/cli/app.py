@@ -9,7 +9,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import files, search, streams, tasks
+from forgetless.cli import files, proofs, search, streams, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -116,6 +116,7 @@ for command in (
     streams.fit,
     streams.predict,
     search.worst_collection,
+    proofs.proofs,
     files.verify,
     files.show,
 ):

@@ -14,6 +14,7 @@ from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
 @click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
 @click.option("--features", type=click.IntRange(1), default=4, show_default=True, help="Features of a task.")
 @click.option("--tasks", type=click.IntRange(1), default=6, show_default=True, help="Different tasks, at most.")
+@click.option("--rank", type=click.IntRange(1), default=1, show_default=True, help="Rows of a task.")
 @click.option("--starts", type=click.IntRange(1), default=32, show_default=True, help="Independent searches.")
 @click.option("--rounds", type=click.IntRange(1), default=400, show_default=True, help="Most steps of each.")
 @click.option(
@@ -32,6 +33,7 @@ def worst_collection(
     schedule: str,
     features: int,
     tasks: int,
+    rank: int,
     starts: int,
     rounds: int,
     kind: str,
@@ -61,6 +63,7 @@ def worst_collection(
                 k,
                 n_features=features,
                 n_tasks=tasks,
+                rank=rank,
                 n_starts=starts,
                 n_rounds=rounds,
                 starts=kind,
@@ -75,7 +78,7 @@ def worst_collection(
         raise
     command = (
         f"forgetless worst-collection --schedule {schedule} --k {k} --features {features} --tasks {tasks} "
-        f"--starts {starts} --rounds {rounds} --kind {kind} --seed {seed}"
+        f"--rank {rank} --starts {starts} --rounds {rounds} --kind {kind} --seed {seed}"
     )
     found = replace(found, command=command)
     if out is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from forgetless._base import checks
 from forgetless.metrics import quantity
+from forgetless.theory.constants import Constant, constants
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
 from forgetless.theory.hypotheses import (
     AT_LEAST,
@@ -28,9 +29,12 @@ from forgetless.theory.hypotheses import (
     UNIFORM,
     UNREGULARIZED,
     UNSEEN,
+    UNSEEN_OF_MORE,
     WITHOUT,
     Hypothesis,
     Setting,
+    of_scale,
+    single_steps,
 )
 from forgetless.theory.last_iterate import last_iterate_weights
 
@@ -171,6 +175,18 @@ _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Sect
 
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
 
+_PROOF = "theorem of docs/certificates.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
+
+
+def _every_k(constant: Constant) -> Bound:
+    explicit, C = constant.scheme == "explicit", float(constant.value)
+    schedule = (EXPLICIT, of_scale(constant.scale)) if explicit else (single_steps(constant.scale),)
+    return _entry(constant.name, REALIZABLE, UNIFORM, *schedule, **_RANDOM, citation=_PROOF,
+                  scheme="explicit" if explicit else "one gradient step per task",
+                  regularization=f"increasing, scale {constant.scale}", rate=f"{C:g}/(k+1)",
+                  status="derived, unpublished", per_unit=lambda k: C / (k + 1))  # fmt: skip
+
+
 _ENTRIES = [
     _entry("trivial", REALIZABLE, ordering="any", scheme="any non-expansive step", regularization="any", rate="1/2",
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²", status="elementary",
@@ -215,6 +231,7 @@ _ENTRIES = [
     _entry("increasing, seen tasks, tight", REALIZABLE, UNIFORM, INCREASING, quantity="seen_loss", **_RANDOM,
            scheme="explicit or budget", regularization="increasing", rate="(39 + 24/13)/(k+1)", min_k=2, citation=_SEEN,
            status="derived, unpublished", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
+    *map(_every_k, constants),
     _entry("unregularized, dimension-free", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
            regularization="none", rate="(e/2) k^{−1/4}", status="literature",
            citation=f"Evron et al. (2025), Theorem 5.1 at step size 1/β, {TABLE}",
@@ -246,6 +263,10 @@ _ENTRIES = [
            regularization="any", rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)", min_k=2, status="derived, unpublished",
            citation=f"{THIS}, Theorem in Appendix B (any algorithm), on its construction",
            per_unit=lambda k: (1 - 1 / k) ** k / (2 * k)),
+    _entry("any algorithm, one task more", REALIZABLE, UNIFORM, UNSEEN_OF_MORE, kind="lower", **_RANDOM, scheme="any",
+           regularization="any", rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))", status="derived, unpublished",
+           citation=f"{THIS}, Theorem in Appendix B (any algorithm), with k + 1 tasks and the exact probability",
+           per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1))),
     _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen_loss", **_RANDOM,
            scheme="explicit", regularization="any", rate="(1/4)·1/(144k)", min_k=9, status="paper",
            citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3: 1/(144k) with probability ≥ ¼",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -105,6 +106,17 @@ class Setting:
         """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
         return None if self.strengths is None else self.scale_of(self.strengths, 0)
 
+    @property
+    def single_step_scale(self) -> float | None:
+        """The factor c if every task takes one gradient step, of size (k−t+2)/((k+1)·cR²) ≤ 1/R²; else None."""
+        # A step size of 1/R² may be rounded upwards.
+        if not self.filter.covered(self.radius * (1 - _CLOSE)):
+            return None
+        strengths = np.broadcast_to(self.filter.strength(), (self.k,))
+        whole = self.filter.value_at_radius(self.radius) * strengths
+        linear = np.allclose(whole, self.radius**2, rtol=_CLOSE, atol=0)
+        return self.scale_of(strengths, 0) if linear else None
+
     def scale_of(self, strengths: Any, first: int) -> float | None:
         """Return c if the strengths from step first + 1 on are c·R²(k+1)/(k−t+2), else None."""
         if self.radius == 0 or len(strengths) <= first:
@@ -199,21 +211,36 @@ SHARE = Hypothesis(
     ),
 )
 
-INCREASING = Hypothesis(
-    "the strengths are those of the theorem, 1/η_t = (13/3)R²(k+1)/(k−t+2)",
-    lambda s: None if s.scale is not None and abs(s.scale * 3 / 13 - 1) <= _CLOSE else _scale_failure(s),
-)
+
+def of_scale(scale: Fraction) -> Hypothesis:
+    """Return that the strengths are those of the increasing schedule with a given scale."""
+    return Hypothesis(
+        f"the strengths are 1/η_t = ({scale})R²(k+1)/(k−t+2)", lambda s: _scale_failure(s.scale, scale, "strengths")
+    )
+
+
+def single_steps(scale: Fraction) -> Hypothesis:
+    """Return that every task takes one gradient step, of the increasing schedule with a given scale."""
+    return Hypothesis(
+        f"one gradient step per task, of size (k−t+2)/((k+1)·({scale})R²)",
+        lambda s: _scale_failure(s.single_step_scale, scale, "inverse sizes of single gradient steps"),
+    )
+
+
+def _scale_failure(found: float | None, scale: Fraction, what: str) -> str | None:
+    if found is None:
+        return f"the {what} do not increase as (k+1)/(k−t+2)"
+    return None if abs(found / float(scale) - 1) <= _CLOSE else f"the scale of the schedule is {found:.6g}, not {scale}"
+
+
+THEOREM = Fraction(13, 3)
+
+INCREASING = of_scale(THEOREM)
 
 AT_LEAST = Hypothesis(
     "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
-    lambda s: None if s.scale is not None and s.scale >= 13 / 3 * (1 - _CLOSE) else _scale_failure(s),
+    lambda s: None if (s.scale or 0.0) >= THEOREM * (1 - _CLOSE) else _scale_failure(s.scale, THEOREM, "strengths"),
 )
-
-
-def _scale_failure(s: Setting) -> str:
-    if s.scale is None:
-        return "the strengths do not increase as (k+1)/(k−t+2)"
-    return f"the scale of the schedule is {s.scale:.6g}, not 13/3"
 
 
 def _first_free(s: Setting) -> str | None:
@@ -241,38 +268,41 @@ CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
 FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
 
 
-def _odd_one(s: Setting, cosine: float) -> tuple[int, Any] | None:
-    """Return the task of k rank-one tasks that makes the angle with all others, which agree, and what each sees.
+def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
+    """Return the task of n_tasks rank-one tasks that makes the angle with all others, which agree, and what each sees.
 
     The second is ‖v_m (w₀ − w⋆)‖/D for every task's direction v_m. None if the tasks are not of that kind.
     """
     singular = s.tasks.singular_values
-    if s.tasks.n_tasks != s.k or set(s.tasks.ranks) != {1} or s.k < 2 or s.distance == 0:
+    if s.tasks.n_tasks != n_tasks or set(s.tasks.ranks) != {1} or n_tasks < 2 or s.distance == 0:
         return None
     if np.ptp(singular) > _CLOSE * singular[0]:
         return None
     rows = to_numpy(s.tasks.directions)
-    # Two of any three agree with the direction that all but one share; comparing all pairs would take k² numbers.
-    three = np.abs(rows[:3] @ rows[:3].T) if s.k > 2 else np.eye(2)
+    # Two of any three agree with the direction that all but one share; comparing all pairs would take n² numbers.
+    three = np.abs(rows[:3] @ rows[:3].T) if n_tasks > 2 else np.eye(2)
     shape = (s.tasks.n_features, -1)
     seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
     # Of two tasks either may be the odd one: it is the one that sees the error.
-    common = int(np.argmax(three.sum(axis=0))) if s.k > 2 else int(np.argmin(seen))
+    common = int(np.argmax(three.sum(axis=0))) if n_tasks > 2 else int(np.argmin(seen))
     cosines = np.abs(rows @ rows[common])
     odd = int(np.argmin(cosines))
     same = np.all(np.delete(cosines, odd) >= 1 - _CLOSE)
     return (odd, seen / s.distance) if same and abs(cosines[odd] - cosine) <= _CLOSE else None
 
 
-def _is_unseen(s: Setting) -> str | None:
-    found = _odd_one(s, 0.0)
-    if found is None or found[1][found[0]] < 1 - _CLOSE:
-        return "the tasks are not those of constructions.unseen_task(k) from its start"
-    return None
+def _unseen(more: int, argument: str) -> Hypothesis:
+    def failure(s: Setting) -> str | None:
+        found = _odd_one(s, 0.0, s.k + more)
+        if found is None or found[1][found[0]] < 1 - _CLOSE:
+            return f"the tasks are not those of constructions.unseen_task({argument}) from its start"
+        return None
+
+    return Hypothesis(f"the tasks are constructions.unseen_task({argument}), from its start", failure)
 
 
 def _is_seen(s: Setting) -> str | None:
-    found = _odd_one(s, math.sqrt(0.5))
+    found = _odd_one(s, math.sqrt(0.5), s.k)
     if found is not None:
         odd, seen = found
         if abs(seen[odd] - math.sqrt(0.5)) <= _CLOSE and np.all(np.delete(seen, odd) <= _CLOSE):
@@ -280,6 +310,8 @@ def _is_seen(s: Setting) -> str | None:
     return "the tasks are not those of constructions.seen_task(k) from its start"
 
 
-UNSEEN = Hypothesis("the tasks are constructions.unseen_task(k), from its start", _is_unseen)
+UNSEEN = _unseen(0, "k")
+
+UNSEEN_OF_MORE = _unseen(1, "k + 1")
 
 SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)
