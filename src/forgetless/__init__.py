@@ -10,6 +10,7 @@ from forgetless.advice.which_lambda import advise
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
 from forgetless.certificates.search import worst_collection
+from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
 from forgetless.engines.expectation import expect
 from forgetless.engines.results import Expectation, Trace
@@ -54,6 +55,7 @@ __all__ = [
     "Advice",
     "BoundConstant",
     "Certificate",
+    "Certified",
     "CheckError",
     "ContinualGD",
     "ContinualRidge",
@@ -86,6 +88,7 @@ __all__ = [
     "WorstCollection",
     "advise",
     "bounds",
+    "certified",
     "certify",
     "check_reduction",
     "check_time_varying",
