@@ -9,6 +9,7 @@ from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
+from forgetless.certificates.optimal import OptimalCertified, optimal_certified
 from forgetless.certificates.search import worst_collection
 from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
@@ -70,6 +71,7 @@ __all__ = [
     "JointRidge",
     "LossGradient",
     "NoExactLawError",
+    "OptimalCertified",
     "OptimalSchedule",
     "Ordering",
     "Projection",
@@ -102,6 +104,7 @@ __all__ = [
     "last_iterate_weights",
     "linear_decay",
     "metrics",
+    "optimal_certified",
     "optimal_schedule",
     "orderings",
     "schedules",

@@ -119,6 +119,21 @@ REGISTRY = (
         title=_budget_title,
     ),
     Entry(
+        presets.CertifiedRidge,
+        "certified",
+        "certified",
+        proportional=True,
+        title=lambda _: "increasing, best certified",
+    ),
+    Entry(
+        presets.CertifiedBudget,
+        "certified_budget",
+        "certified-budget",
+        proportional=True,
+        budget=True,
+        title=lambda _: "one step, near the best certified",
+    ),
+    Entry(
         presets.Cyclic,
         "cyclic",
         "cyclic",

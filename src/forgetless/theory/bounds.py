@@ -85,7 +85,7 @@ class Bound:
     hypotheses : tuple of Hypothesis
         Each can be checked on a ``Setting``.
     citation : str
-    status : "paper", "same proof, tight constant", "derived, unpublished", "literature" or "elementary"
+    status : "paper", "same proof, tight constant", "derived, unpublished", "derived", "literature" or "elementary"
     per_unit : callable or None
         (k, **extras) → value over R²D²; None where the published constant is not known to us.
     extras : tuple of str
