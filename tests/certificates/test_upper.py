@@ -369,6 +369,7 @@ class Power(fl.Filter):
         (lambda: fl.certified(s.increasing(), 9, arithmetic="fast"), ValueError, "arithmetic must be"),
         (lambda: fl.certified(s.increasing(), 9, probabilities=[0.5, 0.4]), ValueError, "probabilities must be"),
         (lambda: fl.certified(s.increasing(), 9, probabilities=[1.0], weights=[0.5, 0.5]), ValueError, "same tasks"),
+        (lambda: fl.certified(fl.Ridge(1.0), 10**15), MemoryError, "a certificate of 1,000,000,000,000,000 steps"),
         (lambda: fl.certified(0.5, 9), TypeError, "wrap a coefficient"),
         (lambda: fl.certified(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),
     ],

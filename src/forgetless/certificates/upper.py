@@ -150,6 +150,7 @@ def certified(
     if arithmetic not in ("float", "ball"):
         raise ValueError(f'arithmetic must be "float" or "ball", got {arithmetic!r}')
     per_decade = checks.integer("per_decade", per_decade, 4, "90 is good to about four digits")
+    checks.check_memory(16.0 * k, f"a certificate of {k:,} steps", "ask for fewer steps")
     factor = _factor(probabilities, weights) if goal == "average_loss" else 1.0
     filter_ = resolve(schedule, k, radius)
     tell = forewarned(progress, "ask for fewer steps")
@@ -159,8 +160,8 @@ def certified(
         from forgetless.certificates._balls import in_balls
 
         unit = in_balls(filter_, k, radius, goal, average, found, tell)
+        factor *= 1 + 2.0**-50  # the products below round; that of floats is paid for already
     unit = min(0.5, unit * factor)
-    capped = unit == 0.5
     return Certified(
         value=unit * radius**2 * distance**2,
         constant=k * unit,
@@ -171,7 +172,7 @@ def certified(
         distance=distance,
         arithmetic=arithmetic,
         status="derived",
-        why=_why(found, goal, average, arithmetic, factor, capped),
+        why=_why(found, goal, average, arithmetic, factor, capped=unit == 0.5),
     )
 
 
@@ -232,7 +233,7 @@ def _law(name: str, value: Any) -> Any:
     return law / law.sum()
 
 
-def _why(found: Found, quantity: str, average: float | None, arithmetic: str, factor: float, capped: bool) -> str:
+def _why(found: Found, quantity: str, average: float | None, arithmetic: str, factor: float, *, capped: bool) -> str:
     steps = found.steps
     if capped:
         how = "the trivial bound ½R²D², which is smaller than what the certificate gives"
