@@ -326,6 +326,18 @@ def test_values_scale_and_are_capped():
     assert fl.certified(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
 
 
+def test_steps_that_hardly_regularize_are_not_used():
+    """Where λ varies its price is 1/λ: from 1e-12 R² down such steps are as those of λ = 0; no number overflows."""
+    free, tiny = (fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
+    assert tiny.value == free.value < 0.5
+    for lam in (1e-11, 1e-6, 1e-3):
+        assert fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
+    assert 0 < fl.certified(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
+    assert 0.49 < fl.certified(fl.Ridge([1.0, 1e140]), 2).value <= 0.5
+    own = fl.Stages((1, 8), (fl.Projection(), Flow(decay(8))))
+    assert "of the first step it uses only" in fl.certified(own, 9).why
+
+
 def test_it_says_what_it_rests_on():
     text = repr(fl.certified(s.unregularized_first(s.increasing()), 40))
     for words in ("of the first step it uses only", "Theorem 4", "every collection that one model fits", "R²D²/k"):

@@ -27,7 +27,7 @@ class Mesh:
     """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
 
     Nodes do not know of each other but through sup f, which is attained near ρ = 0.4/Σκ or above, at least 0.4/k: what
-    happens far below does not matter.
+    happens far below does not matter. ``kernels`` is the compiled module, or None for arrays.
     """
 
     r: Floats

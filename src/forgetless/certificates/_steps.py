@@ -29,6 +29,9 @@ _TRUSTED = 1e-8
 EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 """Ends of the cells on which suprema are bounded."""
 
+_STEEPEST = 1e12
+"""φ′(0) from which on, in a schedule that varies, a step counts as one without a certificate: q is of that size."""
+
 LINEAR = "χ(ξ) = ξ"
 
 _BLOCK = 1024
@@ -139,7 +142,7 @@ def _ridge(coefficients: Floats) -> Steps:
     if np.all(coefficients == coefficients[0]):
         own = f"Ridge({coefficients[0]:.6g} R²)/κ" if coefficients[0] else "Projection()"
         return _own(ridge_share(coefficients), f"its own, {own}")
-    unused = _after_last(coefficients == 0.0)
+    unused = _after_last(coefficients * _STEEPEST < 1.0)
     lam = coefficients[unused:]
     mu = float(lam.max(initial=0.0))
     # λ = μ exactly makes β = 0; elsewhere the cancellation in μ − λ is paid for.
@@ -204,7 +207,7 @@ def _any(filter_: Filter, k: int) -> Steps:
             raise ValueError(f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have")
         return _own(np.full(k, shares[-1]), f"its own, {name}/κ", assumes=points)
     slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
-    unused = _after_last(~np.isfinite(slopes))
+    unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
     for part in _parts(k):
         shares = _checked(filter_, np.asarray(filter_.at(part)(EIGENVALUES), dtype=np.float64))
@@ -226,9 +229,9 @@ def _checked(filter_: Filter, shares: Floats) -> Floats:
     name = type(filter_).__name__
     if np.any(shares[:, -1] > 1 + _TRUSTED):
         raise ValueError(f"the certificate needs κ = φ(R²) ≤ 1, got {shares[:, -1].max():.6g} of {name}")
-    if np.any(shares < 0) or np.any(shares[:, 1:] < shares[:, :-1] - _TRUSTED):
+    if np.any(shares < -_TRUSTED) or np.any(shares[:, 1:] < shares[:, :-1] - _TRUSTED):
         raise ValueError(f"the certificate needs φ nonnegative and nondecreasing on [0, R²], which {name} is not")
-    return np.minimum(shares, 1.0)
+    return np.clip(shares, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

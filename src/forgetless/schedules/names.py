@@ -123,7 +123,7 @@ REGISTRY = (
         "certified",
         "certified",
         proportional=True,
-        title=lambda _: "increasing, best certified",
+        title=lambda _: "certified increasing",
     ),
     Entry(
         presets.CertifiedBudget,
@@ -131,7 +131,7 @@ REGISTRY = (
         "certified-budget",
         proportional=True,
         budget=True,
-        title=lambda _: "one step, near the best certified",
+        title=lambda _: "certified budget",
     ),
     Entry(
         presets.Cyclic,
