@@ -333,7 +333,7 @@ def test_steps_that_hardly_regularize_are_not_used():
     for lam in (1e-11, 1e-6, 1e-3):
         assert fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
     assert 0 < fl.certified(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
-    assert 0.49 < fl.certified(fl.Ridge([1.0, 1e140]), 2).value <= 0.5
+    assert fl.certified(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(fl.certified(fl.Ridge([1.0, 1e14]), 2).value)
     own = fl.Stages((1, 8), (fl.Projection(), Flow(decay(8))))
     assert "of the first step it uses only" in fl.certified(own, 9).why
 
