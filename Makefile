@@ -110,6 +110,7 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
 

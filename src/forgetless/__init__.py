@@ -9,7 +9,9 @@ from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
+from forgetless.certificates.optimal import OptimalCertified, optimal_certified
 from forgetless.certificates.search import worst_collection
+from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
 from forgetless.engines.expectation import expect
 from forgetless.engines.results import Expectation, Trace
@@ -54,6 +56,7 @@ __all__ = [
     "Advice",
     "BoundConstant",
     "Certificate",
+    "Certified",
     "CheckError",
     "ContinualGD",
     "ContinualRidge",
@@ -68,6 +71,7 @@ __all__ = [
     "JointRidge",
     "LossGradient",
     "NoExactLawError",
+    "OptimalCertified",
     "OptimalSchedule",
     "Ordering",
     "Projection",
@@ -86,6 +90,7 @@ __all__ = [
     "WorstCollection",
     "advise",
     "bounds",
+    "certified",
     "certify",
     "check_reduction",
     "check_time_varying",
@@ -99,6 +104,7 @@ __all__ = [
     "last_iterate_weights",
     "linear_decay",
     "metrics",
+    "optimal_certified",
     "optimal_schedule",
     "orderings",
     "schedules",

@@ -64,6 +64,11 @@ PRESETS = {
 }
 
 
+TRIVIAL = {"trivial", "trivial, seen tasks"}
+
+CERTIFIED = {"certified", "certified, seen tasks"}
+
+
 @pytest.mark.parametrize("batch", range(25))
 def test_exact_losses_lie_between_the_bounds(batch):
     """4500 certificates: every schedule on 500 random collections of all ranks, scales, sizes and horizons.
@@ -88,11 +93,11 @@ def check_one_collection(number):
     tasks, k = fl.TaskCollection(pairs), int(rng.integers(200, 300) if number % 20 == 0 else rng.integers(3, 20))
     start = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 2)
     for name, (schedule, expected) in PRESETS.items():
-        certificate = fl.certify(tasks, schedule, k, start=start)
+        whole = number % 5 == 0  # certificates of the schedule cost more than all the rest
+        certificate = fl.certify(tasks, schedule, k, start=start, bounds=None if whole else CATALOGUE)
         assert_consistent(certificate)
         uppers = {check.name for check in applying(certificate, "upper")}
-        assert uppers >= expected | {"trivial", "trivial, seen tasks"}, name
-        assert uppers <= expected | {"trivial", "trivial, seen tasks"}, name
+        assert uppers == expected | TRIVIAL | (CERTIFIED if whole else set()), name
 
 
 @pytest.mark.parametrize("name", ["fixed", "increasing", "increasing budget", "strong", "first free"])
@@ -102,7 +107,7 @@ def test_published_bounds_are_neither_below_the_worst_collections_nor_far_above(
     certificate = fl.certify(fl.constructions.rare_tasks(300), schedule, 300)
     found = {check.name: check for check in applying(certificate, "upper")}
     for each in expected:
-        if found[each].status == "derived, unpublished" and "every k" in each:
+        if found[each].status == "derived" and "every k" in each:
             assert 1 < found[each].published / certificate.worst_case < 2
             continue
         exact = certificate.seen_loss if "seen" in each else certificate.worst_case
@@ -126,8 +131,9 @@ def test_no_certificate_is_below_the_exact_loss_of_contradictory_tasks(batch):
             pairs.append((X, y))
         tasks, k = fl.TaskCollection(pairs), int(rng.choice([5, 50, 250]))
         start = tasks.teacher() + rng.standard_normal((d, c)) * 10.0 ** rng.uniform(-14, 2)
+        bounds = None if number % 4 == 0 else CATALOGUE
         for schedule in (fl.Projection(), s.increasing(), s.fixed(), fl.GradientDescent(1, 1.5 / tasks.radius**2)):
-            certificate = fl.certify(tasks, schedule, k, start=start)
+            certificate = fl.certify(tasks, schedule, k, start=start, bounds=bounds)
             exact = {"average_loss": certificate.average_loss, "seen_loss": certificate.seen_loss}
             for check in applying(certificate, "upper"):
                 assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
@@ -331,7 +337,7 @@ def test_a_certificate_prints_and_exports(rng):
 
     assert json.loads(json.dumps(plain))["k"] == 200
     frame = certificate.to_frame()
-    assert len(frame) == len(CATALOGUE)
+    assert len(frame) == len(CATALOGUE) + 2  # and the certificates of both losses
     assert keys <= set(frame.columns)
 
 

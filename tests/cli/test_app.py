@@ -317,3 +317,21 @@ def test_progress_goes_to_a_terminal_only(archive):
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stderr == ""
     assert json.loads(done.stdout)["step"][-1] == 5
+
+
+def test_certified_prints_the_bound_of_a_schedule(capsys):
+    words = ("certified", "--schedule", "increasing:1", "--k", 20, "--quantity", "seen_loss", "--radius", 2)
+    code, out, err = run(capsys, *words, "--json")
+    assert (code, err) == (0, "")
+    found = fl.certified(fl.schedules.increasing(1.0), 20, quantity="seen_loss", radius=2.0)
+    assert json.loads(out) == found.to_dict()
+    assert run(capsys, *words)[1] == f"{found!r}\n"
+    code, out, _ = run(capsys, "certified", "--schedule", "none", "--k", 20, "--average", 2)
+    assert code == 0
+    assert "t^2-average" in out
+    code, _, err = run(capsys, "certified", "--schedule", "increasing", "--k", 20, "--average", 2)
+    assert code == 1
+    assert "one fixed filter" in err
+    code, _, err = run(capsys, "certified", "--schedule", "cyclic", "--k", 20)
+    assert code == 2
+    assert "needs n_tasks" in err

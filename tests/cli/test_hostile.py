@@ -81,6 +81,7 @@ COMMANDS = [
     ("expect", *ON_TASKS),
     ("simulate", *ON_TASKS, "--trials", 3),
     ("certify", *ON_TASKS),
+    ("certified", "--k", 30),
     ("advise", *ON_TASKS),
     ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("bounds",),

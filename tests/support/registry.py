@@ -36,6 +36,8 @@ SCHEDULES = [
     s.fixed_budget(n_steps=5),
     s.increasing_budget(),
     s.increasing_budget(n_steps=3, scale=1.0),
+    s.certified(),
+    s.certified_budget(),
     s.cyclic(4),
     s.constant(fl.Ridge(0.3)),
     s.constant(fl.Projection()),

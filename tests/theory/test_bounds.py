@@ -85,7 +85,7 @@ def test_every_constant_and_least_k_is_that_of_its_theorem():
 def test_every_bound_is_complete(bound):
     assert bound.kind in ("upper", "lower")
     assert bound.quantity in ("average_loss", "seen_loss")
-    assert bound.status in ("paper", "same proof, tight constant", "derived, unpublished", "literature", "elementary")
+    assert bound.status in ("paper", "same proof, tight constant", "derived", "literature", "elementary")
     assert bound.hypotheses
     named = ("Theorem", "Lemma", "Corollary", "Table", "Remark", "theorem", "elementary")
     assert any(word in bound.citation for word in named)

@@ -8,6 +8,7 @@ from typing import Any
 from forgetless._base import html
 from forgetless._base.arrays import namespace_of
 from forgetless._base.tables import Noted, Table
+from forgetless.certificates._as_bounds import CERTIFICATES
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
 from forgetless.engines.worst_teacher import worst_case
@@ -155,7 +156,7 @@ def certify(
     ordering: Ordering | None = None,
     start: Any = None,
     *,
-    bounds: Iterable[Bound] = catalogue,
+    bounds: Iterable[Bound] | None = None,
 ) -> Certificate:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
 
@@ -167,8 +168,9 @@ def certify(
     ordering : Ordering, default ``WithReplacement()``
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
-    bounds : iterable of Bound, default ``fl.bounds.catalogue``
-        The bounds to try; add your own as ``[*fl.bounds.catalogue, mine]``.
+    bounds : iterable of Bound, optional
+        The bounds to try; add your own as ``[*fl.bounds.catalogue, mine]``. By default all of the catalogue, and the
+        upper certificates of the schedule for both losses (``fl.certified``).
 
     Returns
     -------
@@ -189,7 +191,8 @@ def certify(
     setting = setting_of(problem, start)
     average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
     exact = {"average_loss": average, "seen_loss": seen}
-    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in bounds)
+    tried = (*catalogue, *CERTIFICATES) if bounds is None else bounds
+    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
     return Certificate(
         problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes), errors
     )

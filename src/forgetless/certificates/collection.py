@@ -14,6 +14,7 @@ from forgetless._base.archive import json_digest, read_json, refusing
 from forgetless._base.arrays import Floats
 from forgetless._base.files import check_source, replace_file
 from forgetless._base.tables import Table
+from forgetless.certificates._as_bounds import CERTIFICATES
 from forgetless.certificates.certificate import Certificate, certify
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
@@ -31,10 +32,10 @@ _FORMAT, _VERSION = "forgetless worst collection", 2
 _MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
 """What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
 
-_BOUNDS: tuple[Bound, ...] = (*catalogue,)
+_BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
 """Those that stand beside what was found."""
 
-_UNPUBLISHED = ("derived, unpublished", "same proof, tight constant")
+_UNPUBLISHED = ("derived", "same proof, tight constant")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import files, proofs, search, streams, tasks
+from forgetless.cli import certificates, files, proofs, search, streams, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -115,6 +115,7 @@ for command in (
     tasks.simulate,
     streams.fit,
     streams.predict,
+    certificates.certified,
     search.worst_collection,
     proofs.proofs,
     files.verify,

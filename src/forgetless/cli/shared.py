@@ -40,12 +40,13 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
-def schedule_of(text: str, n_tasks: int, *others: str) -> Any:
+def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
     """Return the schedule that ``text``, such as "increasing:0.5", names; ``others`` are named where it is refused."""
+    known = {} if n_tasks is None else {"n_tasks": n_tasks}
     from forgetless.schedules.names import named
 
     try:
-        return named(text, *others, n_tasks=n_tasks)
+        return named(text, *others, **known)
     except (TypeError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--schedule") from None
 

@@ -6,6 +6,8 @@ Wherever a schedule is expected, a bare filter stands for itself at every step.
 
 from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
 from forgetless.schedules.presets import (
+    CertifiedBudget,
+    CertifiedRidge,
     Coefficients,
     Constant,
     Cyclic,
@@ -16,6 +18,8 @@ from forgetless.schedules.presets import (
     IncreasingBudget,
     NoiseAware,
     UnregularizedFirst,
+    certified,
+    certified_budget,
     constant,
     cyclic,
     end_ramp,
@@ -29,6 +33,8 @@ from forgetless.schedules.presets import (
 )
 
 __all__ = [
+    "CertifiedBudget",
+    "CertifiedRidge",
     "Coefficients",
     "Constant",
     "Cyclic",
@@ -41,6 +47,8 @@ __all__ = [
     "Preset",
     "Schedule",
     "UnregularizedFirst",
+    "certified",
+    "certified_budget",
     "constant",
     "cyclic",
     "end_ramp",

@@ -119,6 +119,21 @@ REGISTRY = (
         title=_budget_title,
     ),
     Entry(
+        presets.CertifiedRidge,
+        "certified",
+        "certified",
+        proportional=True,
+        title=lambda _: "certified increasing",
+    ),
+    Entry(
+        presets.CertifiedBudget,
+        "certified_budget",
+        "certified-budget",
+        proportional=True,
+        budget=True,
+        title=lambda _: "certified budget",
+    ),
+    Entry(
         presets.Cyclic,
         "cyclic",
         "cyclic",

@@ -89,7 +89,7 @@ class Bound:
     hypotheses : tuple of Hypothesis
         Each can be checked on a ``Setting``.
     citation : str
-    status : "paper", "same proof, tight constant", "derived, unpublished", "literature" or "elementary"
+    status : "paper", "same proof, tight constant", "derived" (proved here, not published), "literature" or "elementary"
     per_unit : callable or None
         (k, **extras) → value over R²D²; None where the published constant is not known to us.
     extras : tuple of str
@@ -184,7 +184,7 @@ def _every_k(constant: Constant) -> Bound:
     return _entry(constant.name, REALIZABLE, UNIFORM, *schedule, **_RANDOM, citation=_PROOF,
                   scheme="explicit" if explicit else "one gradient step per task",
                   regularization=f"increasing, scale {constant.scale}", rate=f"{C:g}/(k+1)",
-                  status="derived, unpublished", per_unit=lambda k: C / (k + 1))  # fmt: skip
+                  status="derived", per_unit=lambda k: C / (k + 1))  # fmt: skip
 
 
 _ENTRIES = [
@@ -222,7 +222,7 @@ _ENTRIES = [
            citation=f"{THIS}, Lemma \"SGD bound for time-varying distributions\", Section 4.2, with η = 1/(cR²)",
            per_unit=lambda k, scale: 4.5 * scale / (k + 1), extras=("scale",)),
     _entry("increasing, first task free", REALIZABLE, UNIFORM, FIRST_FREE, **_RANDOM, scheme="explicit or budget",
-           regularization="increasing, λ₁ = 0", rate="19.5(k+1)/k²", min_k=3, status="derived, unpublished",
+           regularization="increasing, λ₁ = 0", rate="19.5(k+1)/k²", min_k=3, status="derived",
            citation=f"{THIS}, Remark \"Unregularized first task\", Section 2; the constant is derived",
            per_unit=lambda k: 19.5 * (k + 1) / k**2),
     _entry("increasing, seen tasks", REALIZABLE, UNIFORM, INCREASING, quantity="seen_loss", **_RANDOM,
@@ -230,7 +230,7 @@ _ENTRIES = [
            status="paper", per_unit=lambda k: 87 / (k + 1)),
     _entry("increasing, seen tasks, tight", REALIZABLE, UNIFORM, INCREASING, quantity="seen_loss", **_RANDOM,
            scheme="explicit or budget", regularization="increasing", rate="(39 + 24/13)/(k+1)", min_k=2, citation=_SEEN,
-           status="derived, unpublished", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
+           status="derived", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
     *map(_every_k, constants),
     _entry("unregularized, dimension-free", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
            regularization="none", rate="(e/2) k^{−1/4}", status="literature",
@@ -260,11 +260,11 @@ _ENTRIES = [
            rate="1/(16k)", min_k=2, citation=f"{THIS}, Theorem in Appendix B (any algorithm)", status="paper",
            per_unit=lambda k: 1 / (16 * k)),
     _entry("any filter", REALIZABLE, UNIFORM, UNSEEN, kind="lower", **_RANDOM, scheme="any filter",
-           regularization="any", rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)", min_k=2, status="derived, unpublished",
+           regularization="any", rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)", min_k=2, status="derived",
            citation=f"{THIS}, Theorem in Appendix B (any algorithm), on its construction",
            per_unit=lambda k: (1 - 1 / k) ** k / (2 * k)),
     _entry("any algorithm, one task more", REALIZABLE, UNIFORM, UNSEEN_OF_MORE, kind="lower", **_RANDOM, scheme="any",
-           regularization="any", rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))", status="derived, unpublished",
+           regularization="any", rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))", status="derived",
            citation=f"{THIS}, Theorem in Appendix B (any algorithm), with k + 1 tasks and the exact probability",
            per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1))),
     _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen_loss", **_RANDOM,
@@ -275,7 +275,7 @@ _ENTRIES = [
            **_RANDOM,
            scheme="explicit", regularization="any", rate="(1 − 1/k)^{k−1}·(1/16k)·2(k−1)/(2k−1)", min_k=2,
            citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3, minimised over its case split",
-           status="derived, unpublished", per_unit=lambda k: seen_task_probability(k) * seen_task_loss(k)),
+           status="derived", per_unit=lambda k: seen_task_probability(k) * seen_task_loss(k)),
     _entry("unregularized, lower", REALIZABLE, UNIFORM, UNREGULARIZED, kind="lower", **_RANDOM, scheme="projection",
            regularization="none", rate="1/k", status="literature",
            citation=f"Evron et al. (2022), proof of Theorem 10, two tasks repeated, {TABLE}"),

@@ -169,6 +169,12 @@ UNIFORM = _needs(
     "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
 )
 
+INDEPENDENT = _needs(
+    "tasks are drawn independently, with replacement",
+    lambda s: isinstance(s.law, Draws),
+    "tasks are not drawn independently, with replacement",
+)
+
 WITHOUT = _needs(
     "tasks are drawn uniformly without replacement",
     lambda s: isinstance(s.law, Epochs) and s.k <= s.tasks.n_tasks,  # within one epoch

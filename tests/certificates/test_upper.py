@@ -1,0 +1,460 @@
+"""Upper certificates: never below an exact loss, as tight as they were derived to be, and every rounding paid for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.certificates._as_bounds import CERTIFICATES
+from forgetless.certificates._carry import last_iterate, seen_tasks
+from forgetless.certificates._majorant import Mesh
+from forgetless.certificates._steps import least_m, steps_of
+from forgetless.certificates.certificate import setting_of
+from forgetless.certificates.upper import half_supremum
+from forgetless.engines.problem import Problem
+from support.campaigns import SEED, seed_for
+from support.collections import random_pairs
+
+s = fl.schedules
+
+
+def decay(k):
+    return np.arange(k + 1, 1, -1) / (k + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Flow(fl.Filter):
+    """Gradient flow: a concave filter of which the package knows nothing."""
+
+    time: float
+
+    def share(self, eigenvalues):
+        return -np.expm1(-self.time * eigenvalues)
+
+
+# --- the numbers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schedule", "constant"),
+    [
+        (s.increasing(), 1.0077),
+        (s.increasing(1.0), 0.4162),
+        (s.increasing(0.25), 0.3175),
+        (s.certified(), 0.3175),
+        (s.increasing_budget(), 0.8909),
+        (s.certified_budget(), 0.3036),
+    ],
+)
+def test_constants_of_256_steps(schedule, constant):
+    assert constant - 2e-5 <= fl.certified(schedule, 256).constant <= constant + 2e-4
+
+
+def test_constants_of_other_settings():
+    """As derived: budgets of N = 2, 4, 16, fixed strengths, no regularization, tasks seen, averages of iterates."""
+    for n_steps, constant in ((2, 0.8900), (4, 0.9045), (16, 0.9153)):
+        assert fl.certified(s.increasing_budget(n_steps), 64).constant == pytest.approx(constant, abs=3e-4)
+    for filter_, constant in ((fl.Ridge(1.0), 0.4637), (fl.Projection(), 0.9896), (s.fixed(), 0.6622)):
+        assert fl.certified(filter_, 256).constant == pytest.approx(constant, rel=3e-4)
+    assert fl.certified(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
+    for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
+        assert fl.certified(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
+
+
+def test_a_finer_mesh_moves_little():
+    for schedule, k in ((s.increasing(), 256), (s.increasing(1.0), 100), (s.certified_budget(), 256)):
+        coarse, fine = (half_supremum(schedule(k, 1.0), k, "average_loss", per_decade=n).per_unit for n in (90, 540))
+        assert 0 <= k * (coarse - fine) <= 1e-4
+
+
+def test_one_step_is_known_in_closed_form():
+    """After one step of κ on a task of norm R, and none on one of norm 0, sup ρ((1 − κρ)² + κ²ρ(1 − ρ))/2."""
+    for kappa in (0.2, 0.5, 0.9):
+        rho = np.linspace(0, 1, 100_001)
+        expected = (rho * ((1 - kappa * rho) ** 2 + kappa**2 * (1 - rho))).max() / 2
+        for filter_ in (fl.Ridge(1 / kappa - 1), fl.GradientDescent(1, kappa), Flow(-np.log1p(-kappa))):
+            assert expected <= fl.certified(filter_, 1).value <= expected * (1 + 1e-3)
+
+
+# --- the theorem, step by step ----------------------------------------------------------------------------------------
+
+
+def random_law(rng):
+    """Return probabilities and eigenpairs of at most five non-commuting matrices of any rank, 0 ≤ H ≤ I."""
+    d, M = int(rng.integers(1, 6)), int(rng.integers(1, 6))
+    pairs = []
+    for _ in range(M):
+        rank = int(rng.integers(0, min(d, 4) + 1))
+        xi = np.zeros(d)
+        xi[:rank] = rng.random(rank) ** rng.choice([0.2, 1, 4])
+        if rank and rng.random() < 0.5:
+            xi[0] = 1.0
+        pairs.append((np.linalg.qr(rng.standard_normal((d, d)))[0], xi))
+    return rng.dirichlet(np.full(M, rng.choice([0.3, 1.0, 5.0]))), pairs
+
+
+def random_step(rng):
+    """Return φ, its base χ and the steps of which the first is that of φ."""
+    kind = rng.choice(["ridge", "budget", "fixed", "own"])
+    if kind == "ridge":
+        lam = 10 ** rng.uniform(np.log10(0.03), np.log10(30), 2)
+        base = fl.Ridge(lam.max())
+        return fl.Ridge(lam[0]), lambda x: base(x) / base(1.0), steps_of(fl.Ridge(lam), 2)
+    if kind == "budget":
+        n, gamma = rng.integers(1, 31, 2), rng.uniform(0.02, 1.0, 2)
+        base = fl.GradientDescent(int(n.min()), float(gamma.min()))
+        chi = (lambda x: x) if n.min() == 1 else (lambda x: base(x) / base(1.0))
+        return fl.GradientDescent(int(n[0]), float(gamma[0])), chi, steps_of(fl.GradientDescent(n, gamma), 2)
+    if kind == "fixed":
+        filter_ = [fl.Ridge(10 ** rng.uniform(-1.5, 1.5)), fl.Projection(), fl.GradientDescent(9, 0.1)][rng.integers(3)]
+        return filter_, lambda x: filter_(x) / filter_(1.0), steps_of(filter_, 2)
+    time = rng.uniform(0.1, 8.0, 2)
+    return Flow(time[0]), lambda x: x, steps_of(Flow(time), 2)
+
+
+def smallest_gap(rng, part=1.0):
+    """Return the smallest eigenvalue of f′(B) − Q*(f(B)) for a random law, step and f, and a part of the price."""
+    p, pairs = random_law(rng)
+    phi, chi, steps = random_step(rng)
+    mesh = Mesh.of(int(rng.integers(1, 30)), int(rng.integers(5, 40)))
+    g = (
+        rng.random(len(mesh.r)) ** rng.choice([0.2, 1, 5])
+        if rng.random() < 0.3
+        else 1 / (1 + mesh.r * rng.uniform(0, 30))
+    )
+    B = sum(w * (V * chi(xi)) @ V.T for w, (V, xi) in zip(p, pairs, strict=True))
+    rho, U = np.linalg.eigh(B)
+    rho = np.clip(rho, 0.0, 1.0)
+    alpha, kappa = mesh.sup(g)[0] * rng.choice([1.0, 1.3]), float(steps.kappa[0])
+    m = rng.uniform(least_m(kappa), 1.1)
+    new = mesh.step(g, alpha, kappa, part * steps.price(0, m), m)
+    F, f_new = ((U * (rho * np.interp(rho, mesh.r, values))) @ U.T for values in (g, new))
+    kept = [np.eye(len(rho)) - (V * phi(xi)) @ V.T for V, xi in pairs]
+    after = sum(w * K @ F @ K for w, K in zip(p, kept, strict=True))
+    return np.linalg.eigvalsh(f_new - after)[0] / alpha
+
+
+@pytest.mark.parametrize("tries", [150, pytest.param(4000, marks=pytest.mark.long)])
+def test_a_step_of_a_majorant_is_a_majorant(tries, campaign):
+    """The theorem and its finite form at once: random laws, not commuting, ranks to 4, λ .03 to 30, N to 30."""
+    rng = np.random.default_rng([71, seed_for(tries)])
+    worst = min(smallest_gap(rng) for _ in range(tries))
+    assert worst >= -1e-12
+    campaign(f"steps of certificates: {tries} laws with seed {SEED}, smallest eigenvalue {worst:.1e}")
+
+
+@pytest.mark.parametrize("number", [39, 140, 232])
+def test_a_smaller_price_is_not_enough(number):
+    """With a hundredth of the price of unequal singular values the theorem is wrong, and these laws show it."""
+    assert smallest_gap(np.random.default_rng([79, number]), 0.01) < -1e-6
+    assert smallest_gap(np.random.default_rng([79, number])) >= -1e-12
+
+
+def test_suprema_are_not_below_those_of_a_dense_grid(rng):
+    for _ in range(50):
+        mesh = Mesh.of(int(rng.integers(1, 100)), int(rng.integers(4, 30)))
+        g = rng.random(len(mesh.r)) if rng.random() < 0.5 else np.exp(-mesh.r * rng.uniform(0, 100))
+        rho = np.union1d(np.linspace(0, 1, 20_001), mesh.r)
+        top, at = mesh.sup(g)
+        dense = (rho * np.interp(rho, mesh.r, g)).max()
+        assert dense <= top <= dense * (1 + 1e-4)
+        assert at * np.interp(at, mesh.r, g) == pytest.approx(top, rel=1e-12)
+
+
+def test_compiled_steps_are_those_of_arrays(rng):
+    from forgetless.certificates import _majorant_numba
+
+    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.certified_budget()):
+        k = int(rng.integers(2, 40))
+        steps, plain = steps_of(schedule(k, 1.0), k), Mesh(Mesh.of(k).r)
+        fast = Mesh(plain.r, _majorant_numba)
+        assert last_iterate(steps, fast).sup == pytest.approx(last_iterate(steps, plain).sup, rel=1e-12)
+        assert seen_tasks(steps, fast, k).sup == pytest.approx(seen_tasks(steps, plain, k).sup, rel=1e-12)
+
+
+# --- against exact losses ---------------------------------------------------------------------------------------------
+
+
+def exact_forms(X, filters, weights, p):
+    """Return the forms of the average loss, the seen-task loss and the average loss of Σ weights_t w_t, literally."""
+    d, k = X[0].shape[1], len(filters)
+    H = np.array([x.T @ x for x in X])
+    mean = np.einsum("m,mij->ij", p, H)
+    last, seen, own = mean, np.zeros((d, d)), H.copy()
+    average, tail = weights[k - 1] ** 2 * mean, np.zeros((d, d))
+    for t in range(k, 0, -1):
+        kept = []
+        for h in H:
+            xi, V = np.linalg.eigh(h)
+            kept.append(np.eye(d) - (V * filters[t - 1](np.where(xi > 1e-12, xi, 0.0))) @ V.T)
+        K = np.array(kept)
+        step = lambda A, K=K: np.einsum("m,mij,jk,mkl->il", p, K, A, K)  # noqa: E731
+        seen = step(seen) + np.einsum("m,mij,mjk,mkl->il", p, K, own, K) / k
+        own, last = np.array([step(each) for each in own]), step(last)
+        before = weights[t - 2] if t > 1 else 0.0
+        tail = np.einsum("m,mij->ij", p, K) @ (weights[t - 1] * mean + tail)
+        average = step(average) + before**2 * mean + before * (tail + tail.T)
+    return last, seen, average
+
+
+def random_schedule(rng, k):
+    """Return a filter for k steps at R = 1, and one that has certificates of its averages."""
+    gamma = np.minimum(1.0, rng.uniform(0.2, 4.0) * decay(k))
+    n_steps = rng.integers(1, 6, k) if rng.random() < 0.5 else int(rng.integers(1, 6))
+    choices = [
+        fl.Ridge(10 ** rng.uniform(-1, 1) / decay(k)),
+        fl.Ridge(10 ** rng.uniform(-1, 1, k)),
+        fl.GradientDescent(n_steps, gamma),
+        fl.Ridge(10 ** rng.uniform(-1.5, 1.5)),
+        fl.Projection(),
+        Flow(rng.uniform(0.2, 2.0) * decay(k)),
+        s.unregularized_first(s.increasing(rng.uniform(0.2, 5.0)))(k, 1.0),
+    ]
+    alike = [
+        fl.Projection(),
+        fl.Ridge(10 ** rng.uniform(-1.5, 1)),
+        fl.GradientDescent(1, gamma),
+        fl.GradientDescent(3, 0.3),
+    ]
+    return choices[rng.integers(len(choices))], alike[rng.integers(len(alike))]
+
+
+def ratios(rng):
+    """Return certificate over exact worst case of the three quantities, on a random collection of radius 1."""
+    M, d, k = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.choice([1, 2, 3, 5, 8, 16]))
+    X = [rng.standard_normal((int(rng.integers(1, d + 1)), d)) for _ in range(M)]
+    X = [x / np.linalg.norm(x, 2) * (1.0 if m == 0 or rng.random() < 0.5 else rng.random()) for m, x in enumerate(X)]
+    p, r = rng.dirichlet(np.full(M, rng.choice([0.3, 1.0, 10.0]))), rng.choice([0.0, 0.5, 1.0, 2.0, 4.0])
+    weights = np.arange(1.0, k + 1) ** r / (np.arange(1.0, k + 1) ** r).sum()
+    filter_, alike = random_schedule(rng, k)
+    steps = [[each.at(t) for t in range(k)] for each in (filter_, alike)]
+    last, seen, _ = exact_forms(X, steps[0], weights, p)
+    _, _, average = exact_forms(X, steps[1], weights, p)
+    proved = [
+        fl.certified(filter_, k).value,
+        fl.certified(filter_, k, quantity="seen_loss").value,
+        fl.certified(alike, k, average=r).value,
+    ]
+    return [
+        bound / max(np.linalg.eigvalsh(A)[-1] / 2, 1e-300)
+        for bound, A in zip(proved, (last, seen, average), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("tries", [60, pytest.param(2000, marks=pytest.mark.long)])
+def test_no_collection_is_worse_than_its_certificates(tries, campaign):
+    """Any ranks, norms, probabilities and schedules: the last iterate, the tasks seen, averages of the iterates."""
+    rng = np.random.default_rng([73, seed_for(tries)])
+    least = np.min([ratios(rng) for _ in range(tries)], axis=0)
+    assert (least >= 1 - 1e-9).all()
+    campaign(
+        f"certificates: {tries} collections with seed {SEED}, least ratios to the exact worst case {least.round(4)}"
+    )
+
+
+@pytest.mark.parametrize("k", [64, 256])
+@pytest.mark.parametrize("name", ["none", "fixed", "increasing"])
+def test_the_worst_collections_known_are_below_their_certificates(name, k):
+    known = fl.worst_known(name, k)
+    ratio = fl.certified(known.schedule, k).constant / known.value
+    assert ratio >= 1
+    if name == "increasing":
+        assert ratio <= 1.03
+
+
+def test_losses_weighted_otherwise_get_the_factor(rng):
+    """Tasks drawn with p, the loss a plain mean: at most max 1/(Mp_m) times the certificate."""
+    p = np.array([0.7, 0.2, 0.1])
+    plain = fl.certified(s.increasing(), 200)
+    uneven = fl.certified(s.increasing(), 200, probabilities=p)
+    assert uneven.value == pytest.approx(plain.value / 0.3)
+    assert "times 3.33333" in uneven.why
+    assert fl.certified(s.increasing(), 200, probabilities=p, weights=p).value == plain.value
+    assert fl.certified(s.increasing(), 200, weights=p).value == pytest.approx(2.1 * plain.value)
+    assert fl.certified(s.increasing(), 200, probabilities=p, quantity="seen_loss").constant < 1.31
+    assert fl.certified(s.increasing(), 200, probabilities=[1.0, 0.0]).value == 0.5
+    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    for check in fl.certify(tasks, s.increasing(), 200, ordering=fl.WithReplacement(p)).bounds[-2:]:
+        assert check.applies
+        assert check.ratio >= 1
+
+
+# --- balls ------------------------------------------------------------------------------------------------------------
+
+
+def test_floats_are_not_below_balls(rng):
+    """Fresh k and scales, every kind of step and quantity; and not far above."""
+    k = [int(each) for each in rng.integers(2, 30, 5)]
+    cases = [(s.increasing(float(10 ** rng.uniform(-1, 1))), n, {}) for n in k]
+    cases += [
+        (s.increasing_budget(np.resize([2, 3, 5], 9)), 9, {"radius": 0.7}),
+        (s.certified_budget(), 11, {}),
+        (s.increasing(0.5), 9, {"quantity": "seen_loss", "radius": 3.0, "distance": 0.1}),
+        (s.increasing_budget(3), 7, {"quantity": "seen_loss"}),
+        (s.unregularized_first(s.increasing()), 9, {"quantity": "seen_loss"}),
+        (fl.Ridge(0.3), 12, {"average": 1.5}),
+        (fl.Projection(), 8, {"average": 0.0}),
+    ]
+    for schedule, n, options in cases:
+        plain, ball = (fl.certified(schedule, n, arithmetic=each, **options) for each in ("float", "ball"))
+        assert 0 <= plain.constant - ball.constant <= 1e-9 * plain.constant
+        assert "in ball arithmetic" in ball.why
+
+
+def test_balls_need_a_formula_and_their_package(monkeypatch):
+    with pytest.raises(ValueError, match="needs a filter whose formula is known"):
+        fl.certified(Flow(1.0), 5, arithmetic="ball")
+    monkeypatch.setitem(__import__("sys").modules, "flint", None)
+    with pytest.raises(ImportError, match=r"forgetless\[proofs\]"):
+        fl.certified(fl.Ridge(1.0), 5, arithmetic="ball")
+
+
+# --- what it says, and what it refuses --------------------------------------------------------------------------------
+
+
+def test_values_scale_and_are_capped():
+    one, other = fl.certified(s.increasing(), 50), fl.certified(s.increasing(), 50, radius=3.0, distance=0.5)
+    assert other.value == pytest.approx(9 * 0.25 * one.value, rel=1e-12)
+    assert other.constant == pytest.approx(one.constant, rel=1e-12)
+    assert one.constant == pytest.approx(50 * one.value)
+    assert (one.status, one.k, one.quantity) == ("derived", 50, "average_loss")
+    assert 0.49 < fl.certified(fl.Ridge(1e6), 3).value <= 0.5
+    last_free = fl.certified(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
+    assert last_free.value == 2.0
+    assert "trivial bound" in last_free.why
+    assert fl.certified(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
+
+
+def test_steps_that_hardly_regularize_are_not_used():
+    """Where λ varies its price is 1/λ: from 1e-12 R² down such steps are as those of λ = 0; no number overflows."""
+    free, tiny = (fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
+    assert tiny.value == free.value < 0.5
+    for lam in (1e-11, 1e-6, 1e-3):
+        assert fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
+    assert 0 < fl.certified(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
+    assert fl.certified(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(fl.certified(fl.Ridge([1.0, 1e14]), 2).value)
+    own = fl.Stages((1, 8), (fl.Projection(), Flow(decay(8))))
+    assert "of the first step it uses only" in fl.certified(own, 9).why
+
+
+def test_it_says_what_it_rests_on():
+    text = repr(fl.certified(s.unregularized_first(s.increasing()), 40))
+    for words in ("of the first step it uses only", "Theorem 4", "every collection that one model fits", "R²D²/k"):
+        assert words in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 100
+    own = fl.certified(Flow(decay(9)), 9)
+    assert "it trusts the shape of the filter" in own.why
+    assert "t^2-average" in repr(fl.certified(fl.Projection(), 9, average=2))
+    assert "Theorem 3" in fl.certified(s.certified_budget(), 9).why
+    assert "Theorem 2" in fl.certified(s.fixed(), 9).why
+
+
+def test_digits_shown_are_rounded_upwards():
+    for k in range(3, 40):
+        found = fl.certified(s.fixed(), k)
+        assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
+
+
+@dataclass(frozen=True, eq=False)
+class Power(fl.Filter):
+    power: float
+
+    def share(self, eigenvalues):
+        return np.minimum(1.0, eigenvalues) ** self.power
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: fl.certified(fl.GradientDescent(1, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.certified(Power(2.0), 9), ValueError, "needs φ.ξ. ≥ ξφ"),
+        (lambda: fl.certified(Power(np.array([1.0, 2.0])), 2), ValueError, "nonincreasing"),
+        (lambda: fl.certified(s.increasing(), 9, average=2), ValueError, "one fixed filter"),
+        (lambda: fl.certified(fl.Projection(), 9, average=-1), ValueError, "average must be nonnegative"),
+        (lambda: fl.certified(fl.Projection(), 9, average=1, quantity="seen_loss"), ValueError, "average must be None"),
+        (lambda: fl.certified(s.increasing(), 0), ValueError, "k must be at least 1"),
+        (lambda: fl.certified(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
+        (lambda: fl.certified(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
+        (lambda: fl.certified(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
+        (lambda: fl.certified(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
+        (lambda: fl.certified(s.increasing(), 9, arithmetic="fast"), ValueError, "arithmetic must be"),
+        (lambda: fl.certified(s.increasing(), 9, probabilities=[0.5, 0.4]), ValueError, "probabilities must be"),
+        (lambda: fl.certified(s.increasing(), 9, probabilities=[1.0], weights=[0.5, 0.5]), ValueError, "same tasks"),
+        (lambda: fl.certified(fl.Ridge(1.0), 10**15), MemoryError, "a certificate of 1,000,000,000,000,000 steps"),
+        (lambda: fl.certified(0.5, 9), TypeError, "wrap a coefficient"),
+        (lambda: fl.certified(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),
+    ],
+)
+def test_what_has_no_certificate_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_certify_shows_the_certificates_where_they_hold(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    found = fl.certify(tasks, s.increasing(), 120)
+    for name, quantity in (("certified", "average_loss"), ("certified, seen tasks", "seen_loss")):
+        check = next(each for each in found.bounds if each.name == name)
+        assert (check.applies, check.status, check.quantity) == (True, "derived", quantity)
+        proved = fl.certified(s.increasing(), 120, quantity=quantity, radius=tasks.radius, distance=found.distance)
+        assert check.value == pytest.approx(proved.value, rel=1e-9)
+        others = [
+            each.value for each in found.bounds if each.applies and each.quantity == quantity and each.kind == "upper"
+        ]
+        assert check.value == min(others)
+    reasons = [
+        fl.certify(tasks, s.increasing(), 3, ordering=law).bounds[-1].reason
+        for law in (fl.Cyclic(), fl.WithoutReplacement())
+    ]
+    assert all("not drawn independently" in reason for reason in reasons)
+    overshoot = fl.certify(tasks, fl.GradientDescent(1, 1.5 / tasks.radius**2), 9).bounds[-1]
+    assert "at most 1/R²" in overshoot.reason
+    many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"), None)
+    assert all("not computed here" in bound.failures(many)[0] for bound in CERTIFICATES)
+    with pytest.raises(TypeError, match=r"use fl\.certified"):
+        CERTIFICATES[0].evaluate(9, 1.0, 1.0)
+
+
+# --- optimal schedules ------------------------------------------------------------------------------------------------
+
+
+def check_optimum(k, constant):
+    best = fl.optimal_certified(k)
+    assert best.constant < constant + 5e-5  # four digits, rounded
+    assert best.constant == fl.certified(best, k, per_decade=320).constant
+    closed = fl.certified(s.certified_budget(), k).constant
+    assert best.constant < closed < 1.03 * best.constant
+    filter_ = best(k, 2.0)
+    np.testing.assert_allclose(filter_.step_size, np.array(best.strengths) / 4)
+    assert fl.certified(best, k, radius=2.0).constant == pytest.approx(fl.certified(best, k).constant, rel=1e-9)
+    return best
+
+
+def test_optimal_certified_schedules():
+    best = check_optimum(16, 0.2719)
+    assert "certified 0.2719 R²D²/k" in repr(best)
+    ridge = fl.optimal_certified(16, scheme="ridge")
+    assert best.constant < ridge.constant < 0.2765 < fl.certified(s.certified(), 16).constant
+    np.testing.assert_allclose(ridge(16, 3.0).coefficient, 9 * np.array(ridge.strengths))
+    with pytest.raises(ValueError, match="k must be 16"):
+        best(17, 1.0)
+    with pytest.raises(ValueError, match="scheme must be"):
+        fl.optimal_certified(4, scheme="both")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("k", "constant"), [(64, 0.2899), (256, 0.2984)])
+def test_optimal_certified_schedules_of_more_steps(k, constant):
+    check_optimum(k, constant)
+
+
+def test_gradients_are_those_of_differences(rng):
+    from forgetless.certificates.optimal import _Descent
+
+    k, h = 7, 1e-6
+    for scheme in ("budget", "ridge"):
+        descent = _Descent(k, scheme, Mesh.of(k).r, lambda *told: None)
+        x = rng.standard_normal(k)
+        differences = [(descent._value(x + e)[0] - descent._value(x - e)[0]) / (2 * h) for e in h * np.eye(k)]
+        np.testing.assert_allclose(descent._value(x)[1], differences, rtol=0, atol=1e-8)
