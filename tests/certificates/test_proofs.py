@@ -124,7 +124,7 @@ def step_share(constant, s):
 
 
 def test_the_chord_bounds_the_square_of_the_step(rng):
-    """(1) of the proof against (2) of Theorem 1, at random places."""
+    """Formula (3) of the proof against (2) of Theorem 1, at random places."""
     y, rho, f, alpha = rng.uniform(0, 2, 500), rng.uniform(0, 1, 500), rng.uniform(0, 1, 500), 1.0
     kappa = y / (1 + y)
     m = (1 + kappa) / 2

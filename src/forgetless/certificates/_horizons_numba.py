@@ -1,4 +1,4 @@
-"""The certificate of every small horizon, compiled: part (c) of ``proofs``."""
+"""The certificate of every small horizon, compiled: part (c) of the proofs."""
 
 import math
 

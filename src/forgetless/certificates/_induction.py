@@ -1,6 +1,6 @@
-"""Constants for large k: the induction that ``proofs`` states, carried out in ball arithmetic.
+"""Constants for large k: the induction of docs/certificates.md, carried out in ball arithmetic.
 
-Names are those of ``proofs``: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile A_1 ≤ … ≤ A_P.
+Letters are those of that page: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile A_1 ≤ … ≤ A_P.
 """
 
 import math

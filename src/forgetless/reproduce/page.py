@@ -182,8 +182,9 @@ _FIGURE_TEXT = (
 )
 
 _TABLE_TEXT = (
-    "Slopes of log loss against log k, beside the published guarantee for the same schedule. Increasing strengths keep "
-    "k·loss far below what is guaranteed on every family. The list says which schedule had the smallest loss at which "
+    "Slopes of log loss against log k, beside the published guarantee for the same schedule and its certificate, a "
+    "bound for every collection that one model fits, derived here and not published. Increasing strengths keep k·loss "
+    "far below what is published, on every family. The list says which schedule had the smallest loss at which "
     "k: regularization where tasks interfere for long, none where they do not. Far less is proved for no "
     "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere."
 )

@@ -8,6 +8,7 @@ import numpy as np
 from forgetless import schedules
 from forgetless._base.progress import Progress
 from forgetless._base.tables import Table
+from forgetless.certificates.upper import certified
 from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
@@ -92,7 +93,9 @@ def rates(exponents: range = range(2, 11), progress: Progress | None = None) -> 
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
-    """Return the fitted slope of log loss against log k over the last points, beside the published rate."""
+    """Return fitted slopes of log loss against log k, over the last points, beside what is published and certified."""
+    end = int(max(measured.columns["k"]))
+    proved = {name: certified(schedule, end).constant for name, schedule in SCHEDULES.items()}
     rows = []
     for family in FAMILIES:
         for name in SCHEDULES:
@@ -108,6 +111,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
                     "k·loss at the end": float(k[-1] * loss[-1]),
                     "published": bound.rate,
                     "k·bound at the end": float(k[-1] * part.columns["bound"][-1]),
+                    "k·certificate at the end": proved[name],
                 }
             )
     facts = tuple(f"{family}: smallest loss with {_winners(measured.where(family=family))}" for family in FAMILIES)
