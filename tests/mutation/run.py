@@ -85,7 +85,7 @@ CORE = {
     "_base/averages.py": ("engines/test_averages.py",),
     "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
     "streams/_scheme.py": ("streams/test_strength.py", "streams/test_stored.py"),
-    "streams/state.py": (
+    "streams/state.py": ("streams/test_state.py", "streams/test_model.py", "streams/test_averages.py"),
         "streams/test_state.py",
         "streams/test_model.py",
         "streams/test_averages.py",

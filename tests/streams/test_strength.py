@@ -7,6 +7,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.schedules.names import REGISTRY, named
+from forgetless.streams import _strength
 from forgetless.streams._strength import Strength
 from support import literal
 from support.streams import learned, stream
@@ -237,3 +238,29 @@ def test_the_running_radius_is_that_of_the_loss(rng):
         assert model.radius_ == pytest.approx(largest[-1], rel=1e-6)
         strengths = 13 / 3 * largest**2 * 4 / np.array([4, 3, 2])
         np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "schedule", [fl.schedules.increasing(), fl.schedules.increasing_budget(2), fl.schedules.fixed()]
+)
+@pytest.mark.parametrize("radius", [1.0, 3.0])
+def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
+    monkeypatch.setattr(_strength, "CHUNK", 4)
+    strength, whole = Strength(schedule, 11, "error"), schedule(11, radius)
+    for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
+        found, expected = strength.at(task, radius), whole.at(task - 1)
+        assert found.value_at_radius(radius) == pytest.approx(expected.value_at_radius(radius), rel=1e-13)
+        known = strength.ready_coefficient(task, radius)
+        if isinstance(whole, fl.Ridge):
+            assert known == pytest.approx(float(expected.coefficient), rel=1e-13)
+
+
+def test_which_schedules_ask_for_a_radius():
+    for schedule, asks in (
+        (fl.schedules.increasing(), True),
+        (lambda k, radius: fl.Ridge(radius), True),
+        (fl.Ridge(1.0), False),
+        (fl.GradientDescent(2, 0.1), False),
+        (fl.Ridge([1.0, 2.0]), False),
+    ):
+        assert Strength(schedule, 2, "error").needs_radius is asks
