@@ -86,11 +86,6 @@ CORE = {
     "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
     "streams/_scheme.py": ("streams/test_strength.py", "streams/test_stored.py"),
     "streams/state.py": ("streams/test_state.py", "streams/test_model.py", "streams/test_averages.py"),
-        "streams/test_state.py",
-        "streams/test_model.py",
-        "streams/test_averages.py",
-        "test_arrays.py",
-    ),
     "streams/files.py": ("streams/test_files.py", "streams/test_stored.py", "attacks"),
     "_base/archive.py": ("attacks", "streams/test_files.py"),
 }
