@@ -40,6 +40,7 @@ CORE = {
     "filters/leaves.py": ("test_filters.py", "test_equation.py"),
     "filters/composed.py": ("test_filters.py",),
     "schedules/presets.py": ("schedules/test_presets.py",),
+    "schedules/shapes.py": ("schedules/test_presets.py",),
     "metrics.py": ("engines/test_simulation.py", *EXACT),
     "equation.py": ("test_equation.py",),
     "orderings.py": ("test_orderings.py", "test_bad_input.py"),

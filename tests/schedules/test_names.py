@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import names, plain, presets
+from forgetless.schedules import names, plain, presets, shapes
 from support.registry import FILTERS, SCHEDULES, linear, name
 
 KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
 
 
 def test_every_preset_has_an_entry():
-    classes = {kind for _, kind in inspect.getmembers(presets, inspect.isclass) if kind.__module__ == presets.__name__}
+    found = [kind for home in (presets, shapes) for _, kind in inspect.getmembers(home, inspect.isclass)]
+    classes = {kind for kind in found if kind.__module__ in (presets.__name__, shapes.__name__)}
     filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages}
     assert classes - {presets.Preset} == {entry.kind for entry in names.REGISTRY} - filters
     for entry in names.REGISTRY:

@@ -8,28 +8,30 @@ from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
 from forgetless.schedules.presets import (
     CertifiedBudget,
     CertifiedRidge,
-    Coefficients,
-    Constant,
     Cyclic,
-    EndRamp,
     Fixed,
     FixedBudget,
     Increasing,
     IncreasingBudget,
-    NoiseAware,
     UnregularizedFirst,
     certified,
     certified_budget,
-    constant,
     cyclic,
-    end_ramp,
     fixed,
     fixed_budget,
-    from_coefficients,
     increasing,
     increasing_budget,
-    noise_aware,
     unregularized_first,
+)
+from forgetless.schedules.shapes import (
+    Coefficients,
+    Constant,
+    EndRamp,
+    NoiseAware,
+    constant,
+    end_ramp,
+    from_coefficients,
+    noise_aware,
 )
 
 __all__ = [

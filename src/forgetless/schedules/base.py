@@ -63,3 +63,15 @@ def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float
     if planned >= k:
         return filter_.at(slice(0, k))
     return Stages((planned, k - planned), (filter_, filter_.at(planned - 1)))
+
+
+def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
+    """Refuse fewer steps than a schedule is made for."""
+    if k < minimum:
+        raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")
+
+
+def check_length(k: int) -> None:
+    """Refuse a list of strengths that does not fit into memory, before any of the arrays it is made of."""
+    cure = "use fewer steps, or a schedule that is the same at all steps"
+    checks.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)

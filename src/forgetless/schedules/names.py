@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-from forgetless.schedules import presets
+from forgetless.schedules import presets, shapes
 from forgetless.schedules.base import Preset
 
 
@@ -78,7 +78,7 @@ def _ridge_title(ridge: Ridge) -> str:
     return "given coefficients" if ridge.horizon else f"constant, λ = {ridge.coefficient:.3g}"
 
 
-def _ramp_title(ramp: presets.EndRamp) -> str:
+def _ramp_title(ramp: shapes.EndRamp) -> str:
     part = "all steps" if ramp.length == 1 else f"last 1/{1 / ramp.length:.3g}"
     return f"end ramp, {part}, {ramp.scale:.3g} R² a step"
 
@@ -142,7 +142,7 @@ REGISTRY = (
         title=lambda _: "cyclic, Cai & Diakonikolas",
     ),
     Entry(
-        presets.EndRamp,
+        shapes.EndRamp,
         "end_ramp",
         "end-ramp",
         {"length": _number, **_SCALE},
@@ -150,15 +150,15 @@ REGISTRY = (
         title=_ramp_title,
     ),
     Entry(
-        presets.NoiseAware,
+        shapes.NoiseAware,
         "noise_aware",
         "noise-aware",
         _SCALE,
         proportional=True,
         title=lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k",
     ),
-    Entry(presets.Constant, "constant"),
-    Entry(presets.Coefficients, "from_coefficients"),
+    Entry(shapes.Constant, "constant"),
+    Entry(shapes.Coefficients, "from_coefficients"),
     Entry(presets.UnregularizedFirst, "unregularized_first"),
 )
 
@@ -269,5 +269,5 @@ def _written(value: Any) -> str | None:
 def as_listed(schedule: Any) -> Any:
     """Return an optimised schedule as its coefficients: how it was found is left out."""
     if isinstance(schedule, Preset) and entry_of(schedule) is None and hasattr(schedule, "coefficients"):
-        return presets.Coefficients(schedule.coefficients)
+        return shapes.Coefficients(schedule.coefficients)
     return schedule

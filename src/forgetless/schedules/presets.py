@@ -1,22 +1,17 @@
-"""The schedules of the paper and some others, one small class each, with its theorem."""
+"""Schedules with a theorem, one small class each: those of the paper, and those with small certificates."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from forgetless._base import checks
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-from forgetless.schedules.base import Preset, resolve
+from forgetless.schedules.base import Preset, check_horizon, check_length, resolve
 
 _SCALE_CURE = "the theorem uses 13/3; smaller values regularize less"
-
-
-def _horizon(k: int, minimum: int, name: str, reason: str) -> None:
-    if k < minimum:
-        raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Fixed(Preset):
     """
 
     def build(self, k: int, square: float) -> Ridge:
-        _horizon(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant(fl.Ridge(...))")
+        check_horizon(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant(fl.Ridge(...))")
         return Ridge(square * (math.log(k) - 1))
 
 
@@ -103,7 +98,7 @@ class FixedBudget(Preset):
         object.__setattr__(self, "n_steps", checked)
 
     def build(self, k: int, square: float) -> GradientDescent:
-        _horizon(k, 3, "fixed_budget", "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))")
+        check_horizon(k, 3, "fixed_budget", "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))")
         return GradientDescent(
             self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), square)
         )
@@ -223,125 +218,8 @@ class Cyclic(Preset):
 
     def build(self, k: int, square: float) -> Ridge:
         reason = f"the coefficient is undefined until one cycle of {self.n_tasks} tasks has passed"
-        _horizon(k, self.n_tasks + 1, "cyclic", reason)
+        check_horizon(k, self.n_tasks + 1, "cyclic", reason)
         return Ridge(2 * self.n_tasks * square * math.sqrt(math.log(k / self.n_tasks)))
-
-
-@dataclass(frozen=True)
-class Constant(Preset):
-    """The same filter at every step, whatever k and the radius are.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.schedules.constant(fl.Ridge(0.5))(10, radius=3.0)
-    Ridge(coefficient=0.5)
-    """
-
-    filter: Filter
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.filter, Filter):
-            raise TypeError(
-                f"filter must be a filter, got {self.filter!r}; wrap a coefficient as fl.Ridge(coefficient)"
-            )
-
-    def build(self, k: int, square: float) -> Filter:
-        return self.filter
-
-
-@dataclass(frozen=True)
-class Coefficients(Preset):
-    """Explicit ridge coefficients λ_1..λ_k, for exactly as many steps.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.schedules.from_coefficients([0.0, 1.0, 4.0])(3, radius=1.0).coefficient.tolist()
-    [0.0, 1.0, 4.0]
-    """
-
-    coefficients: tuple[float, ...]
-
-    def __init__(self, coefficients: ArrayLike) -> None:
-        values = np.atleast_1d(checks.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step"))
-        object.__setattr__(self, "coefficients", tuple(values.tolist()))
-
-    def build(self, k: int, square: float) -> Ridge:
-        if k != len(self.coefficients):
-            raise ValueError(
-                f"k must be {len(self.coefficients)}, the number of coefficients given, got {k}; "
-                "give one coefficient per step"
-            )
-        return Ridge(np.array(self.coefficients))
-
-
-@dataclass(frozen=True)
-class EndRamp(Preset):
-    """No regularization first, then λ_t = scale · R² · j at the j-th of the last steps: an average over the tail.
-
-    With scale 1 a direction at the radius is learned by a share 1/(1 + j), as if the iterates of the ramp were
-    averaged. This is the shape that exact optimisation finds on most collections (``fl.optimal_schedule``); no theorem
-    covers it.
-
-    Parameters
-    ----------
-    length : float, default 1/8
-        The part of the k steps that the ramp takes, in (0, 1]; it takes at least one step.
-    scale : float, default 1
-        Nonnegative slope of the ramp, in R² per step.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.schedules.end_ramp(length=0.5, scale=2.0)(6, radius=1.0).coefficient.tolist()
-    [0.0, 0.0, 0.0, 2.0, 4.0, 6.0]
-    """
-
-    length: float = 1 / 8
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        length = checks.number("length", self.length, "give a part of the horizon, such as 1/8", positive=True)
-        if length > 1:
-            raise ValueError(f"length must lie in (0, 1], got {length}; give a part of the horizon, such as 1/8")
-        object.__setattr__(self, "length", length)
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
-
-    def build(self, k: int, square: float) -> Ridge:
-        _check_length(k)
-        n_steps = max(1, round(self.length * k))
-        return Ridge(self.scale * square * np.maximum(0.0, np.arange(1, k + 1) - (k - n_steps)))
-
-
-@dataclass(frozen=True)
-class NoiseAware(Preset):
-    """λ = scale · R² k / ln k at every step: how the best fixed strength grows with k when labels are noisy.
-
-    Parameters
-    ----------
-    scale : float, default 1
-        Nonnegative factor; it depends on the noise, and ``fl.advise`` finds it.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> round(fl.schedules.noise_aware(scale=0.1)(100, radius=1.0).coefficient, 4)
-    2.1715
-
-    References
-    ----------
-    Karpel et al. (ALT 2026), arXiv 2601.13844: the order of the optimal fixed coefficient, without a constant.
-    """
-
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, "fl.advise finds it"))
-
-    def build(self, k: int, square: float) -> Ridge:
-        _horizon(k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))")
-        return Ridge(self.scale * square * k / math.log(k))
 
 
 @dataclass(frozen=True)
@@ -374,7 +252,7 @@ class UnregularizedFirst:
         if k == 1:
             return Projection()
         if isinstance(rest, Ridge):
-            _check_length(k)
+            check_length(k)
             coefficients = np.array(np.broadcast_to(rest.coefficient, (k,)))
             coefficients[0] = 0.0
             return Ridge(coefficients)
@@ -383,14 +261,8 @@ class UnregularizedFirst:
 
 def _decay(k: int) -> NDArray[np.float64]:
     """Return (k−t+2)/(k+1) for t = 1..k, the linear decay of the step sizes η_t."""
-    _check_length(k)
+    check_length(k)
     return np.arange(k + 1, 1, -1) / (k + 1)
-
-
-def _check_length(k: int) -> None:
-    """Refuse a list of strengths that does not fit into memory, before any of the arrays it is made of."""
-    cure = "use fewer steps, or a schedule that is the same at all steps"
-    checks.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)
 
 
 def _per_square(relative: Any, square: float) -> Any:
@@ -405,8 +277,4 @@ increasing_budget = IncreasingBudget
 certified = CertifiedRidge
 certified_budget = CertifiedBudget
 cyclic = Cyclic
-constant = Constant
-from_coefficients = Coefficients
-end_ramp = EndRamp
-noise_aware = NoiseAware
 unregularized_first = UnregularizedFirst
