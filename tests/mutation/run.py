@@ -109,7 +109,7 @@ OPERATORS = {
 }
 NAMES = {"maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "True": "False", "False": "True"}
 
-UNTESTED = {"frozen", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
+UNTESTED = {"frozen", "eq", "repr", "strict", "stacklevel", "slots", "kw_only", "copy", "overwrite_a", "clean", "nogil"}
 """Arguments that guard against our own mistakes, are for readers, or save time; changing one changes no number."""
 
 CHOICES = {"cheapest", "compiled_steps", "_choose", "_operations", "_parts", "_passes_promised", "assembly"}
