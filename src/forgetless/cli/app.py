@@ -106,8 +106,8 @@ def _summary(table: Table) -> Table:
     ends = table.where(schedule="increasing").columns
     paper, ours = ends["k·bound at the end"][0], ends["k·certificate at the end"][0]
     guaranteed = (
-        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g} by the paper's proof, "
-        f"{ours:.4g} certified here"
+        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g} by the paper's "
+        f"proof, {ours:.4g} certified here"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)
 
