@@ -184,6 +184,58 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
 # What they are about ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("constant", [FIRST, LAST], ids=[FIRST.name, LAST.name])
+def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
+    """(a), (b) and the tail of docs/certificates.md in floats, written again: balls are above them, by little."""
+    n, P, cells, X = _induction.LEAST, _induction.PIECES, _induction._CELLS, 60.0
+    found = _induction.induction(constant, n)
+    A, eta = np.array(found.profile), 1 / float(constant.scale)
+    d0 = eta * (9 / 8 if constant.scheme == "explicit" else 1.0)
+
+    rho = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 3000)])
+    g, K, alpha, first = np.ones_like(rho), 0.0, 1.0, 0.0
+    for i in range(2, n + 1):
+        b, c, _ = rates(constant, i / n)
+        g, K = np.exp(-2 * b * rho) * g + alpha * c, K + 2 * b
+        claimed = A[int(np.ceil(i * P / n - 1e-9)) - 1] / K
+        if claimed < 1:
+            first = max(first, (rho * g)[rho * K <= X].max() / claimed)
+        alpha = min(1.0, claimed)
+    assert first * (1 - 1e-5) <= found.first <= first * 1.002
+
+    def late(s):
+        b, c, _ = rates(constant, s)
+        y = s * eta
+        return max(c / (2 * b), (c / (y / (1 + y) if constant.scheme == "explicit" else y)) ** 2 / 4)
+
+    x, middle, tail = np.concatenate([np.linspace(0.02, 4.0, 200), np.geomspace(4.0, X, 60)]), 0.0, 0.0
+    for p in range(1, P + 1):
+        sigma, s = p / P, np.linspace(0, p / P, 4 * p * cells + 1)
+        left = np.minimum(np.floor(0.5 * (s[1:] + s[:-1]) * P * cells), p * cells - 1)  # the cell of each small one
+        d = np.full(len(left), d0)
+        inside = left >= _induction._FLAT
+        _, c, level = rates(constant, left[inside] / (P * cells))
+        d[inside] = c / level
+        V = rates(constant, s)[2] / rates(constant, sigma)[2]
+        weight = d * A[(left // cells).astype(int)] * np.diff(s)
+        decay = np.exp(-x[:, None] * (1 - V))
+        I = (0.5 * (decay[:, 1:] + decay[:, :-1])) @ weight  # noqa: E741 - the letter of the proof
+        b, _, top = rates(constant, sigma)
+        j = sigma * n
+        half = 1 - rates(constant, sigma / 2)[2] / top
+        E = (1 + 5 / j) * (I + d0 * A[p - 1] / n) + 2 * d0 * A[p - 1] * np.log(j) / n * np.exp(-x * half)
+        E *= np.exp(x * b / (n * top))
+        sides = x * np.exp(-x) + rates(constant, 2 / n)[1] * x + x * E
+        middle = max(middle, sides.max() / A[p - 1])
+        least = np.sqrt(X * n / eta) - 1
+        rate = 1 - rates(constant, 0.9 * sigma)[2] / top - 1 / least
+        early = rates(constant, 2 / n)[1] + A[p - 1] * d0 * (0.9 * sigma + 2 * np.log(n) / n)
+        ends = A[p - 1] * late(sigma) * (1 + 1 / least) / (0.9 - 1 / least) ** 2
+        tail = max(tail, (ends + X * np.exp(-rate * X) * early + X * np.exp(-X)) / A[p - 1])
+    assert middle * (1 - 1e-5) <= found.middle <= middle * 1.002
+    assert found.tail == pytest.approx(tail, rel=1e-9)
+
+
 @pytest.mark.parametrize("constant", constants, ids=IDS)
 def test_no_collection_is_above_the_constants(constant, rng):
     """Random collections of all ranks, and the rare tasks that come close to the first constant."""
