@@ -263,15 +263,16 @@ def test_no_regularization_says_how_weak_constants_may_be(rng):
     assert loss <= 1.1 * none.loss
 
 
-def test_guarantees_are_those_of_the_catalogue(rng):
+def test_guarantees_are_the_least_of_catalogue_and_certificates(rng):
     tasks, law = collection(rng), fl.WithReplacement()
-    bound = fl.bounds.catalogue["increasing, every k"]
     distance = float(np.linalg.norm(tasks.teacher()))
     said = guarantee(tasks, s.increasing(), 1000, law, None, "average_loss")
-    assert said.high == bound.evaluate(1000, tasks.radius, distance)
+    certificate = fl.certified(s.increasing(), 1000, radius=tasks.radius, distance=distance).value
+    assert certificate <= said.high <= certificate * (1 + 1e-6)
+    assert said.high < fl.bounds.catalogue["increasing, every k"].evaluate(1000, tasks.radius, distance)
     assert f"{up(said.high, 3):.3g}" in said.text
     assert "seen-task" in guarantee(tasks, s.increasing(), 1000, law, None, "seen_loss").text
-    assert "every schedule" in guarantee(tasks, s.increasing(scale=0.1), 1000, law, None, "average_loss").text
+    assert "every schedule" in guarantee(tasks, s.increasing(), 9, fl.Cyclic(), None, "average_loss").text
     noisy = collection(rng, "non-realizable")
     assert "one model fits" in guarantee(noisy, s.increasing(), 99, law, None, "average_loss").text
 
@@ -423,3 +424,15 @@ def test_the_average_stands_below_the_ranking(rng):
     assert fl.advise(tasks, 8, objective="seen_loss").average is None
     sampled = fl.advise(tasks, 8, objective="seen_loss", n_trials=200).average
     assert sampled is None or sampled.error > 0
+
+
+def test_what_is_guaranteed_counts_certificates(rng):
+    w = rng.standard_normal(5)
+    tasks = fl.TaskCollection([(X := rng.standard_normal((2, 5)), X @ w) for _ in range(6)])
+    advice = fl.advise(tasks, 60)
+    certificate = fl.certify(tasks, advice.best, 60)
+    uppers = [check for check in certificate.bounds if (check.kind, check.quantity) == ("upper", "average_loss")]
+    least = min(check.value for check in uppers if check.applies)
+    assert least < 0.5 * tasks.radius**2 * certificate.distance**2
+    said = next(claim for claim in advice.claims if claim.about == "guarantee")
+    assert said.high == pytest.approx(least, rel=1e-12)

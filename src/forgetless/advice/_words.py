@@ -12,14 +12,13 @@ from forgetless.advice._claims import Claim, below_text, change_text, down, up, 
 from forgetless.advice._data import fits, label_noise
 from forgetless.advice._sampled import Runs
 from forgetless.advice.answer import Option
-from forgetless.certificates.certificate import check_bound, setting_of
+from forgetless.certificates.certificate import BOUNDS, check_bound, setting_of
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
 from forgetless.schedules import Increasing, IncreasingBudget, resolve
 from forgetless.tasks import TaskCollection
-from forgetless.theory.bounds import catalogue
 
 
 def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> Claim:
@@ -35,7 +34,7 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     setting = setting_of(Problem.of(tasks, schedule, k, ordering, "last"), start)
     if objective == "worst_case":
         setting = dataclasses.replace(setting, distance=1.0)
-    upper = [bound for bound in catalogue if bound.kind == "upper" and bound.quantity == quantity]
+    upper = [bound for bound in BOUNDS if bound.kind == "upper" and bound.quantity == quantity]
     checks = [check_bound(bound, setting, None) for bound in upper]
     trivial = 0.5 * setting.radius**2 * setting.distance**2
     useful = [check for check in checks if check.value is not None and check.value < trivial * (1 - 1e-12)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forgetless.certificates._steps import in_units, steps_of
+from forgetless.certificates._steps import failure_at, in_units, steps_of
 from forgetless.certificates.upper import half_supremum
 from forgetless.orderings import Draws
 from forgetless.theory.bounds import Bound
@@ -33,10 +33,14 @@ class ScheduleBound(Bound):
                 f"not computed here for more than {_MOST_STEPS:,} steps; ask fl.certified(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
+            filter_ = in_units(setting.filter, setting.radius)
             try:
-                steps_of(in_units(setting.filter, setting.radius), setting.k)
+                steps = steps_of(filter_, setting.k)
             except ValueError as error:
-                reasons.append(str(error))
+                return [str(error)]
+            if steps.assumes:
+                found = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
+                reasons += [] if found is None else [found]
         return reasons
 
     def value(self, setting: Setting) -> float:

@@ -108,8 +108,10 @@ def _budget(n: int, gamma: Ball, base_n: int, base_gamma: Ball, own: bool, arb: 
         q = arb(0)
         for theta, f in cells:
             rest = theta * (2 * m - f) + kappa * (kappa - f).nonnegative_part()
-            if not theta <= 0:
+            if rest > 0:
                 q = q.max(theta * theta / rest)
+            elif not theta <= 0:  # too close to zero to tell: the quotient is at most θ/(2m − φ)
+                q = q.max(theta.upper() / (2 * m - f))
         return q
 
     nu = arb(0)

@@ -32,6 +32,9 @@ EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 _STEEPEST = 1e12
 """φ′(0) from which on, in a schedule that varies, a step counts as one without a certificate: q is of that size."""
 
+_TINY = np.logspace(-18.0, -6.0, 25)
+"""Where the slope at zero of a filter is looked for."""
+
 LINEAR = "χ(ξ) = ξ"
 
 _BLOCK = 1024
@@ -98,7 +101,7 @@ def steps_of(filter_: Filter, k: int) -> Steps:
 
 def coefficients_of(filter_: Filter, k: int) -> Floats | None:
     """Return λ_1..λ_k if all steps are explicit L2 or projections, else None."""
-    if isinstance(filter_, Ridge | Projection):
+    if type(filter_) in (Ridge, Projection):  # of classes derived from these nothing is known
         return np.array(np.broadcast_to(filter_.strength(), (k,)))
     if isinstance(filter_, Stages):
         parts = [coefficients_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
@@ -109,9 +112,9 @@ def coefficients_of(filter_: Filter, k: int) -> Floats | None:
 
 def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | None:
     """Return N_1..N_k and γ_1..γ_k if all steps are budgets, with N = 0 for projections before them; else None."""
-    if isinstance(filter_, GradientDescent):
+    if type(filter_) is GradientDescent:
         return np.array(np.broadcast_to(filter_.n_steps, (k,))), np.array(np.broadcast_to(filter_.step_size, (k,)))
-    if isinstance(filter_, Projection):
+    if type(filter_) is Projection:
         return np.zeros(k, np.int64), np.ones(k)
     if isinstance(filter_, Stages):
         parts = [budgets_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
@@ -203,7 +206,7 @@ def _any(filter_: Filter, k: int) -> Steps:
     name, points = type(filter_).__name__, f"the shape of the filter, looked at for {len(EIGENVALUES)} eigenvalues"
     if filter_.horizon is None:
         shares = _checked(filter_, np.asarray(filter_(EIGENVALUES), dtype=np.float64)[None])[0]
-        if np.any(shares < shares[-1] * EIGENVALUES - _TRUSTED):
+        if np.any(shares < shares[-1] * EIGENVALUES * (1 - _TRUSTED)):
             raise ValueError(f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have")
         return _own(np.full(k, shares[-1]), f"its own, {name}/κ", assumes=points)
     slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
@@ -213,16 +216,40 @@ def _any(filter_: Filter, k: int) -> Steps:
         shares = _checked(filter_, np.asarray(filter_.at(part)(EIGENVALUES), dtype=np.float64))
         kappa[part] = shares[:, -1]
         ratio = shares[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
-        if np.any(ratio[:, 1:] > ratio[:, :-1] * (1 + _TRUSTED)):
+        if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
             raise ValueError(
                 f"the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ; {name} increases it"
             )
         used = slice(part.stop - len(ratio), part.stop)
-        slopes[used] = np.maximum(slopes[used] * (1 + 1e-6), ratio[:, 0])
+        steep = np.asarray(filter_.at(used)(_TINY), dtype=np.float64) / _TINY
+        slopes[used] = np.maximum(np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0])
     rest, slopes, kappa = filter_.at(slice(unused, k)), slopes[unused:], kappa[unused:]
     cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
-    assumes = f"{points}, and its slope at zero, taken to be known to 1e-6"
+    assumes = f"{points}, and its slope at zero, looked for down to 1e-18 R²"
     return Steps(kappa, cells.nu(), cells.price, False, LINEAR, unused, assumes)
+
+
+def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
+    """Return how a filter of the user's fails the theorems at eigenvalues of tasks, in units of R²; None if it holds.
+
+    There, and nowhere else, they ask for κξ ≤ φ ≤ κ, and for the bounds of the cells if filters differ.
+    """
+    xi = np.unique(np.clip(eigenvalues, 0.0, 1.0))
+    xi = xi[xi > 0.0]
+    cell = np.searchsorted(EIGENVALUES, xi) - 1
+    for part in _parts(1 if filter_.horizon is None else k):
+        now = filter_ if filter_.horizon is None else filter_.at(part)
+        phi, ends = (np.atleast_2d(np.asarray(now(each), dtype=np.float64)) for each in (xi, EIGENVALUES))
+        kappa = ends[:, -1:]
+        wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
+        if filter_.horizon is not None:
+            steep = np.full_like(phi, np.inf)  # at zero it was looked for
+            np.divide(ends[:, cell], EIGENVALUES[cell], out=steep, where=cell > 0)
+            wrong |= (phi > ends[:, cell + 1] * (1 + _TRUSTED)) | (phi / xi > steep * (1 + _TRUSTED))
+        if wrong.any():
+            at = xi[np.argmax(wrong.any(axis=0))]
+            return f"the certificate needs a concave filter, which {type(filter_).__name__} is not near ξ = {at:.6g} R²"
+    return None
 
 
 def _checked(filter_: Filter, shares: Floats) -> Floats:

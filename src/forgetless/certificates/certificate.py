@@ -20,6 +20,9 @@ from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
 
+BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
+"""What is tried: the catalogue, and the certificates of the schedule at hand."""
+
 
 @dataclass(frozen=True)
 class BoundCheck:
@@ -191,7 +194,7 @@ def certify(
     setting = setting_of(problem, start)
     average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
     exact = {"average_loss": average, "seen_loss": seen}
-    tried = (*catalogue, *CERTIFICATES) if bounds is None else bounds
+    tried = BOUNDS if bounds is None else bounds
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
     return Certificate(
         problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes), errors

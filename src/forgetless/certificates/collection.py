@@ -14,8 +14,7 @@ from forgetless._base.archive import json_digest, read_json, refusing
 from forgetless._base.arrays import Floats
 from forgetless._base.files import check_source, replace_file
 from forgetless._base.tables import Table
-from forgetless.certificates._as_bounds import CERTIFICATES
-from forgetless.certificates.certificate import Certificate, certify
+from forgetless.certificates.certificate import BOUNDS, Certificate, certify
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.orderings import WithReplacement
@@ -23,7 +22,7 @@ from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.plain import from_plain, to_plain
 from forgetless.tasks import Task, TaskCollection, make_task
 from forgetless.theory import constructions
-from forgetless.theory.bounds import Bound, catalogue
+from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import Setting
 
 _FORMAT, _VERSION = "forgetless worst collection", 2
@@ -31,9 +30,6 @@ _FORMAT, _VERSION = "forgetless worst collection", 2
 
 _MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
 """What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
-
-_BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
-"""Those that stand beside what was found."""
 
 _UNPUBLISHED = ("derived", "same proof, tight constant")
 
@@ -143,7 +139,7 @@ class WorstCollection:
         """
         here, found = self._setting(self.tasks), []
         there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
-        for bound in _BOUNDS:
+        for bound in BOUNDS:
             for setting in [here] if bound.kind == "upper" else there:
                 if self._holds(bound, setting):
                     scale = self.k / (setting.radius * setting.distance) ** 2

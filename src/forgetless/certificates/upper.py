@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._base import checks
+from forgetless._base import averages, checks
 from forgetless._base.progress import Progress, forewarned, silent
 from forgetless.certificates import _carry
 from forgetless.certificates._majorant import PER_DECADE, Mesh
@@ -143,15 +143,21 @@ def certified(
     goal = quantity_of("quantity", quantity, _QUANTITIES)
     radius = checks.number("radius", radius, "use tasks.radius", positive=True)
     distance = checks.number("distance", distance, "D is the distance from the start to the joint solution")
-    if average is not None:
-        average = checks.number("average", average, "0 weighs all iterates alike, 2 the later ones more")
+    if not distance * distance * radius * radius < math.inf:
+        raise ValueError(
+            f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units nearer to 1"
+        )
+    average = averages.power(average)
     if average is not None and goal == "seen_loss":
         raise ValueError("average must be None for seen_loss: averages are certified for the average loss only")
     if arithmetic not in ("float", "ball"):
         raise ValueError(f'arithmetic must be "float" or "ball", got {arithmetic!r}')
     per_decade = checks.integer("per_decade", per_decade, 4, "90 is good to about four digits")
-    checks.check_memory(16.0 * k, f"a certificate of {k:,} steps", "ask for fewer steps")
-    factor = _factor(probabilities, weights) if goal == "average_loss" else 1.0
+    what = f"a certificate of {k:,} steps on {per_decade:,} nodes per decade"
+    checks.check_memory(16.0 * k + 200.0 * per_decade, what, "ask for fewer")
+    if goal == "seen_loss" and weights is not None:
+        raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
+    factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
     filter_ = resolve(schedule, k, radius)
     tell = forewarned(progress, "ask for fewer steps")
     found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
@@ -161,9 +167,9 @@ def certified(
 
         unit = in_balls(filter_, k, radius, goal, average, found, tell)
         factor *= 1 + 2.0**-50  # the products below round; that of floats is paid for already
-    unit = min(0.5, unit * factor)
+    unit = unit * factor if unit * factor < 0.5 else 0.5  # also where digits ran out
     return Certified(
-        value=unit * radius**2 * distance**2,
+        value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
         k=k,
         quantity=goal,
@@ -227,7 +233,10 @@ def _factor(probabilities: Any, weights: Any) -> float:
 def _law(name: str, value: Any) -> Any:
     if value is None:
         return None
-    law = np.asarray(value, dtype=np.float64)
+    try:
+        law = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        law = np.empty(0)
     if law.ndim != 1 or not law.size or not np.all(law >= 0) or not abs(float(law.sum()) - 1) <= 1e-9:
         raise ValueError(f"{name} must be nonnegative numbers that sum to 1, one for each task, got {value!r}")
     return law / law.sum()
@@ -236,12 +245,12 @@ def _law(name: str, value: Any) -> Any:
 def _why(found: Found, quantity: str, average: float | None, arithmetic: str, factor: float, *, capped: bool) -> str:
     steps = found.steps
     if capped:
-        how = "the trivial bound ½R²D², which is smaller than what the certificate gives"
+        how = "the trivial bound ½R²D²; the certificate gives none that is smaller"
     else:
         theorem = "4"
         if steps.proportional:
             theorem = "3" if steps.base == LINEAR else "2"
-        theorem = "5" if quantity == "seen_loss" else ("7b" if average is not None else theorem)
+        theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
         digits = "every rounding paid for" if arithmetic == "float" else "in ball arithmetic"
         how = f"Theorem {theorem} of docs/certificates.md, base {steps.base}, {len(found.mesh.r)} nodes, {digits}"
         if steps.unused:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def _summary(table: Table) -> Table:
     paper, ours = ends["k·bound at the end"][0], ends["k·certificate at the end"][0]
     guaranteed = (
         f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g} by the paper's "
-        f"proof, {ours:.4g} certified here"
+        f"proof, {math.ceil(1000 * ours) / 1000:g} certified here"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)
 
