@@ -73,25 +73,26 @@ def by_layers(
     once = len(seen) == len(owners) == len({module for module, _, _ in seen})
     if not once or any(len(made) != len(x) for _, _, made in seen):
         return False
+    factors = [_factor(module, inputs) for module, inputs, _ in seen]
     index = torch.arange(len(x), device=x.device)
     for i, probe in enumerate(probes):
         values, weights = probe(outputs, index)
         deltas = torch.autograd.grad(values.sum(), [made for _, _, made in seen], retain_graph=True)
-        layers = [(owners[m], m, inputs, d) for (m, inputs, _), d in zip(seen, deltas, strict=True)]
+        layers = [(owners[m], m, factor, d) for (m, _, _), factor, d in zip(seen, factors, deltas, strict=True)]
         if check and i == 0 and not _agree(model, layers, values):
             return False
-        for name, module, inputs, delta in layers:
-            _add(total, name, module, inputs, delta, weights, reduce)
+        for name, module, factor, delta in layers:
+            _add(total, name, module, factor, delta, weights, reduce)
     return True
 
 
 def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     # Different factors, so that gradients do not cancel where the model is trained, and samples that mix are noticed.
-    factors, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
-    wanted = torch.autograd.grad((factors * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
+    signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
+    wanted = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
     made = {name: torch.zeros_like(p) for name, p in params.items()}
-    for name, module, inputs, delta in layers:
-        _add(made, name, module, inputs, delta, factors, lambda g: g)
+    for name, module, factor, delta in layers:
+        _add(made, name, module, factor, delta, signs, lambda g: g)
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for name, gradient in zip(params, wanted, strict=True):
         expected = torch.zeros_like(made[name]) if gradient is None else gradient
@@ -100,8 +101,8 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     return True
 
 
-def _add(total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weights: Any, reduce: Any) -> None:
-    """Add the sum over samples of one layer."""
+def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weights: Any, reduce: Any) -> None:
+    """Add the sum over samples of one layer; ``factor`` is what ``_factor`` made of its inputs."""
 
     def add(which: str, value: Any) -> None:
         name = f"{prefix}.{which}" if prefix else which
@@ -111,38 +112,45 @@ def _add(total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weig
     if type(module) is torch.nn.Linear and delta.ndim == 2:
         # The sum over samples of f(δxᵀ) = f(δ)f(x)ᵀ, for f a square or an absolute value.
         weighted = reduce(delta) * weights[:, None]
-        add("weight", weighted.T @ reduce(inputs))
+        add("weight", weighted.T @ reduce(factor))
         add("bias", weighted.sum(0))
         return
     size = max(1, _AT_ONCE // max(1, module.weight.numel()))
-    for d, a, w in zip(delta.split(size), inputs.split(size), weights.split(size), strict=True):
+    for d, a, w in zip(delta.split(size), factor.split(size), weights.split(size), strict=True):
         for which, gradient in _gradients(module, a, d).items():
-            add(which, torch.einsum("b,b...->...", w, reduce(gradient)))
+            add(which, (w @ reduce(gradient).flatten(1)).view(gradient.shape[1:]))
 
 
-def _gradients(module: Any, inputs: Any, delta: Any) -> Tensors:
-    """Return the gradient of every sample."""
-    if type(module) is torch.nn.Linear:
-        d, a = delta.flatten(1, -2), inputs.flatten(1, -2)
-        return {"weight": d.transpose(1, 2) @ a, "bias": d.sum(1)}
+def _factor(module: Any, inputs: Any) -> Any:
+    """Return what a gradient is a product of, besides what came back: the same for all probes."""
     if isinstance(module, _NORMS):
-        product = delta * _normalized(module, inputs)
-        if isinstance(module, torch.nn.LayerNorm):
-            over = tuple(range(1, delta.ndim - len(module.normalized_shape)))
-        else:
-            over = tuple(range(2, delta.ndim))
-        return {"weight": product.sum(over) if over else product, "bias": delta.sum(over) if over else delta}
+        return _normalized(module, inputs)
+    if type(module) is torch.nn.Linear:
+        return inputs
     if type(module) is torch.nn.Conv1d:
-        inputs, delta = inputs[:, :, None], delta[:, :, None]
+        inputs = inputs[:, :, None]
     kernel, stride, padding, dilation = (
         (filler, *value) if len(value) == 1 else value
         for value, filler in ((module.kernel_size, 1), (module.stride, 1), (module.padding, 0), (module.dilation, 1))
     )
     patches = functional.unfold(inputs, kernel, dilation, padding, stride)
-    batch, groups = len(inputs), module.groups
-    patches = patches.view(batch, groups, -1, patches.shape[-1])
-    d = delta.reshape(batch, groups, module.out_channels // groups, -1)
-    return {"weight": (d @ patches.transpose(2, 3)).view(batch, *module.weight.shape), "bias": delta.flatten(2).sum(2)}
+    return patches.view(len(inputs), module.groups, -1, patches.shape[-1]).transpose(2, 3)
+
+
+def _gradients(module: Any, factor: Any, delta: Any) -> Tensors:
+    """Return the gradient of every sample."""
+    if type(module) is torch.nn.Linear:
+        d, a = delta.flatten(1, -2), factor.flatten(1, -2)
+        return {"weight": d.transpose(1, 2) @ a, "bias": d.sum(1)}
+    if isinstance(module, _NORMS):
+        product = delta * factor
+        if isinstance(module, torch.nn.LayerNorm):
+            over = tuple(range(1, delta.ndim - len(module.normalized_shape)))
+        else:
+            over = tuple(range(2, delta.ndim))
+        return {"weight": product.sum(over) if over else product, "bias": delta.sum(over) if over else delta}
+    d = delta.reshape(len(delta), module.groups, module.out_channels // module.groups, -1)
+    return {"weight": (d @ factor).view(len(delta), *module.weight.shape), "bias": delta.flatten(2).sum(2)}
 
 
 def _normalized(module: Any, x: Any) -> Any:

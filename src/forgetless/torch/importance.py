@@ -159,7 +159,7 @@ def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
             raise TypeError(
                 f"a batch must be a tensor or begin with one, got {type(x).__name__}; give (inputs, labels)"
             )
-        size = 512  # a graph of the whole data would not fit
+        size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
         for i in range(0, len(x), size):
             yield x[i : i + size], None if y is None else y[i : i + size]
 
