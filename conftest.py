@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent
-DEEP = [ROOT / "src" / "forgetless" / "torch", ROOT / "tests" / "deep"]
+DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
 
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
-from support.networks import OPTIMIZERS, batches, mlp, train, weights
+from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
 
 
 def fresh(seed=0, make=OPTIMIZERS["momentum"], schedule=1.0, n_tasks=3, **options):

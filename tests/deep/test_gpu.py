@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 import forgetless.torch as flt
-from support.networks import batches, mlp, weights
+from support.deep.networks import batches, mlp, weights
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="no GPU was found; run this on a machine with one"

@@ -8,7 +8,7 @@ from torch import nn
 
 import forgetless.torch as flt
 from forgetless.torch import importance as module
-from support.networks import mlp
+from support.deep.networks import mlp
 
 
 class Residual(nn.Module):

@@ -7,7 +7,7 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
-from support.networks import OPTIMIZERS
+from support.deep.networks import OPTIMIZERS
 
 D, N, K = 5, 3, 3
 SCHEDULE = fl.schedules.increasing(scale=2.0)

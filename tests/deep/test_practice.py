@@ -11,8 +11,8 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
-from support.networks import OPTIMIZERS, batches, mlp, train, weights
-from support.processes import two_processes
+from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
+from support.deep.processes import two_processes
 
 
 def anchored(name="momentum", schedule=5.0, seed=0, **options):

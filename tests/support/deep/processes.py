@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def two_processes(function):
@@ -16,7 +16,7 @@ def two_processes(function):
     with tempfile.TemporaryDirectory() as folder:
         started = [
             subprocess.Popen(
-                [sys.executable, "-m", "support.processes", function, str(rank), folder],
+                [sys.executable, "-m", "support.deep.processes", function, str(rank), folder],
                 cwd=TESTS,
                 stderr=subprocess.PIPE,
                 text=True,
