@@ -14,6 +14,7 @@ except ImportError as error:
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.budget import Budget
 from forgetless.torch.importance import fisher, mas, mean_over_processes
+from forgetless.torch.linear import Linearized, linearize
 from forgetless.torch.path import PathIntegral
 from forgetless.torch.statistics import FrozenStatistics, freeze_statistics
 
@@ -21,9 +22,11 @@ __all__ = [
     "Anchor",
     "Budget",
     "FrozenStatistics",
+    "Linearized",
     "PathIntegral",
     "fisher",
     "freeze_statistics",
+    "linearize",
     "mas",
     "mean_over_processes",
 ]
