@@ -123,7 +123,11 @@ def _tensor(value: Any, like: Any) -> Any:
 
 
 def _pull_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> None:
-    root, change, w, center, square, *omega = arrays
+    pull, *rest = arrays
+    if pull is not None:
+        pull(rest, load, c, eps)
+        return
+    root, change, w, center, square, *omega = rest
     torch.sqrt(square, out=root)
     torch.sub(center, w, out=change)
     if omega:

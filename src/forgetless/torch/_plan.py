@@ -1,13 +1,24 @@
 """Which parameters are pulled together, found once and not at every step."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from forgetless._base.compiled import compiled
+
 _CHUNK = 2**17
 """Elements pulled at once on the processor: what is made of them stays in its cache."""
+
+_LARGE = 2**15
+"""Elements from which on compiled code is worth loading."""
+
+
+def _fast_adam() -> Any | None:
+    """Return the compiled pull in Adam's metric, or None."""
+    return None if os.environ.get("FORGETLESS_NUMBA") == "never" else compiled("torch._adam_numba")
 
 
 @dataclass
@@ -44,8 +55,11 @@ class Bucket:
         return self._shares[1]
 
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
-        """Return two arrays to work in, w, center, the given array and Ω of every parameter, in pieces.
+        """Return w, center, the given array and Ω of every parameter, in pieces for ``_metrics``.
 
+        Large parameters flat, after the compiled function for them where there is numba; all others after None and two
+        arrays to work in. Which of them depends on sizes alone and not on what was done before, so that resumed runs
+        have the same bits.
         Views are kept for as long as they show the same memory: making them takes as long as working with them.
         """
         arrays = [[p.detach() for p in self.params], self.centers, squares, *([self.omegas] if self.omegas else [])]
@@ -56,11 +70,16 @@ class Bucket:
 
 
 def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    if arrays[0].numel() <= _CHUNK or not all(array.is_contiguous() for array in arrays):
-        return [(torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
+    contiguous = all(array.is_contiguous() for array in arrays)
+    plain = arrays[0].dtype in (torch.float32, torch.float64)
+    fast = _fast_adam() if contiguous and plain and arrays[0].numel() >= _LARGE else None
+    if fast is not None:
+        return [(fast.pull, *(array.view(-1).numpy() for array in arrays))]
+    if arrays[0].numel() <= _CHUNK or not contiguous:
+        return [(None, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
     pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
-    return [(roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+    return [(None, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
 
 
 class Plan:
