@@ -60,6 +60,7 @@ class Bucket:
         Large parameters flat, after the compiled function for them where there is numba; all others after None and two
         arrays to work in. Which of them depends on sizes alone and not on what was done before, so that resumed runs
         have the same bits.
+
         Views are kept for as long as they show the same memory: making them takes as long as working with them.
         """
         arrays = [[p.detach() for p in self.params], self.centers, squares, *([self.omegas] if self.omegas else [])]

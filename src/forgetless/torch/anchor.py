@@ -235,7 +235,9 @@ class Anchor:
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights have not moved yet.
             self._handles.append(optimizer.register_step_pre_hook(lambda *_: self._check_horizon()))
-            self._handles.append(optimizer.register_step_post_hook(lambda *_: self.step()))
+            # A compiled step calls the pull as it is: traced, λ and the corrections of Adam could be those of before.
+            pull = torch.compiler.disable(self.step)
+            self._handles.append(optimizer.register_step_post_hook(lambda *_: pull()))
 
     def _check_horizon(self) -> None:
         at_task(self.lambdas, self.task, self.beyond)
