@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUNNABLE = [pytest.param(page, marks=[pytest.mark.torch] if page.name == "deep.md" else []) for page in PAGES]
 
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
@@ -41,7 +42,7 @@ def statements(block):
         yield ast.Module([statement], []), comment if prints else ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_code_blocks_run_and_print_the_numbers_they_say(page, capsys):
     """Numbers in comments and in the text block that follows a code block are compared with what is printed."""
     blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), flags=re.DOTALL)
@@ -65,7 +66,7 @@ def test_numbers_that_are_not_printed_are_noticed():
     assert [said for _, said in statements(block)] == ["", "1, as it should", "", ""]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_sessions_print_what_they_say(page):
     assert doctest.testfile(str(page), module_relative=False).failed == 0
 

@@ -1,6 +1,7 @@
 """The package as a whole: what importing it costs, what it exports, which way its parts import."""
 
 import ast
+import importlib.util
 import pkgutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ LAYERS = [
     {"solvers"},
     {"equation"},
     {"engines", "theory", "datasets"},
-    {"certificates", "streams"},
+    {"certificates", "streams", "torch"},
     {"advice", "reproduce", "checks", "files"},
     {"cli"},
     {"__main__"},
@@ -58,6 +59,26 @@ def test_parts_import_downwards_only():
             assert here[0] == "cli", f"{'.'.join(here)} imports the whole package"
 
 
+def test_the_deep_part_stands_alone():
+    """It uses schedules, filters and what is below them, and nothing uses it."""
+    for here, there in imports():
+        if here[0] == "torch" and there and there[0] != "torch":
+            assert there[0] in {"schedules", "filters", "errors", "_base"}, (
+                f"{'.'.join(here)} imports {'.'.join(there)}"
+            )
+        if there and there[0] == "torch":
+            assert here[0] == "torch", f"{'.'.join(here)} imports forgetless.torch"
+
+
+def test_without_torch_one_sentence_says_what_to_install():
+    code = "import sys; sys.modules['torch'] = None; import forgetless.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: forgetless.torch needs PyTorch, which is not installed here; install the version it is tested "
+        "with: python -m pip install torch==2.13.0"
+    )
+
+
 def test_underscored_modules_stay_in_their_folder():
     for here, there in imports():
         for depth, name in enumerate(there):
@@ -68,6 +89,8 @@ def test_underscored_modules_stay_in_their_folder():
 def test_no_exported_name_hides_a_module():
     for module in pkgutil.walk_packages([str(SOURCE)], "forgetless."):
         parent, _, name = module.name.rpartition(".")
+        if module.name.startswith("forgetless.torch") and not importlib.util.find_spec("torch"):
+            continue
         __import__(module.name)
         assert getattr(sys.modules[parent], name) is sys.modules[module.name], module.name
 

@@ -1,0 +1,108 @@
+"""What forgetless.torch costs: the pull beside plain training, and the Fisher information beside a loop over samples.
+
+    python benchmarks/torch_overhead.py [repeats]
+
+A perceptron of a million parameters, batches of 128; medians of interleaved repeats, on the GPU too where there is one.
+"""
+
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import forgetless.torch as flt
+from harness import medians, ratio, table
+
+OPTIMIZERS = {
+    "SGD": lambda params: torch.optim.SGD(params, lr=0.01),
+    "SGD, momentum": lambda params: torch.optim.SGD(params, lr=0.01, momentum=0.9),
+    "Adam": lambda params: torch.optim.Adam(params, lr=1e-3),
+    "Adam, fused": lambda params: torch.optim.Adam(params, lr=1e-3, fused=True),
+    "AdamW": lambda params: torch.optim.AdamW(params, lr=1e-3),
+}
+
+
+def network(device: str) -> nn.Module:
+    torch.manual_seed(0)
+    layers = (nn.Linear(784, 800), nn.ReLU(), nn.Linear(800, 450), nn.ReLU(), nn.Linear(450, 10))
+    return nn.Sequential(*layers).to(device)
+
+
+def training(device: str, make: Callable, pull: str | None, steps: int) -> Callable[[], None]:
+    net = network(device)
+    optimizer = make(net.parameters())
+    x, y = torch.randn(128, 784, device=device), torch.randint(10, (128,), device=device)
+    mode = "loss" if pull == "loss" else "proximal"
+    if pull:
+        ones = {name: torch.rand_like(p) for name, p in net.named_parameters()}
+        start = ones if pull == "diagonal" else True
+        anchor = flt.Anchor(net, optimizer, 1.0, 2, start=start, mode=mode)
+
+    def run() -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(net(x), y)
+            (loss + anchor.penalty() if pull == "loss" else loss).backward()
+            optimizer.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return run
+
+
+def overhead(device: str, repeats: int) -> str:
+    steps, rows = (10, []) if device == "cpu" else (100, [])
+    for name, make in OPTIMIZERS.items():
+        kinds = {"plain": None, "pull": "identity", "pull, importances": "diagonal", "penalty in the loss": "loss"}
+        times = medians({kind: training(device, make, pull, steps) for kind, pull in kinds.items()}, repeats)
+        plain = times.pop("plain")
+        rows.append([name, f"{1e3 * plain / steps:.2f} ms", *(f"{each / plain:.3f}" for each in times.values())])
+    header = ["optimizer", "plain step", "pull", "pull, importances", "penalty in the loss"]
+    return table(f"Training with a pull, {device}", "python benchmarks/torch_overhead.py", header, rows)
+
+
+def by_loop(net: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    params = list(net.parameters())
+    total = [torch.zeros_like(p) for p in params]
+    for row in x:
+        for value in net(row[None])[0].log_softmax(0):
+            gradients = torch.autograd.grad(value, params, retain_graph=True)
+            for each, gradient in zip(total, gradients, strict=True):
+                each.add_(gradient.square(), alpha=value.detach().exp().item() / len(x))
+    return total
+
+
+def importances(device: str, repeats: int) -> str:
+    rows = []
+    conv = nn.Sequential(
+        nn.Conv2d(1, 16, 3, stride=2), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(32 * 36, 10),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    cases = {
+        "perceptron, 1M": (network(device), torch.randn(512, 784, device=device)),
+        "convolutions": (conv.to(device).eval(), torch.randn(512, 1, 28, 28, device=device)),
+    }
+    for name, (net, x) in cases.items():
+        few = x[:8]
+        wanted, found = by_loop(net, few), list(flt.fisher(net, few).values())
+        apart = max(float((a - b).norm() / b.norm()) for a, b in zip(found, wanted, strict=True))
+        contestants = {
+            "loop": lambda net=net, x=few: by_loop(net, x),
+            "fisher": lambda net=net, x=x: flt.fisher(net, x),
+        }
+        times = medians(contestants, repeats)
+        loop, ours = times["loop"] / len(few), times["fisher"] / len(x)
+        rows.append([name, f"{1e3 * loop:.2f} ms", f"{1e3 * ours:.3f} ms", ratio(loop / ours), f"{apart:.0e}"])
+    header = ["network", "loop, a sample", "flt.fisher, a sample", "faster", "relative difference"]
+    return table(f"Exact Fisher, 10 labels, {device}", "python benchmarks/torch_overhead.py", header, rows)
+
+
+if __name__ == "__main__":
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    torch.set_num_threads(1)
+    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        print(overhead(device, repeats), end="\n\n")
+        print(importances(device, max(3, repeats // 3)), end="\n\n")

@@ -1,0 +1,18 @@
+"""What needs torch as a whole, tests and doctests: marked here, and left out where torch is not installed."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
+
+collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
+
+
+def pytest_collection_modifyitems(items):
+    """Mark them."""
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in DEEP):
+            item.add_marker(pytest.mark.torch)

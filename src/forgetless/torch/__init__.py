@@ -1,0 +1,32 @@
+"""Schedules for deep networks: a pull towards earlier weights in anybody's training loop, importances, step budgets.
+
+``import forgetless`` does not import this package; it needs torch.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "forgetless.torch needs PyTorch, which is not installed here; install the version it is tested with: "
+        "python -m pip install torch==2.13.0"
+    ) from error
+
+from forgetless.torch.anchor import Anchor
+from forgetless.torch.budget import Budget
+from forgetless.torch.importance import fisher, mas, mean_over_processes
+from forgetless.torch.linear import Linearized, linearize
+from forgetless.torch.path import PathIntegral
+from forgetless.torch.statistics import FrozenStatistics, freeze_statistics
+
+__all__ = [
+    "Anchor",
+    "Budget",
+    "FrozenStatistics",
+    "Linearized",
+    "PathIntegral",
+    "fisher",
+    "freeze_statistics",
+    "linearize",
+    "mas",
+    "mean_over_processes",
+]

@@ -1,0 +1,182 @@
+"""Sums over samples of squares or absolute values of per-sample gradients, exactly and without a loop over samples.
+
+Layers that see every sample in rows of its own have per-sample gradients that are products of what went in and of what
+came back: for ``nn.Linear`` on (batch, features) one outer product, whose square needs no memory per sample at all; for
+sequences and convolutions one small matrix product a sample. One backward pass serves the whole batch. Models with
+other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from forgetless.torch._models import Tensors
+
+Probe = Callable[[Any, Any], tuple[Any, Any]]
+"""Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated, and its weight."""
+
+_AT_ONCE = 2**22
+"""Numbers of per-sample gradients that are held at a time."""
+
+_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+def trained(model: Any) -> Tensors:
+    """Return the parameters that have gradients, by name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def can_factor(model: Any) -> bool:
+    """Whether all trained parameters sit in layers whose per-sample gradients are products."""
+    return all(
+        _understood(module)
+        for module in model.modules()
+        if any(p.requires_grad for p in module.parameters(recurse=False))
+    )
+
+
+def _understood(module: Any) -> bool:
+    if type(module) in (torch.nn.Conv1d, torch.nn.Conv2d):
+        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if isinstance(module, _NORMS):  # in evaluation mode a sample is normalized by what is stored
+        return getattr(module, "track_running_stats", True)
+    return type(module) is torch.nn.Linear
+
+
+def by_layers(
+    model: Any, x: Any, probes: Sequence[Probe], reduce: Callable[[Any], Any], total: Tensors, *, check: bool
+) -> bool:
+    """Add Σ_samples weight · reduce(gradient) of all probes to ``total``; False, and nothing added, if it cannot be so.
+
+    ``check`` compares with autograd at the first probe: summed over samples with different factors, the products must
+    be the gradient of that sum.
+    """
+    owners = {
+        module: name
+        for name, module in model.named_modules()
+        if any(p.requires_grad for p in module.parameters(recurse=False))
+    }
+    seen: list[tuple[Any, Any, Any]] = []
+
+    def note(module: Any, inputs: Any, output: Any) -> Any:
+        seen.append((module, inputs[0].detach(), output))
+        return output.clone()  # what comes next may work in place
+
+    hooks = [module.register_forward_hook(note) for module in owners]
+    try:
+        outputs = model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    once = len(seen) == len(owners) == len({module for module, _, _ in seen})
+    if not once or any(len(made) != len(x) for _, _, made in seen):
+        return False
+    factors = [_factor(module, inputs) for module, inputs, _ in seen]
+    index = torch.arange(len(x), device=x.device)
+    for i, probe in enumerate(probes):
+        values, weights = probe(outputs, index)
+        deltas = torch.autograd.grad(values.sum(), [made for _, _, made in seen], retain_graph=True)
+        layers = [(owners[m], m, factor, d) for (m, _, _), factor, d in zip(seen, factors, deltas, strict=True)]
+        if check and i == 0 and not _agree(model, layers, values):
+            return False
+        for name, module, factor, delta in layers:
+            _add(total, name, module, factor, delta, weights, reduce)
+    return True
+
+
+def _agree(model: Any, layers: list[Any], values: Any) -> bool:
+    # Different factors, so that gradients do not cancel where the model is trained, and samples that mix are noticed.
+    signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
+    wanted = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
+    made = {name: torch.zeros_like(p) for name, p in params.items()}
+    for name, module, factor, delta in layers:
+        _add(made, name, module, factor, delta, signs, lambda g: g)
+    tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
+    for name, gradient in zip(params, wanted, strict=True):
+        expected = torch.zeros_like(made[name]) if gradient is None else gradient
+        if not float((made[name] - expected).norm()) <= tolerance * float(expected.norm()) + 1e-30:
+            return False
+    return True
+
+
+def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weights: Any, reduce: Any) -> None:
+    """Add the sum over samples of one layer; ``factor`` is what ``_factor`` made of its inputs."""
+
+    def add(which: str, value: Any) -> None:
+        name = f"{prefix}.{which}" if prefix else which
+        if name in total:
+            total[name].add_(value)
+
+    if type(module) is torch.nn.Linear and delta.ndim == 2:
+        # The sum over samples of f(δxᵀ) = f(δ)f(x)ᵀ, for f a square or an absolute value.
+        weighted = reduce(delta) * weights[:, None]
+        add("weight", weighted.T @ reduce(factor))
+        add("bias", weighted.sum(0))
+        return
+    size = max(1, _AT_ONCE // max(1, module.weight.numel()))
+    for d, a, w in zip(delta.split(size), factor.split(size), weights.split(size), strict=True):
+        for which, gradient in _gradients(module, a, d).items():
+            add(which, (w @ reduce(gradient).flatten(1)).view(gradient.shape[1:]))
+
+
+def _factor(module: Any, inputs: Any) -> Any:
+    """Return what a gradient is a product of, besides what came back: the same for all probes."""
+    if isinstance(module, _NORMS):
+        return _normalized(module, inputs)
+    if type(module) is torch.nn.Linear:
+        return inputs
+    if type(module) is torch.nn.Conv1d:
+        inputs = inputs[:, :, None]
+    kernel, stride, padding, dilation = (
+        (filler, *value) if len(value) == 1 else value
+        for value, filler in ((module.kernel_size, 1), (module.stride, 1), (module.padding, 0), (module.dilation, 1))
+    )
+    patches = functional.unfold(inputs, kernel, dilation, padding, stride)
+    return patches.view(len(inputs), module.groups, -1, patches.shape[-1]).transpose(2, 3)
+
+
+def _gradients(module: Any, factor: Any, delta: Any) -> Tensors:
+    """Return the gradient of every sample."""
+    if type(module) is torch.nn.Linear:
+        d, a = delta.flatten(1, -2), factor.flatten(1, -2)
+        return {"weight": d.transpose(1, 2) @ a, "bias": d.sum(1)}
+    if isinstance(module, _NORMS):
+        product = delta * factor
+        if isinstance(module, torch.nn.LayerNorm):
+            over = tuple(range(1, delta.ndim - len(module.normalized_shape)))
+        else:
+            over = tuple(range(2, delta.ndim))
+        return {"weight": product.sum(over) if over else product, "bias": delta.sum(over) if over else delta}
+    d = delta.reshape(len(delta), module.groups, module.out_channels // module.groups, -1)
+    return {"weight": (d @ factor).view(len(delta), *module.weight.shape), "bias": delta.flatten(2).sum(2)}
+
+
+def _normalized(module: Any, x: Any) -> Any:
+    if isinstance(module, torch.nn.LayerNorm):
+        return functional.layer_norm(x, module.normalized_shape, None, None, module.eps)
+    if isinstance(module, torch.nn.GroupNorm):
+        return functional.group_norm(x, module.num_groups, None, None, module.eps)
+    return functional.batch_norm(x, module.running_mean, module.running_var, None, None, False, 0.0, module.eps)
+
+
+def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors, chunk: int | None) -> None:
+    """As ``by_layers``, for any model: gradients of a chunk of samples at a time."""
+    params = {name: p.detach() for name, p in trained(model).items()}
+    rest = {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers()) if name not in params}
+    if chunk is None:
+        chunk = max(1, _AT_ONCE // max(1, sum(p.numel() for p in params.values())))
+    index = torch.arange(len(x), device=x.device)
+    for probe in probes:
+
+        def scalar(params: Tensors, row: Any, i: Any, probe: Probe = probe) -> Any:
+            outputs = torch.func.functional_call(model, {**params, **rest}, (row[None],))
+            values, weights = probe(outputs, i[None])
+            return values[0], weights[0]
+
+        gradient = torch.func.vmap(torch.func.grad(scalar, has_aux=True), in_dims=(None, 0, 0))
+        for rows, i in zip(x.split(chunk), index.split(chunk), strict=True):
+            gradients, weights = gradient(params, rows, i)
+            for name, g in gradients.items():
+                total[name].add_(torch.einsum("b,b...->...", weights, reduce(g)))

@@ -1,0 +1,111 @@
+"""Which parameters are pulled together, found once and not at every step."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from forgetless._base.compiled import compiled
+
+_CHUNK = 2**17
+"""Elements pulled at once on the processor: what is made of them stays in its cache."""
+
+_LARGE = 2**15
+"""Elements from which on compiled code is worth loading."""
+
+
+def _fast_adam() -> Any | None:
+    """Return the compiled pull in Adam's metric, or None."""
+    return None if os.environ.get("FORGETLESS_NUMBA") == "never" else compiled("torch._adam_numba")
+
+
+@dataclass
+class Bucket:
+    """Parameters of one group on one device: lists of equal lengths; ``omegas`` is None for the identity."""
+
+    group: dict[str, Any]
+    params: list[Any] = field(default_factory=list)
+    centers: list[Any] = field(default_factory=list)
+    omegas: list[Any] | None = None
+    _shares: tuple[float, list[Any]] | None = None
+    _chunks: tuple[list[int], list[list[tuple[Any, ...]]]] | None = None
+    _part: "tuple[list[int], Bucket] | None" = None
+
+    def moved(self) -> "Bucket | None":
+        """Return the part that the optimizer has moved: what is frozen or has no gradient, it leaves alone."""
+        live = [i for i, p in enumerate(self.params) if p.grad is not None and p.requires_grad]
+        if len(live) == len(self.params):
+            return self
+        if not live:
+            return None
+        if self._part is None or self._part[0] != live:
+            omegas = None if self.omegas is None else [self.omegas[i] for i in live]
+            part = Bucket(self.group, [self.params[i] for i in live], [self.centers[i] for i in live], omegas)
+            self._part = (live, part)
+        return self._part[1]
+
+    def shares(self, load: float) -> list[Any]:
+        """Return loadΩ/(1 + loadΩ), kept for as long as the load is the same."""
+        assert self.omegas is not None
+        if self._shares is None or self._shares[0] != load:
+            loads = torch._foreach_mul(self.omegas, load)
+            self._shares = (load, torch._foreach_div(loads, torch._foreach_add(loads, 1.0)))
+        return self._shares[1]
+
+    def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
+        """Return w, center, the given array and Ω of every parameter, in pieces for ``_metrics``.
+
+        Large parameters flat, after the compiled function for them where there is numba; all others after None and two
+        arrays to work in. Which of them depends on sizes alone and not on what was done before, so that resumed runs
+        have the same bits.
+
+        Views are kept for as long as they show the same memory: making them takes as long as working with them.
+        """
+        arrays = [[p.detach() for p in self.params], self.centers, squares, *([self.omegas] if self.omegas else [])]
+        places = [array.data_ptr() for each in arrays for array in each]
+        if self._chunks is None or self._chunks[0] != places:
+            self._chunks = (places, [_pieces(each) for each in zip(*arrays, strict=True)])
+        return self._chunks[1]
+
+
+def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    contiguous = all(array.is_contiguous() for array in arrays)
+    plain = arrays[0].dtype in (torch.float32, torch.float64)
+    fast = _fast_adam() if contiguous and plain and arrays[0].numel() >= _LARGE else None
+    if fast is not None:
+        return [(fast.pull, *(array.view(-1).numpy() for array in arrays))]
+    if arrays[0].numel() <= _CHUNK or not contiguous:
+        return [(None, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
+    roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
+    pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
+    return [(None, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+
+
+class Plan:
+    """All parameters to be pulled, in buckets; ``fits`` says whether the optimizer still has the same groups."""
+
+    def __init__(
+        self, groups: list[Any], names: Mapping[int, str], centers: Mapping[str, Any], omegas: Mapping[str, Any]
+    ):
+        self._groups = [(group, len(group["params"])) for group in groups]
+        buckets: dict[Any, Bucket] = {}
+        for i, group in enumerate(groups):
+            for p in group["params"]:
+                name = names.get(id(p))
+                if name is None:
+                    continue
+                omega = omegas.get(name)
+                bucket = buckets.setdefault((i, p.device, p.dtype, omega is None), Bucket(group))
+                bucket.params.append(p)
+                bucket.centers.append(centers[name])
+                if omega is not None:
+                    bucket.omegas = [*(bucket.omegas or []), omega]
+        self.buckets = list(buckets.values())
+
+    def fits(self, groups: list[Any]) -> bool:
+        """Whether groups were neither added nor, as by ``optimizer.load_state_dict``, made anew."""
+        return len(groups) == len(self._groups) and all(
+            group is known and len(group["params"]) == n for group, (known, n) in zip(groups, self._groups, strict=True)
+        )

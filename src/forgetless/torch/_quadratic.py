@@ -1,0 +1,40 @@
+"""The quadratic ½Σ Ω(w − a)² of the tasks learned so far: two tensors for any number of tasks."""
+
+from typing import Any
+
+import torch
+
+
+def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, pull: str) -> tuple[Any, Any]:
+    """Return center and Ω after the n-th task, whose weights are ``w``; an Ω or importance of None is all ones.
+
+    Ω is the mean of the importances. Quadratics with diagonal weights F_i add up to one around ΣF_i a_i / ΣF_i, which
+    is ``pull="all"``; ``pull="previous"`` has the last weights as its center.
+    """
+    if center is None and n > 1:  # it was not there, so it was not important
+        center, omega = w, torch.zeros_like(w)
+    if omega is None and importance is None:
+        mean, share = None, 1.0 / n
+    elif n == 1:
+        mean, share = importance, 1.0
+    else:
+        before = torch.ones_like(w) if omega is None else omega
+        now = torch.ones_like(w) if importance is None else importance
+        mean = torch.lerp(before, now, 1.0 / n)
+        share = torch.where(mean > 0, now / n / mean, 1.0).clamp_(max=1.0)
+    if pull == "previous" or center is None:
+        return w.detach().clone(), mean
+    weight = share if isinstance(share, float) else share.to(w.dtype)
+    return torch.lerp(center, w.detach(), weight), mean
+
+
+def grown(old: Any, like: Any, name: str) -> Any:
+    """Return zeros of the new shape with the old values in the corner where each index begins."""
+    if old.ndim != like.ndim or any(a > b for a, b in zip(old.shape, like.shape, strict=True)):
+        raise ValueError(
+            f"{name} had shape {tuple(old.shape)} and has {tuple(like.shape)}; it may grow along its dimensions, the "
+            "old entries first, and not shrink"
+        )
+    made = torch.zeros_like(like, requires_grad=False)
+    made[tuple(slice(0, n) for n in old.shape)] = old.to(device=made.device, dtype=made.dtype)
+    return made

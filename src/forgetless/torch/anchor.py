@@ -1,0 +1,300 @@
+"""A pull towards the weights after earlier tasks, for any network and training loop."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from forgetless._base import checks
+from forgetless.torch._metrics import Adaptive, Scalar, metric_of
+from forgetless.torch._models import Tensors, unwrapped
+from forgetless.torch._plan import Bucket, Plan
+from forgetless.torch._quadratic import grown, joined
+from forgetless.torch._schedules import at_task, check_choice, strengths
+from forgetless.torch._state import check_importance, check_state, warn_if_coarse
+from forgetless.torch.statistics import warn_if_tracking
+
+
+class Anchor:
+    """Pull a network towards its weights after earlier tasks, λ_t Ω at task t, by a hook after ``optimizer.step()``.
+
+    Training rests where ∇loss + λ_t Ω(w − a) = 0, whatever the optimizer: the pull is a proximal step in the metric in
+    which the optimizer itself steps, w ← w + s(a − w) with s = γλΩ/(D + γλΩ), γ the learning rate, D = (1 − μ)/(1 −
+    dampening) for SGD and √v̂ + ε for Adam and AdamW. It is stable for every λ, and gradients, their clipping and
+    accumulation never see it. The penalty it stands for is ½λ_t ΣΩ(w − a)², beside the loss as it is trained, usually
+    a mean over rows. The first task is free.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The network; wrappers of ``torch.compile`` and data parallelism are looked through.
+    optimizer : torch.optim.Optimizer
+        SGD, Adam or AdamW in all their variants; others with ``mode="loss"``. What it does not hold is not pulled.
+    schedule : number, sequence, callable, schedule or filter
+        λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
+        radius 1, so that its ``scale`` is λ in the unit of the loss's curvature.
+    n_tasks : int
+        k, the horizon.
+    mode : {"proximal", "loss", "manual"}, default "proximal"
+        ``"loss"``: no hook; add ``anchor.penalty()`` to the loss yourself. It is unstable where γλΩ/D exceeds about 2.
+        ``"manual"``: no hook; call ``anchor.step()`` after the optimizer's.
+    metric : {"auto", "decoupled"}, default "auto"
+        ``"decoupled"`` takes D = 1 for any optimizer; the resting point then depends on the optimizer.
+    pull : {"previous", "all"}, default "previous"
+        Towards the weights after the previous task (the paper), or the mean of one quadratic for every earlier task
+        (elastic weight consolidation), which takes as much memory.
+    start : bool or dict, default False
+        True pulls the first task as well, towards the weights at hand: a pretrained network, or the paper's w₀. A
+        dictionary gives their importance.
+    beyond : {"error", "hold"}, default "error"
+        What a training step after ``n_tasks`` tasks does: raise, before the weights move, or go on with the last λ.
+
+    Attributes
+    ----------
+    task : int
+        The task that is being learned, from 1.
+    lambdas : tuple of float
+        λ_1..λ_k.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import forgetless as fl, forgetless.torch as flt
+    >>> net = torch.nn.Linear(3, 1)
+    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> anchor = flt.Anchor(net, optimizer, fl.schedules.increasing(scale=1.0), n_tasks=3)
+    >>> for x, y in [(torch.randn(8, 3), torch.randn(8, 1)) for _ in range(3)]:
+    ...     for _ in range(20):
+    ...         optimizer.zero_grad()
+    ...         torch.nn.functional.mse_loss(net(x), y).backward()
+    ...         optimizer.step()
+    ...     anchor.next_task()
+    >>> anchor
+    Anchor(3 of 3 tasks learned, pull='previous', λ from 1 to 2)
+
+    References
+    ----------
+    Levinstein et al. (2025), Algorithm 1; Kirkpatrick et al. (2017), elastic weight consolidation.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        schedule: Any,
+        n_tasks: int,
+        *,
+        mode: str = "proximal",
+        metric: str = "auto",
+        pull: str = "previous",
+        start: bool | Mapping[str, Any] = False,
+        beyond: str = "error",
+    ) -> None:
+        n_tasks = checks.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
+        self.lambdas = strengths(schedule, n_tasks)
+        self.mode = check_choice("mode", mode, ("proximal", "loss", "manual"))
+        self.metric = check_choice("metric", metric, ("auto", "decoupled"))
+        self.pull = check_choice("pull", pull, ("previous", "all"))
+        self.beyond = check_choice("beyond", beyond, ("error", "hold"))
+        self.task = 1
+        self._n_anchors = 0
+        self._weighted: bool | None = None
+        self._center: Tensors = {}
+        self._omega: Tensors = {}  # a name that is missing here has Ω = 1
+        self._warned = False
+        self._handles: list[Any] = []
+        self._plan: Plan | None = None
+        self._bind(unwrapped(model), optimizer)
+        warn_if_coarse(self._params().values(), stacklevel=3)
+        if start is not False:
+            self._close(None if start is True else start)
+
+    @property
+    def strength(self) -> float:
+        """λ of the task that is being learned; 0 while there is nothing to be pulled to."""
+        return at_task(self.lambdas, self.task, self.beyond) if self._center else 0.0
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self) -> None:
+        """Pull once; done after every step of the optimizer in ``mode="proximal"``."""
+        strength = self.strength
+        if strength == 0.0:
+            return
+        if self._own is None:
+            raise RuntimeError("mode='loss' makes no step of its own; add anchor.penalty() to the loss")
+        kept = getattr(self.optimizer, "found_inf", None)
+        if kept is not None:  # set by a GradScaler, which lets fused optimizers skip the step by themselves
+            if kept.device.type != "cpu":
+                kept = 1.0 - kept.clamp(max=1.0)  # a sum over devices
+            elif kept.item():
+                return
+            else:
+                kept = None
+        for bucket in self._planned():
+            moved = bucket.moved()
+            if moved is not None:
+                self._own.pull(self.optimizer, moved, strength, kept)
+
+    def penalty(self) -> Any:
+        """Return ½λΣΩ(w − a)², a tensor to be added to the loss in ``mode="loss"``."""
+        if self.mode != "loss":
+            raise RuntimeError(
+                f"mode={self.mode!r} pulls after the step, so a penalty would count twice; use mode='loss'"
+            )
+        strength, total = self.strength, None
+        for name, p in self._params().items():
+            if name in self._center and p.requires_grad:
+                change = (p - self._shaped(name, p)).square()
+                part = (change * self._omega[name] if name in self._omega else change).sum()
+                total = part if total is None else total + part.to(total.device)
+        if total is None:
+            return torch.zeros((), device=next(iter(self._params().values())).device)
+        return 0.5 * strength * total
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def next_task(self, importance: Mapping[str, Any] | None = None) -> None:
+        """Close a task: its weights are what the next ones are pulled to.
+
+        Parameters
+        ----------
+        importance : dict of tensors by parameter name, optional
+            Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks. Of every task, or of
+            none, which is Ω = 1.
+        """
+        if not self._warned:
+            self._warned = True
+            warn_if_tracking(self.model, stacklevel=3)
+        self._close(importance)
+        self.task += 1
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def grow(self, model: Any = None, optimizer: Any = None) -> None:
+        """Follow a model whose layers have grown, or that has a new optimizer; what is new has Ω = 0.
+
+        A parameter keeps its name and grows along its dimensions, old entries first. The importance of new entries
+        counts from the next call of ``next_task`` on, as a mean over all tasks.
+        """
+        self._bind(
+            self.model if model is None else unwrapped(model), self.optimizer if optimizer is None else optimizer
+        )
+        params = self._params()
+        self._center = {name: center for name, center in self._center.items() if name in params}
+        self._omega = {name: omega for name, omega in self._omega.items() if name in params}
+        for name, p in params.items():
+            center = self._center.get(name)
+            if center is not None and center.shape != p.shape:
+                omega = self._omega.get(name)
+                self._omega[name] = grown(torch.ones_like(center) if omega is None else omega, p, name)
+                self._center[name] = grown(center, p, name)
+
+    def remove(self) -> None:
+        """Stop pulling: take the hooks off the optimizer."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything a resumed run needs: plain numbers, words and tensors by parameter name."""
+        return {
+            "version": 1,
+            "schedule": list(self.lambdas),
+            "pull": self.pull,
+            "task": self.task,
+            "n_anchors": self._n_anchors,
+            "weighted": self._weighted,
+            "center": dict(self._center),
+            "omega": dict(self._omega),
+        }
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state_dict`` was called; ValueError if the schedule, the pull or a shape is another one."""
+        params = self._params()
+        check_state(state, self.lambdas, self.pull, params)
+
+        def beside(tensors: Mapping[str, Any]) -> Tensors:
+            return {
+                name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in tensors.items()
+            }
+
+        self._center, self._omega = beside(state["center"]), beside(state["omega"])
+        self.task, self._n_anchors, self._weighted = state["task"], state["n_anchors"], state["weighted"]
+        self._plan = None
+
+    def __repr__(self) -> str:
+        low, high = min(self.lambdas), max(self.lambdas)
+        span = f"λ from {low:.3g} to {high:.3g}" if low < high else f"λ = {low:.3g}"
+        return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, pull={self.pull!r}, {span})"
+
+    def _bind(self, model: Any, optimizer: Any) -> None:
+        own = None if self.mode == "loss" else metric_of(optimizer, self.metric)
+        self.remove()
+        self.model, self.optimizer = model, optimizer
+        self._own: Scalar | Adaptive | None = own
+        self._plan = None
+        if self.mode == "proximal":
+            # Before the step, so that past the horizon the weights have not moved yet.
+            self._handles.append(optimizer.register_step_pre_hook(lambda *_: self._check_horizon()))
+            # A compiled step calls the pull as it is: traced, λ and the corrections of Adam could be those of before.
+            pull = torch.compiler.disable(self.step)
+            self._handles.append(optimizer.register_step_post_hook(lambda *_: pull()))
+
+    def _check_horizon(self) -> None:
+        at_task(self.lambdas, self.task, self.beyond)
+
+    def _close(self, importance: Mapping[str, Any] | None) -> None:
+        params = self._anchored()
+        if self._weighted is (importance is None):
+            had = "had" if self._weighted else "had no"
+            raise ValueError(f"the tasks before {had} importances; give the importance of every task, or of none")
+        if importance is not None:
+            check_importance(importance, params, {name for name, _ in self.model.named_parameters()})
+        n, centers, omegas = self._n_anchors + 1, {}, {}
+        for name, p in params.items():
+            given = None
+            if importance is not None:  # frozen ones may be left out: they did not matter to the loss
+                given = importance.get(name)
+                given = torch.zeros_like(p) if given is None else given.detach().to(p.device, p.dtype, copy=True)
+            center = self._shaped(name, p) if name in self._center else None
+            centers[name], omega = joined(center, self._omega.get(name), p.detach(), given, n, self.pull)
+            if omega is not None:
+                omegas[name] = omega
+        self._center, self._omega, self._n_anchors = centers, omegas, n
+        self._weighted, self._plan = importance is not None, None
+
+    def _params(self) -> Tensors:
+        """Return the parameters of the model that the optimizer holds, by name."""
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        found = {name: p for name, p in self.model.named_parameters() if id(p) in held}
+        if not found:
+            raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
+        return found
+
+    def _anchored(self) -> Tensors:
+        """Return ``_params``; a layer whose place another one has taken is not forgotten silently."""
+        params = self._params()
+        lost = [name for name in self._center if name not in params]
+        if lost:
+            raise ValueError(
+                f"{lost[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
+                "layer was replaced or left out, make the optimizer anew and call anchor.grow(optimizer=optimizer)"
+            )
+        return params
+
+    def _shaped(self, name: str, p: Any) -> Any:
+        center = self._center[name]
+        if center.shape != p.shape:
+            raise ValueError(
+                f"{name} had shape {tuple(center.shape)} and has {tuple(p.shape)}; call anchor.grow() once a layer "
+                "has grown"
+            )
+        return center
+
+    def _planned(self) -> list[Bucket]:
+        groups = self.optimizer.param_groups
+        if self._plan is None or not self._plan.fits(groups):
+            params = self._anchored()
+            centers = {name: self._shaped(name, params[name]) for name in self._center}
+            names = {id(params[name]): name for name in centers}
+            self._plan = Plan(groups, names, centers, self._omega)
+        return self._plan.buckets

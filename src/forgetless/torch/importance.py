@@ -1,0 +1,202 @@
+"""How much each weight matters to what was learned: diagonal Fisher information and memory-aware synapses."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from forgetless._base import checks
+from forgetless.torch._models import Tensors, inspected, unwrapped
+from forgetless.torch._per_sample import Probe, by_layers, by_vmap, can_factor, trained
+from forgetless.torch._schedules import check_choice
+
+
+def fisher(
+    model: Any,
+    data: Any,
+    *,
+    labels: str = "expected",
+    likelihood: str = "categorical",
+    n_samples: int | None = None,
+    chunk: int | None = None,
+    generator: Any = None,
+) -> Tensors:
+    """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], per sample exact: a mean over samples.
+
+    In evaluation mode, without a trace: modes, buffers and gradients stay as they are.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Returns logits (batch, classes), or predictions for ``likelihood="gaussian"``.
+    data : iterable of batches, or tensors
+        A loader whose batches are inputs, or begin with inputs and labels; or one tensor x, or a pair (x, y).
+    labels : {"expected", "sampled", "true"}, default "expected"
+        ``"expected"``: every label, weighted by the probability the model gives it: the Fisher information, one
+        backward pass per class. ``"sampled"``: one label drawn for each sample, unbiased. ``"true"``: the labels of
+        the data, known as the empirical Fisher, which vanishes where the data are fitted.
+    likelihood : {"categorical", "gaussian"}, default "categorical"
+        Cross-entropy, or squared error with unit variance.
+    n_samples : int, optional
+        Stop after so many samples; all of them if omitted.
+    chunk : int, optional
+        Samples whose gradients are held at once where a layer needs ``vmap``; by memory if omitted.
+    generator : torch.Generator, optional
+        For ``labels="sampled"``.
+
+    Returns
+    -------
+    dict of tensors by parameter name
+
+    Examples
+    --------
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> net = torch.nn.Linear(2, 2)
+    >>> _ = torch.nn.init.zeros_(net.weight), torch.nn.init.zeros_(net.bias)
+    >>> flt.fisher(net, torch.tensor([[1.0, 2.0]]))["weight"].tolist()  # p(1 − p) x² = x²/4
+    [[0.25, 1.0], [0.25, 1.0]]
+    """
+    check_choice("labels", labels, ("expected", "sampled", "true"))
+    check_choice("likelihood", likelihood, ("categorical", "gaussian"))
+    make = _categorical if likelihood == "categorical" else _gaussian
+
+    def probes(outputs: Any, y: Any) -> Sequence[Probe]:
+        if labels == "true" and y is None:
+            raise ValueError("labels='true' needs labels; give batches of (inputs, labels), or use labels='expected'")
+        return make(outputs, y, labels, generator)
+
+    return _mean(model, data, probes, torch.square, n_samples, chunk)
+
+
+def mas(model: Any, data: Any, *, n_samples: int | None = None, chunk: int | None = None) -> Tensors:
+    """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, which need no labels.
+
+    Parameters
+    ----------
+    model, data, n_samples, chunk
+        As in :func:`fisher`.
+
+    Returns
+    -------
+    dict of tensors by parameter name
+
+    Examples
+    --------
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> net = torch.nn.Linear(2, 1, bias=False)
+    >>> _ = torch.nn.init.ones_(net.weight)
+    >>> flt.mas(net, torch.tensor([[1.0, 1.0], [-1.0, 0.0]]))["weight"].tolist()
+    [[3.0, 2.0]]
+
+    References
+    ----------
+    Aljundi et al. (2018). There sums over tasks; ``Anchor`` takes the mean, and growth is the schedule's.
+    """
+
+    def probe(out: Any, _: Any) -> tuple[Any, Any]:
+        return out.flatten(1).square().sum(1), _ones(out)
+
+    return _mean(model, data, lambda *_: [probe], torch.abs, n_samples, chunk)
+
+
+def mean_over_processes(importance: Tensors) -> Tensors:
+    """Return the mean of importances over all processes of ``torch.distributed``; all of them must call it.
+
+    Each process sees other data; with the same importance everywhere, weights stay the same, bit for bit.
+    """
+    made = {name: value.clone() for name, value in importance.items()}
+    for value in made.values():
+        torch.distributed.all_reduce(value)
+        value /= torch.distributed.get_world_size()
+    return made
+
+
+def _mean(
+    model: Any,
+    data: Any,
+    probes: Callable[[Any, Any], Sequence[Probe]],
+    reduce: Callable[[Any], Any],
+    n_samples: int | None,
+    chunk: int | None,
+) -> Tensors:
+    model, left = unwrapped(model), None
+    if n_samples is not None:
+        left = checks.integer("n_samples", n_samples, 1, "leave it out for all samples")
+    if chunk is not None:
+        chunk = checks.integer("chunk", chunk, 1, "leave it out to choose by memory")
+    params, seen = trained(model), 0
+    if not params:
+        raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
+    total = {name: torch.zeros_like(p) for name, p in params.items()}
+    device = next(iter(params.values())).device
+    layered, first = can_factor(model), True
+    with inspected(model), torch.enable_grad():
+        for x, y in _batches(data):
+            x = x[: None if left is None else left - seen].to(device)
+            with torch.no_grad():
+                made = probes(model(x), None if y is None else y[: len(x)].to(device))
+            if layered:
+                layered = by_layers(model, x, made, reduce, total, check=first)
+            if not layered:
+                by_vmap(model, x, made, reduce, total, chunk)
+            first, seen = False, seen + len(x)
+            if seen == left:
+                break
+    if not seen:
+        raise ValueError("data has no sample; give a loader that has not been used up, or tensors")
+    return {name: value / seen for name, value in total.items()}
+
+
+def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
+    pair = isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, torch.Tensor) for part in data)
+    if pair or isinstance(data, torch.Tensor):
+        data = [data]
+    for batch in data:
+        x, y = (batch, None) if isinstance(batch, torch.Tensor) else (batch[0], batch[1] if len(batch) > 1 else None)
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(
+                f"a batch must be a tensor or begin with one, got {type(x).__name__}; give (inputs, labels)"
+            )
+        size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
+        for i in range(0, len(x), size):
+            yield x[i : i + size], None if y is None else y[i : i + size]
+
+
+def _ones(outputs: Any) -> Any:
+    return torch.ones(len(outputs), dtype=outputs.dtype, device=outputs.device)
+
+
+def _categorical(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
+    if outputs.ndim != 2 or outputs.shape[1] < 2:
+        raise ValueError(
+            f"model must return logits of shape (batch, classes) with two classes or more, got {tuple(outputs.shape)}; "
+            "for predictions use likelihood='gaussian'"
+        )
+    if labels == "expected":
+
+        def of(c: int) -> Probe:
+            def probe(out: Any, _: Any) -> tuple[Any, Any]:
+                values = out.log_softmax(1)[:, c]
+                return values, values.detach().exp()
+
+            return probe
+
+        return [of(c) for c in range(outputs.shape[1])]
+    if labels == "sampled":
+        y = torch.multinomial(outputs.softmax(1), 1, generator=generator)[:, 0]
+    return [lambda out, index: (out.log_softmax(1).gather(1, y[index][:, None])[:, 0], _ones(out))]
+
+
+def _gaussian(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
+    if labels == "expected":
+        return [lambda out, _, c=c: (out.flatten(1)[:, c], _ones(out)) for c in range(outputs.flatten(1).shape[1])]  # type: ignore[misc]
+    if labels == "sampled":
+        noise = torch.randn(outputs.shape, dtype=outputs.dtype, device=outputs.device, generator=generator)
+    else:
+        if y.shape != outputs.shape:
+            raise ValueError(f"labels have shape {tuple(y.shape)}, predictions {tuple(outputs.shape)}; give them alike")
+        noise = y - outputs
+    # −½(y − f)² has the gradient (y − f)∂f
+    return [lambda out, index: ((noise[index] * out).flatten(1).sum(1), _ones(out))]

@@ -1,0 +1,314 @@
+"""What training loops do besides: scalers, compilers, several processes, statistics, path integrals, budgets."""
+
+import copy
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import forgetless as fl
+import forgetless.torch as flt
+from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
+from support.deep.processes import two_processes
+
+
+def anchored(name="momentum", schedule=5.0, seed=0, **options):
+    net = mlp(seed)
+    optimizer = OPTIMIZERS[name](net.parameters())
+    return net, optimizer, flt.Anchor(net, optimizer, schedule, 4, **options)
+
+
+# ------------------------------------------------------------------------------------------------------ scalers
+
+
+@pytest.mark.parametrize("name", ["momentum", "sgd fused", "adam", "adam fused", "adamw fused"])
+def test_a_step_skipped_by_a_scaler_pulls_nothing(name):
+    net, optimizer, anchor = anchored(name)
+    path = flt.PathIntegral(net, optimizer)
+    train(net, optimizer, batches(3))
+    anchor.next_task()
+    train(net, optimizer, batches(2, seed=1))
+    before, scaler = weights(net), torch.amp.GradScaler("cpu")
+    for factor, moves in ((math.inf, False), (1.0, True)):
+        x, y = batches(1, seed=2)[0]
+        optimizer.zero_grad()
+        scaler.scale(functional.cross_entropy(net(x), y) * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(weights(net), before) is not moves
+    assert all(bool(torch.isfinite(value).all()) for value in path.importance().values())
+
+
+@pytest.mark.parametrize("name", ["sgd fused", "adam fused"])
+def test_a_scaler_that_does_not_skip_changes_nothing(name):
+    """Scales are powers of two, so that scaled training is the same, bit for bit."""
+    made = []
+    for scaled in (False, True):
+        net, optimizer, anchor = anchored(name)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=scaled)
+        for task in range(2):
+            for x, y in batches(4, seed=task):
+                optimizer.zero_grad()
+                scaler.scale(functional.cross_entropy(net(x), y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            anchor.next_task()
+        made.append(weights(net))
+    assert torch.equal(*made)
+
+
+@torch.no_grad()
+def pull(anchor, kept):
+    for bucket in anchor._planned():
+        anchor._own.pull(anchor.optimizer, bucket, anchor.strength, kept)
+
+
+def test_numbers_on_the_device_pull_alike():
+    """The path for fused and capturable optimizers on a GPU, run on the processor: same weights up to rounding."""
+    for name in ("momentum", "adam"):
+        for weighted in (False, True):
+            made = []
+            for on_device in (False, True):
+                net, optimizer, anchor = anchored(name, mode="manual")
+                train(net, optimizer, batches(3))
+                anchor.next_task({n: p.detach().abs() for n, p in net.named_parameters()} if weighted else None)
+                train(net, optimizer, batches(2, seed=1))
+                pull(anchor, torch.ones(()) if on_device else None)
+                made.append(weights(net))
+                pull(anchor, torch.zeros(()))
+                assert torch.equal(weights(net), made[-1])
+            torch.testing.assert_close(*made, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_and_plain_pulls_are_alike(dtype, weighted, monkeypatch):
+    made = []
+    for numba in ("never", "always"):
+        monkeypatch.setenv("FORGETLESS_NUMBA", numba)
+        torch.manual_seed(0)
+        net = nn.Linear(300, 400).to(dtype)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        importance = {n: torch.rand_like(p) for n, p in net.named_parameters()} if weighted else True
+        anchor = flt.Anchor(net, optimizer, 2.0, 2, start=importance)
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.randn(4, 300, dtype=dtype)).square().sum().backward()
+            optimizer.step()
+        (piece,) = anchor._planned()[0].chunks([optimizer.state[net.weight]["exp_avg_sq"]] * 2)[0][:1]
+        assert (piece[0] is None) is (numba == "never")
+        made.append(weights(net))
+    exact = 1e-6 if dtype == torch.float32 else 1e-14
+    torch.testing.assert_close(*made, rtol=10 * exact, atol=exact)
+
+
+def test_large_and_strided_parameters_pull_alike():
+    """In chunks, or whole where memory is not contiguous."""
+    made = []
+    for strided in (False, True):
+        torch.manual_seed(0)
+        net = nn.Linear(300, 400)
+        if strided:
+            net.weight = nn.Parameter(net.weight.detach().T.contiguous().T)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        anchor = flt.Anchor(net, optimizer, 2.0, 2, start=True)
+        for seed in range(3):
+            optimizer.zero_grad()
+            torch.manual_seed(seed)
+            net(torch.randn(4, 300)).square().sum().backward()
+            optimizer.step()
+        made.append(net.weight.detach().clone(memory_format=torch.contiguous_format))
+        assert anchor.strength == 2.0
+    torch.testing.assert_close(*made, rtol=1e-5, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------------- compilers
+
+
+@pytest.mark.parametrize("name", ["momentum", "adam"])
+def test_a_compiled_model(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's own
+        made = []
+        for compiled in (False, True):
+            net, optimizer, _ = anchored(name)
+            model = torch.compile(net, backend="aot_eager") if compiled else net
+            anchor = flt.Anchor(model, optimizer, 5.0, 4, mode="manual")
+            for task in range(2):
+                for batch in batches(3, seed=task):
+                    train(model, optimizer, [batch])
+                    anchor.step()
+                anchor.next_task()
+            assert set(anchor.state_dict()["center"]) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+            made.append(weights(net))
+    torch.testing.assert_close(*made, rtol=1e-5, atol=1e-6)
+
+
+def test_a_compiled_optimizer():
+    """The compiled step calls the hook, with the λ of the task: the same bits as a pull by hand after it."""
+    made = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for mode in ("proximal", "manual"):
+            torch._dynamo.reset()
+            net = mlp(0, (6, 200, 200, 3))  # layers of a size that compiled code of our own takes
+            optimizer = OPTIMIZERS["adam, lr a tensor"](net.parameters())
+            anchor = flt.Anchor(net, optimizer, [0.0, 1.0, 50.0, 50.0], 4, mode=mode)
+            step = torch.compile(lambda o=optimizer: o.step(), backend="eager")
+            for task in range(3):
+                for x, y in batches(3, seed=task):
+                    optimizer.zero_grad()
+                    functional.cross_entropy(net(x), y).backward()
+                    step()
+                    if mode == "manual":
+                        anchor.step()
+                anchor.next_task()
+            made.append(weights(net))
+    assert torch.equal(*made)
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+def test_two_processes_keep_the_same_weights():
+    first, second = two_processes("distributed_training")
+    assert torch.equal(first, second)
+    assert bool(torch.isfinite(first).all())
+
+
+# --------------------------------------------------------------------------------------------------- statistics
+
+
+def normalized():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def test_running_statistics_are_warned_of_once():
+    net = normalized()
+    anchor = flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 5)
+    with pytest.warns(UserWarning, match=r"1 layers .* \(the first is '1'\).*freeze_statistics"):
+        anchor.next_task()
+    anchor.next_task()  # warnings are errors here
+    net = normalized()
+    flt.freeze_statistics(net)
+    flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 5).next_task()
+
+
+def test_frozen_statistics_stay_through_training():
+    net = normalized()
+    optimizer = OPTIMIZERS["sgd"](net.parameters())
+    train(net, optimizer, batches(3))
+    mean, weight = net[1].running_mean.clone(), net[1].weight.detach().clone()
+    frozen = flt.freeze_statistics(net)
+    assert frozen.names == ["1"]
+    net.train()
+    train(net, optimizer, batches(3, seed=1))
+    assert torch.equal(net[1].running_mean, mean)
+    assert not torch.equal(net[1].weight, weight)
+    frozen.remove()
+    assert net[1].training
+    train(net, optimizer, batches(1))
+    assert not torch.equal(net[1].running_mean, mean)
+
+
+# ----------------------------------------------------------------------------------------------- path integrals
+
+
+@pytest.mark.parametrize("anchor_first", [False, True])
+def test_the_path_integral_by_definition(anchor_first):
+    """Σ −g·Δw of the optimizer's own steps, whichever hook was registered first."""
+    net = mlp()
+    optimizer = OPTIMIZERS["adam"](net.parameters())
+    make = [lambda: flt.PathIntegral(net, optimizer, 0.2), lambda: flt.Anchor(net, optimizer, 50.0, 3, start=True)]
+    made = [each() for each in (reversed(make) if anchor_first else make)]
+    path = made[-1] if anchor_first else made[0]
+    twin = copy.deepcopy(net)
+    start = copy.deepcopy(net)
+    total = {n: torch.zeros_like(p) for n, p in net.named_parameters()}
+    for batch in batches(4):
+        twin.load_state_dict(net.state_dict())
+        twin_optimizer = OPTIMIZERS["adam"](twin.parameters())
+        twin_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        train(twin, twin_optimizer, [batch])  # the step without the pull
+        for (n, p), old in zip(twin.named_parameters(), net.parameters(), strict=True):
+            total[n] -= p.grad * (p - old).detach()
+        train(net, optimizer, [batch])
+    state = copy.deepcopy(path.state_dict())
+    found = path.importance()
+    for (n, p), before in zip(net.named_parameters(), start.parameters(), strict=True):
+        wanted = total[n].clamp(min=0) / ((p - before).detach() ** 2 + 0.2)
+        torch.testing.assert_close(found[n], wanted, rtol=1e-5, atol=1e-8)
+        assert float(wanted.max()) > 0
+    path.load_state_dict(state)
+    again = path.importance()
+    assert all(torch.equal(found[n], again[n]) for n in found)
+    assert all(not value.any() for value in path.importance().values())  # a task without steps
+
+
+# ------------------------------------------------------------------------------------------------------ budgets
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [
+        (fl.schedules.increasing(), [1.0, 0.8, 0.6, 0.4]),
+        (fl.schedules.increasing_budget(scale=2.0), [1.0, 0.8, 0.6, 0.4]),
+        (fl.schedules.fixed_budget(3), [1.0, 1.0, 1.0, 1.0]),
+        (fl.Ridge(2.0), [1.0, 1.0, 1.0, 1.0]),
+        (0.5, [0.5, 0.5, 0.5, 0.5]),
+        ([1.0, 0.5, 0.25, 0.001], [1.0, 0.5, 0.25, 0.001]),
+        (lambda t: 1 / t, [1.0, 1 / 2, 1 / 3, 1 / 4]),
+    ],
+)
+def test_budgets(schedule, shares):
+    budget = flt.Budget(schedule, 4, n_steps=7)
+    assert list(budget.shares) == pytest.approx(shares, rel=1e-12)
+    assert list(budget.exact) == pytest.approx([7 * share for share in shares], rel=1e-12)
+    assert all(abs(n - e) <= 0.5 or n == 1 for n, e in zip(budget.n_steps, budget.exact, strict=True))
+    loader = torch.utils.data.DataLoader(range(5), batch_size=2)
+    for n in budget.n_steps:
+        assert len(list(budget.steps(loader))) == n
+        budget.next_task()
+    with pytest.raises(ValueError, match="task 5 is beyond the horizon of 4"):
+        next(budget.steps(loader))
+
+
+def test_budgets_that_are_refused():
+    with pytest.raises(ValueError, match=r"strength 0\.0 at task 1"):
+        flt.Budget(fl.schedules.end_ramp(), 4, n_steps=3)
+    with pytest.raises(ValueError, match="positive"):
+        flt.Budget([1.0, 0.0], 2, n_steps=3)
+    with pytest.raises(ValueError, match="n_steps must be at least 1"):
+        flt.Budget(1.0, 2, n_steps=0)
+    budget = flt.Budget(1.0, 2, n_steps=3)
+    with pytest.raises(ValueError, match="not an iterator"):
+        list(budget.steps(iter([1, 2])))
+    with pytest.raises(ValueError, match="another one"):
+        budget.load_state_dict(flt.Budget(1.0, 2, n_steps=4).state_dict())
+    budget.next_task()
+    other = flt.Budget(1.0, 2, n_steps=3)
+    other.load_state_dict(budget.state_dict())
+    assert other.task == 2
+
+
+def test_a_budget_is_a_learning_rate_and_two_budgets_are_one_scheme():
+    """Half the steps or half the rate: to first order in the rate the same flow."""
+    budget = flt.Budget(fl.schedules.increasing(), 4, n_steps=10)
+    net = mlp()
+    optimizer = OPTIMIZERS["sgd"](net.parameters())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, budget)
+    rates = []
+    for task in range(4):
+        rates += scheduler.get_last_lr()
+        train(net, optimizer, batches(1, seed=task))
+        state = copy.deepcopy(scheduler.state_dict())
+        scheduler.load_state_dict(state)
+        scheduler.step()
+    assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04])
+    with pytest.raises(ValueError, match="beyond the horizon"):
+        scheduler.step()
+    assert flt.Budget([1.0, 0.5], 2, n_steps=3, beyond="hold")(7) == 0.5

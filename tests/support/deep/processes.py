@@ -1,0 +1,59 @@
+"""Two processes that train together, started apart from the tests' own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+TESTS = Path(__file__).parents[2]
+
+
+def two_processes(function):
+    """Return what a function of this file gives in each of two processes of one gloo group."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "support.deep.processes", function, str(rank), folder],
+                cwd=TESTS,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
+        said = [process.communicate(timeout=240)[1] for process in started]
+        assert [process.returncode for process in started] == [0, 0], said
+        return [torch.load(Path(folder, f"{rank}.pt"), weights_only=True) for rank in range(2)]
+
+
+def distributed_training():
+    """Three tasks with Adam, a pull that grows and importances of all processes."""
+    import forgetless.torch as flt
+
+    rank = torch.distributed.get_rank()
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    anchor = flt.Anchor(model, optimizer, [0.0, 1.0, 100.0], 3)
+    generator = torch.Generator().manual_seed(rank)
+    for _ in range(3):
+        for _ in range(10):
+            x = torch.randn(16, 6, generator=generator)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
+            optimizer.step()
+        own = flt.fisher(model, x)
+        anchor.next_task(flt.mean_over_processes(own))
+    assert set(anchor.state_dict()["center"]) == set(dict(net.named_parameters()))
+    return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+if __name__ == "__main__":
+    name, place, folder = sys.argv[1:]
+    store = f"file://{folder}/store"
+    torch.distributed.init_process_group("gloo", init_method=store, rank=int(place), world_size=2)
+    torch.save(globals()[name](), os.path.join(folder, f"{place}.pt"))
+    torch.distributed.destroy_process_group()
