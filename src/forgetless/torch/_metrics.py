@@ -87,15 +87,17 @@ class Adaptive:
 
     def _on_device(self, bucket: Bucket, squares: list[Any], load: Any, steps: list[Any], kept: Any) -> None:
         beta, like = float(bucket.group["betas"][1]), bucket.params[0]
-        corrections = torch._foreach_pow(beta, steps)
+        # By expm1: the steps are counted in float32, in which 1 − β^t loses four digits at the start.
+        corrections = torch._foreach_mul([step.to(like.dtype) for step in steps], math.log(beta) if beta else -math.inf)
+        torch._foreach_expm1_(corrections)
         torch._foreach_neg_(corrections)
-        torch._foreach_add_(corrections, 1.0)
         torch._foreach_sqrt_(corrections)
         metrics = torch._foreach_div(torch._foreach_sqrt(squares), corrections)
         torch._foreach_add_(metrics, bucket.group["eps"])
         load = _tensor(load, like)
         if bucket.omegas is None:
-            torch._foreach_add_(metrics, load)
+            for metric in metrics:  # a foreach call would wait for the device to read the tensor
+                metric.add_(load)
             loads = load if kept is None else load * _tensor(kept, like)
             changes = torch._foreach_sub(bucket.centers, bucket.params)
             torch._foreach_mul_(changes, loads)
