@@ -92,7 +92,7 @@ dist: setup
 	build/dist/bin/python $(INSTALL) --constraint constraints.txt "$$(echo dist/*.whl)[test]"
 	mkdir -p build/sdist && tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
 	cd build && dist/bin/python -P sdist/tests/smoke.py ../dist/*.whl
-	cd build/sdist && $(ONE_THREAD) ../dist/bin/python -m pytest -q -n 2 tests/test_package.py tests/test_release.py tests/test_docs.py tests/test_tasks.py
+	cd build/sdist && $(ONE_THREAD) ../dist/bin/python -m pytest -q $(SHORT) tests/test_package.py tests/test_release.py tests/test_docs.py tests/test_tasks.py
 	@ls -l dist
 
 # Licences of everything that is installed, and vulnerabilities known to PyPI; without a way there it lists what it could not ask.
