@@ -1,4 +1,4 @@
-"""Upper certificates: never below an exact loss, as tight as they were derived to be, and every rounding paid for."""
+"""Upper certificates: never below an exact loss, as tight as they were derived to be, and what they refuse."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,6 @@ import pytest
 
 import forgetless as fl
 from forgetless.certificates._as_bounds import CERTIFICATES
-from forgetless.certificates._carry import last_iterate, seen_tasks
-from forgetless.certificates._majorant import Mesh
-from forgetless.certificates._steps import least_m, steps_of
 from forgetless.certificates.certificate import setting_of
 from forgetless.certificates.upper import half_supremum
 from forgetless.engines.problem import Problem
@@ -31,9 +28,6 @@ class Flow(fl.Filter):
 
     def share(self, eigenvalues):
         return -np.expm1(-self.time * eigenvalues)
-
-
-# --- the numbers ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,105 +69,6 @@ def test_one_step_is_known_in_closed_form():
         expected = (rho * ((1 - kappa * rho) ** 2 + kappa**2 * (1 - rho))).max() / 2
         for filter_ in (fl.Ridge(1 / kappa - 1), fl.GradientDescent(1, kappa), Flow(-np.log1p(-kappa))):
             assert expected <= fl.certified(filter_, 1).value <= expected * (1 + 1e-3)
-
-
-# --- the theorem, step by step ----------------------------------------------------------------------------------------
-
-
-def random_law(rng):
-    """Return probabilities and eigenpairs of at most five non-commuting matrices of any rank, 0 ≤ H ≤ I."""
-    d, M = int(rng.integers(1, 6)), int(rng.integers(1, 6))
-    pairs = []
-    for _ in range(M):
-        rank = int(rng.integers(0, min(d, 4) + 1))
-        xi = np.zeros(d)
-        xi[:rank] = rng.random(rank) ** rng.choice([0.2, 1, 4])
-        if rank and rng.random() < 0.5:
-            xi[0] = 1.0
-        pairs.append((np.linalg.qr(rng.standard_normal((d, d)))[0], xi))
-    return rng.dirichlet(np.full(M, rng.choice([0.3, 1.0, 5.0]))), pairs
-
-
-def random_step(rng):
-    """Return φ, its base χ and the steps of which the first is that of φ."""
-    kind = rng.choice(["ridge", "budget", "fixed", "own"])
-    if kind == "ridge":
-        lam = 10 ** rng.uniform(np.log10(0.03), np.log10(30), 2)
-        base = fl.Ridge(lam.max())
-        return fl.Ridge(lam[0]), lambda x: base(x) / base(1.0), steps_of(fl.Ridge(lam), 2)
-    if kind == "budget":
-        n, gamma = rng.integers(1, 31, 2), rng.uniform(0.02, 1.0, 2)
-        base = fl.GradientDescent(int(n.min()), float(gamma.min()))
-        chi = (lambda x: x) if n.min() == 1 else (lambda x: base(x) / base(1.0))
-        return fl.GradientDescent(int(n[0]), float(gamma[0])), chi, steps_of(fl.GradientDescent(n, gamma), 2)
-    if kind == "fixed":
-        filter_ = [fl.Ridge(10 ** rng.uniform(-1.5, 1.5)), fl.Projection(), fl.GradientDescent(9, 0.1)][rng.integers(3)]
-        return filter_, lambda x: filter_(x) / filter_(1.0), steps_of(filter_, 2)
-    time = rng.uniform(0.1, 8.0, 2)
-    return Flow(time[0]), lambda x: x, steps_of(Flow(time), 2)
-
-
-def smallest_gap(rng, part=1.0):
-    """Return the smallest eigenvalue of f′(B) − Q*(f(B)) for a random law, step and f, and a part of the price."""
-    p, pairs = random_law(rng)
-    phi, chi, steps = random_step(rng)
-    mesh = Mesh.of(int(rng.integers(1, 30)), int(rng.integers(5, 40)))
-    g = (
-        rng.random(len(mesh.r)) ** rng.choice([0.2, 1, 5])
-        if rng.random() < 0.3
-        else 1 / (1 + mesh.r * rng.uniform(0, 30))
-    )
-    B = sum(w * (V * chi(xi)) @ V.T for w, (V, xi) in zip(p, pairs, strict=True))
-    rho, U = np.linalg.eigh(B)
-    rho = np.clip(rho, 0.0, 1.0)
-    alpha, kappa = mesh.sup(g)[0] * rng.choice([1.0, 1.3]), float(steps.kappa[0])
-    m = rng.uniform(least_m(kappa), 1.1)
-    new = mesh.step(g, alpha, kappa, part * steps.price(0, m), m)
-    F, f_new = ((U * (rho * np.interp(rho, mesh.r, values))) @ U.T for values in (g, new))
-    kept = [np.eye(len(rho)) - (V * phi(xi)) @ V.T for V, xi in pairs]
-    after = sum(w * K @ F @ K for w, K in zip(p, kept, strict=True))
-    return np.linalg.eigvalsh(f_new - after)[0] / alpha
-
-
-@pytest.mark.parametrize("tries", [150, pytest.param(4000, marks=pytest.mark.long)])
-def test_a_step_of_a_majorant_is_a_majorant(tries, campaign):
-    """The theorem and its finite form at once: random laws, not commuting, ranks to 4, λ .03 to 30, N to 30."""
-    rng = np.random.default_rng([71, seed_for(tries)])
-    worst = min(smallest_gap(rng) for _ in range(tries))
-    assert worst >= -1e-12
-    campaign(f"steps of certificates: {tries} laws with seed {SEED}, smallest eigenvalue {worst:.1e}")
-
-
-@pytest.mark.parametrize("number", [39, 140, 232])
-def test_a_smaller_price_is_not_enough(number):
-    """With a hundredth of the price of unequal singular values the theorem is wrong, and these laws show it."""
-    assert smallest_gap(np.random.default_rng([79, number]), 0.01) < -1e-6
-    assert smallest_gap(np.random.default_rng([79, number])) >= -1e-12
-
-
-def test_suprema_are_not_below_those_of_a_dense_grid(rng):
-    for _ in range(50):
-        mesh = Mesh.of(int(rng.integers(1, 100)), int(rng.integers(4, 30)))
-        g = rng.random(len(mesh.r)) if rng.random() < 0.5 else np.exp(-mesh.r * rng.uniform(0, 100))
-        rho = np.union1d(np.linspace(0, 1, 20_001), mesh.r)
-        top, at = mesh.sup(g)
-        dense = (rho * np.interp(rho, mesh.r, g)).max()
-        assert dense <= top <= dense * (1 + 1e-4)
-        assert at * np.interp(at, mesh.r, g) == pytest.approx(top, rel=1e-12)
-
-
-def test_compiled_steps_are_those_of_arrays(rng):
-    from forgetless.certificates import _majorant_numba
-
-    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.certified_budget()):
-        k = int(rng.integers(2, 40))
-        steps, plain = steps_of(schedule(k, 1.0), k), Mesh(Mesh.of(k).r)
-        fast = Mesh(plain.r, _majorant_numba)
-        assert last_iterate(steps, fast).sup == pytest.approx(last_iterate(steps, plain).sup, rel=1e-12)
-        assert seen_tasks(steps, fast, k).sup == pytest.approx(seen_tasks(steps, plain, k).sup, rel=1e-12)
-
-
-# --- against exact losses ---------------------------------------------------------------------------------------------
 
 
 def exact_forms(X, filters, weights, p):
@@ -278,39 +173,6 @@ def test_losses_weighted_otherwise_get_the_factor(rng):
     for check in fl.certify(tasks, s.increasing(), 200, ordering=fl.WithReplacement(p)).bounds[-2:]:
         assert check.applies
         assert check.ratio >= 1
-
-
-# --- balls ------------------------------------------------------------------------------------------------------------
-
-
-def test_floats_are_not_below_balls(rng):
-    """Fresh k and scales, every kind of step and quantity; and not far above."""
-    k = [int(each) for each in rng.integers(2, 30, 5)]
-    cases = [(s.increasing(float(10 ** rng.uniform(-1, 1))), n, {}) for n in k]
-    cases += [
-        (s.increasing_budget(np.resize([2, 3, 5], 9)), 9, {"radius": 0.7}),
-        (s.certified_budget(), 11, {}),
-        (s.increasing(0.5), 9, {"quantity": "seen_loss", "radius": 3.0, "distance": 0.1}),
-        (s.increasing_budget(3), 7, {"quantity": "seen_loss"}),
-        (s.unregularized_first(s.increasing()), 9, {"quantity": "seen_loss"}),
-        (fl.Ridge(0.3), 12, {"average": 1.5}),
-        (fl.Projection(), 8, {"average": 0.0}),
-    ]
-    for schedule, n, options in cases:
-        plain, ball = (fl.certified(schedule, n, arithmetic=each, **options) for each in ("float", "ball"))
-        assert 0 <= plain.constant - ball.constant <= 1e-9 * plain.constant
-        assert "in ball arithmetic" in ball.why
-
-
-def test_balls_need_a_formula_and_their_package(monkeypatch):
-    with pytest.raises(ValueError, match="needs a filter whose formula is known"):
-        fl.certified(Flow(1.0), 5, arithmetic="ball")
-    monkeypatch.setitem(__import__("sys").modules, "flint", None)
-    with pytest.raises(ImportError, match=r"forgetless\[proofs\]"):
-        fl.certified(fl.Ridge(1.0), 5, arithmetic="ball")
-
-
-# --- what it says, and what it refuses --------------------------------------------------------------------------------
 
 
 def test_values_scale_and_are_capped():
@@ -424,120 +286,3 @@ def test_certify_shows_the_certificates_where_they_hold(rng):
     assert all("not computed here" in bound.failures(many)[0] for bound in CERTIFICATES)
     with pytest.raises(TypeError, match=r"use fl\.certified"):
         CERTIFICATES[0].evaluate(9, 1.0, 1.0)
-
-
-# --- optimal schedules ------------------------------------------------------------------------------------------------
-
-
-def check_optimum(k, constant):
-    best = fl.optimal_certified(k)
-    assert best.constant < constant + 5e-5  # four digits, rounded
-    assert best.constant == fl.certified(best, k, per_decade=320).constant
-    closed = fl.certified(s.certified_budget(), k).constant
-    assert best.constant < closed < 1.03 * best.constant
-    filter_ = best(k, 2.0)
-    np.testing.assert_allclose(filter_.step_size, np.array(best.strengths) / 4)
-    assert fl.certified(best, k, radius=2.0).constant == pytest.approx(fl.certified(best, k).constant, rel=1e-9)
-    return best
-
-
-def test_optimal_certified_schedules():
-    best = check_optimum(16, 0.2719)
-    assert "certified 0.2719 R²D²/k" in repr(best)
-    ridge = fl.optimal_certified(16, scheme="ridge")
-    assert best.constant < ridge.constant < 0.2765 < fl.certified(s.certified(), 16).constant
-    np.testing.assert_allclose(ridge(16, 3.0).coefficient, 9 * np.array(ridge.strengths))
-    with pytest.raises(ValueError, match="k must be 16"):
-        best(17, 1.0)
-    with pytest.raises(ValueError, match="scheme must be"):
-        fl.optimal_certified(4, scheme="both")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("k", "constant"), [(64, 0.2899), (256, 0.2984)])
-def test_optimal_certified_schedules_of_more_steps(k, constant):
-    check_optimum(k, constant)
-
-
-def test_gradients_are_those_of_differences(rng):
-    from forgetless.certificates.optimal import _Descent
-
-    k, h = 7, 1e-6
-    for scheme in ("budget", "ridge"):
-        descent = _Descent(k, scheme, Mesh.of(k).r, lambda *told: None)
-        x = rng.standard_normal(k)
-        differences = [(descent._value(x + e)[0] - descent._value(x - e)[0]) / (2 * h) for e in h * np.eye(k)]
-        np.testing.assert_allclose(descent._value(x)[1], differences, rtol=0, atol=1e-8)
-
-
-# --- filters of one's own ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Dip(fl.Filter):
-    """Concave wherever one happens to look, but not at ξ = 0.9651."""
-
-    rate: float
-
-    def share(self, eigenvalues):
-        return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Knee(fl.Filter):
-    """Concave, and a thousand times as steep below 1e-9 as its values elsewhere tell."""
-
-    rate: float
-
-    def share(self, eigenvalues):
-        return 1e-6 * np.minimum(1.0, eigenvalues / 1e-9) + self.rate * eigenvalues
-
-
-@dataclass(frozen=True, eq=False)
-class Slow(fl.Ridge):
-    """A class derived from ridge that is none."""
-
-    def share(self, eigenvalues):
-        return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
-
-    def share_of_singular(self, singular_values):
-        return self.share(singular_values**2)
-
-    def kept_of_singular(self, singular_values):
-        return 1 - self.share(singular_values**2)
-
-
-@pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
-def test_certify_looks_at_a_filter_where_the_tasks_do(rate):
-    row = np.sqrt(0.9651)
-    tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
-    dip = Dip(rate).scaled(9.0)
-    checks = {check.name: check for check in fl.certify(tasks, dip, 20).bounds}
-    for name in ("certified", "certified, seen tasks"):
-        assert not checks[name].applies
-        assert "Scaled is not near ξ = 0.9651 R²" in checks[name].reason
-    elsewhere = fl.certify(fl.constructions.two_tasks(0.5), Flow(rate), 20)
-    assert next(check for check in elsewhere.bounds if check.name == "certified").ratio >= 1
-
-
-def test_slopes_at_zero_are_looked_for_where_they_hide():
-    knee = Knee(np.array([0.3, 0.2]))
-    m, kappa = 0.75, 0.300001
-    theta = knee(np.array([1e-9]))[:, 0] / 1e-9 - kappa
-    assert steps_of(knee, 2).price(0, m) >= theta[0] ** 2 / (2 * m * theta[0] + kappa**2)
-
-
-def test_classes_derived_from_ours_are_taken_by_their_values():
-    tasks = fl.constructions.two_tasks(0.5)
-    for schedule in (Slow(0.1), Slow(np.linspace(0.1, 1.0, 20))):
-        checks = fl.certify(tasks, schedule, 20).bounds
-        assert all(check.ratio >= 1 for check in checks if check.name.startswith("certified") and check.applies)
-
-
-@pytest.mark.parametrize("budgets", [[200, 300], [500, 900]])
-def test_saturated_budgets_in_balls(budgets):
-    """1 − φ is below what balls of 120 bits tell from zero."""
-    schedule = fl.GradientDescent(np.array(budgets), 0.5)
-    found = fl.certified(schedule, 2).value
-    assert fl.certified(schedule, 2, arithmetic="ball").value == pytest.approx(found, rel=1e-9)
-    assert found < 0.2

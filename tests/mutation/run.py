@@ -34,6 +34,7 @@ SECONDS = ROOT / "build" / "mutation"
 PATIENCE = 20.0
 """Seconds of tests for one mutant; more for compiled loops, which are compiled anew."""
 
+UPPER = ("certificates/test_majorant.py", "certificates/test_upper.py", "certificates/test_own_filters.py")
 EXACT = ("engines/test_expectation.py", "engines/test_worst_teacher.py")
 CORE = {
     "filters/base.py": ("test_filters.py", "test_bad_input.py", "test_equation.py"),
@@ -76,11 +77,11 @@ CORE = {
     "advice/_sampled.py": ("advice/test_sampled.py",),
     "advice/_losses.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
     "advice/_reduced.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
-    "certificates/_majorant.py": ("certificates/test_upper.py",),
-    "certificates/_steps.py": ("certificates/test_upper.py",),
-    "certificates/_carry.py": ("certificates/test_upper.py",),
-    "certificates/upper.py": ("certificates/test_upper.py",),
-    "certificates/optimal.py": ("certificates/test_upper.py",),
+    "certificates/_majorant.py": UPPER,
+    "certificates/_steps.py": UPPER,
+    "certificates/_carry.py": UPPER,
+    "certificates/upper.py": UPPER,
+    "certificates/optimal.py": ("certificates/test_optimal.py",),
     "certificates/_induction.py": ("certificates/test_proofs.py",),
     "engines/averaged.py": ("engines/test_averages.py",),
     "_base/averages.py": ("engines/test_averages.py",),
