@@ -1,7 +1,5 @@
 """One step of a majorant against random laws of tasks, and floats against balls."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -10,18 +8,9 @@ from forgetless.certificates._carry import last_iterate, seen_tasks
 from forgetless.certificates._majorant import Mesh
 from forgetless.certificates._steps import least_m, steps_of
 from support.campaigns import SEED, seed_for
+from support.filters import Flow
 
 s = fl.schedules
-
-
-@dataclass(frozen=True, eq=False)
-class Flow(fl.Filter):
-    """Gradient flow: a concave filter of which the package knows nothing."""
-
-    time: float
-
-    def share(self, eigenvalues):
-        return -np.expm1(-self.time * eigenvalues)
 
 
 def random_law(rng):

@@ -7,16 +7,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.certificates._steps import steps_of
-
-
-@dataclass(frozen=True, eq=False)
-class Flow(fl.Filter):
-    """Gradient flow: a concave filter of which the package knows nothing."""
-
-    time: float
-
-    def share(self, eigenvalues):
-        return -np.expm1(-self.time * eigenvalues)
+from support.filters import Flow
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,6 @@
 """The search for worst collections: its gradient, its values and what it refuses."""
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,18 +10,9 @@ import forgetless as fl
 from forgetless.certificates import _lbfgs
 from forgetless.certificates._objective import Adversary
 from support import literal
+from support.filters import Flow
 
 s = fl.schedules
-
-
-@dataclass(frozen=True, eq=False)
-class Flow(fl.Filter):
-    """A filter the package does not know: its derivative is taken by differences."""
-
-    time: float
-
-    def share(self, eigenvalues):
-        return -np.expm1(-self.time * eigenvalues)
 
 
 FILTERS = {

@@ -12,22 +12,13 @@ from forgetless.certificates.upper import half_supremum
 from forgetless.engines.problem import Problem
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
+from support.filters import Flow
 
 s = fl.schedules
 
 
 def decay(k):
     return np.arange(k + 1, 1, -1) / (k + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Flow(fl.Filter):
-    """Gradient flow: a concave filter of which the package knows nothing."""
-
-    time: float
-
-    def share(self, eigenvalues):
-        return -np.expm1(-self.time * eigenvalues)
 
 
 @pytest.mark.parametrize(

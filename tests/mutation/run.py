@@ -25,6 +25,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from core import CORE
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "forgetless"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -33,65 +35,6 @@ SECONDS = ROOT / "build" / "mutation"
 
 PATIENCE = 20.0
 """Seconds of tests for one mutant; more for compiled loops, which are compiled anew."""
-
-UPPER = ("certificates/test_majorant.py", "certificates/test_upper.py", "certificates/test_own_filters.py")
-EXACT = ("engines/test_expectation.py", "engines/test_worst_teacher.py")
-CORE = {
-    "filters/base.py": ("test_filters.py", "test_bad_input.py", "test_equation.py"),
-    "filters/leaves.py": ("test_filters.py", "test_equation.py"),
-    "filters/composed.py": ("test_filters.py",),
-    "schedules/presets.py": ("schedules/test_presets.py",),
-    "schedules/shapes.py": ("schedules/test_presets.py",),
-    "metrics.py": ("engines/test_simulation.py", *EXACT),
-    "equation.py": ("test_equation.py",),
-    "orderings.py": ("test_orderings.py", "test_bad_input.py"),
-    "tasks.py": ("test_tasks.py", "test_bad_input.py"),
-    "solvers/one_task.py": ("test_equation.py", "solvers", "test_arrays.py"),
-    "solvers/rows.py": ("solvers", "test_arrays.py"),
-    "solvers/_direct.py": ("solvers", "test_arrays.py"),
-    "solvers/_krylov.py": ("solvers", "test_arrays.py"),
-    "solvers/_scaling.py": ("solvers",),
-    "engines/independent.py": EXACT,
-    "engines/draws.py": EXACT,
-    "engines/epochs.py": EXACT,
-    "engines/one_order.py": EXACT,
-    "engines/moments.py": EXACT,
-    "engines/reference.py": ("engines/test_digits.py",),
-    "engines/rounding.py": ("engines/test_digits.py",),
-    "engines/powers.py": (*EXACT, "theory/test_two_tasks.py"),
-    "engines/coordinates.py": ("engines/test_simulation.py",),
-    "engines/_recorder.py": ("engines/test_simulation.py",),
-    "engines/_subsets.py": EXACT,
-    "engines/_trials.py": ("engines/test_simulation.py",),
-    "engines/_trials_numba.py": ("engines/test_simulation.py",),
-    "engines/_moments_numba.py": EXACT,
-    "engines/_subsets_numba.py": EXACT,
-    "engines/adjoint.py": ("engines/test_adjoint.py",),
-    "theory/bounds.py": ("theory/test_bounds.py", "theory/test_hypotheses.py"),
-    "theory/hypotheses.py": ("theory/test_hypotheses.py",),
-    "theory/constructions.py": ("theory/test_constructions.py",),
-    "theory/last_iterate.py": ("theory/test_surrogates.py", "theory/test_bounds.py"),
-    "theory/surrogates.py": ("theory/test_surrogates.py",),
-    "theory/two_tasks.py": ("theory/test_two_tasks.py",),
-    "certificates/certificate.py": ("certificates/test_certificate.py",),
-    "advice/_sampled.py": ("advice/test_sampled.py",),
-    "advice/_losses.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
-    "advice/_reduced.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
-    "certificates/_majorant.py": UPPER,
-    "certificates/_steps.py": UPPER,
-    "certificates/_carry.py": UPPER,
-    "certificates/upper.py": UPPER,
-    "certificates/optimal.py": ("certificates/test_optimal.py",),
-    "certificates/_induction.py": ("certificates/test_proofs.py",),
-    "engines/averaged.py": ("engines/test_averages.py",),
-    "_base/averages.py": ("engines/test_averages.py",),
-    "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
-    "streams/_scheme.py": ("streams/test_strength.py", "streams/test_stored.py"),
-    "streams/state.py": ("streams/test_state.py", "streams/test_model.py", "streams/test_averages.py"),
-    "streams/files.py": ("streams/test_files.py", "streams/test_stored.py", "attacks"),
-    "_base/archive.py": ("attacks", "streams/test_files.py"),
-}
-"""Modules of the core, and the tests (below ``tests/``) that are to notice a change in them."""
 
 OPERATORS = {
     ast.Add: ("+", "-"),
