@@ -78,7 +78,7 @@ coverage: setup
 
 # Single tokens of the numerical core changed: does a test notice? ARGS="--only theory --count 50 --seed 1"
 mutants: setup
-	$(BIN)/python tests/mutation/run.py $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m mutation.run $(ARGS)
 
 # The constants that hold for every k, proved again; fails if an inequality does.
 proofs: setup

@@ -25,7 +25,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from core import CORE
+from mutation.core import CORE
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "forgetless"
