@@ -50,7 +50,7 @@ CORE = {
     "certificates/optimal.py": ("certificates/test_optimal.py",),
     "certificates/_induction.py": ("certificates/test_proofs.py",),
     "engines/averaged.py": ("engines/test_averages.py", "engines/test_average_digits.py"),
-    "_base/averages.py": ("engines/test_averages.py",),
+    "_base/averages.py": ("engines/test_averages.py", "streams/test_averages.py"),
     "streams/_strength.py": ("streams/test_strength.py", "streams/test_estimators.py"),
     "streams/_scheme.py": ("streams/test_strength.py", "streams/test_stored.py"),
     "streams/state.py": ("streams/test_state.py", "streams/test_model.py", "streams/test_averages.py"),
