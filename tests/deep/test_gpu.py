@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 import forgetless.torch as flt
+from forgetless.torch import _adaptive
 from support.deep.networks import batches, mlp, weights
 
 pytestmark = pytest.mark.skipif(
@@ -78,3 +79,62 @@ def test_a_step_skipped_by_a_scaler_pulls_nothing(name):
     assert torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
     assert anchor.strength == 5.0
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["identity", "diagonal"])
+@pytest.mark.parametrize("name", ["adam", "adam fused", "adam capturable"])
+def test_recorded_pulls_have_the_bits_of_launched_ones(name, weighted, monkeypatch):
+    """Also when rates change, states are loaded and storage moves between steps."""
+    seen = []
+    for limit in (_adaptive.LARGE, 0):
+        monkeypatch.setattr(_adaptive, "LARGE", limit)
+        net = mlp().cuda()
+        optimizer = OPTIMIZERS[name](list(net.parameters()))
+        importance = {n: p.detach().abs() for n, p in net.named_parameters()}
+        anchor = flt.Anchor(net, optimizer, 3.0, 3, start=importance if weighted else True)
+        for i, (x, y) in enumerate(batches(8)):
+            if i == 3:
+                optimizer.param_groups[0]["lr"] = 0.01
+            if i == 5:
+                optimizer.load_state_dict(optimizer.state_dict())
+            if i == 6:
+                for p in net.parameters():
+                    p.data = p.data.clone()
+            optimizer.zero_grad()
+            functional.cross_entropy(net(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+        recorded = [bucket.recording is not None for bucket in anchor._planned()]
+        assert all(recorded) if limit else not any(recorded)
+        seen.append(weights(net))
+    assert torch.equal(*seen)
+
+
+def test_a_pull_inside_a_captured_step():
+    """A graph of the whole step takes the pull's kernels into itself."""
+    net, like = mlp().cuda(), mlp().cuda()
+    x, y = (part.cuda() for part in batches(1)[0])
+    made = []
+    for each in (net, like):
+        optimizer = torch.optim.Adam(each.parameters(), lr=0.05, capturable=True)
+        flt.Anchor(each, optimizer, 3.0, 3, start=True)
+
+        def step(each=each, optimizer=optimizer):
+            optimizer.zero_grad(set_to_none=False)
+            functional.cross_entropy(each(x), y).backward()
+            optimizer.step()
+
+        made.append(step)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            made[0]()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        made[0]()
+    for _ in range(3):
+        graph.replay()
+    for _ in range(6):
+        made[1]()
+    torch.testing.assert_close(weights(net), weights(like), rtol=1e-6, atol=1e-7)

@@ -1,7 +1,14 @@
 """The numerical core, module by module, and the tests that are to notice a change in it."""
 
 UPPER = ("certificates/test_majorant.py", "certificates/test_upper.py", "certificates/test_own_filters.py")
-EXACT = ("engines/test_expectation.py", "engines/test_worst_teacher.py")
+EXACT = (
+    "engines/test_expectation.py",
+    "engines/test_worst_teacher.py",
+    "engines/test_averages.py",
+    "engines/test_stated_errors.py",
+)
+TRIALS = ("engines/test_simulation.py", "engines/test_averages.py")
+DIGITS = ("engines/test_digits.py", "engines/test_stated_errors.py")
 CORE = {
     "filters/base.py": ("test_filters.py", "test_bad_input.py", "test_equation.py"),
     "filters/leaves.py": ("test_filters.py", "test_equation.py"),
@@ -22,14 +29,14 @@ CORE = {
     "engines/epochs.py": EXACT,
     "engines/one_order.py": EXACT,
     "engines/moments.py": EXACT,
-    "engines/reference.py": ("engines/test_digits.py",),
-    "engines/rounding.py": ("engines/test_digits.py",),
+    "engines/reference.py": DIGITS,
+    "engines/rounding.py": DIGITS,
     "engines/powers.py": (*EXACT, "theory/test_two_tasks.py"),
-    "engines/coordinates.py": ("engines/test_simulation.py",),
-    "engines/_recorder.py": ("engines/test_simulation.py",),
+    "engines/coordinates.py": TRIALS,
+    "engines/_recorder.py": TRIALS,
     "engines/_subsets.py": EXACT,
-    "engines/_trials.py": ("engines/test_simulation.py",),
-    "engines/_trials_numba.py": ("engines/test_simulation.py",),
+    "engines/_trials.py": TRIALS,
+    "engines/_trials_numba.py": TRIALS,
     "engines/_moments_numba.py": EXACT,
     "engines/_subsets_numba.py": EXACT,
     "engines/adjoint.py": ("engines/test_adjoint.py",),

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from forgetless._base.compiled import compiled
+from forgetless.torch._recorded import Number, Recording
 
 _CHUNK = 2**17
 """Elements pulled at once on the processor: what is made of them stays in its cache."""
@@ -32,6 +34,13 @@ class Bucket:
     _shares: tuple[float, list[Any]] | None = None
     _chunks: tuple[list[int], list[list[tuple[Any, ...]]]] | None = None
     _part: "tuple[list[int], Bucket] | None" = None
+    numbers: tuple[Number, ...] | None = None
+    recording: Recording | None = None
+
+    @cached_property
+    def size(self) -> int:
+        """Elements of all parameters."""
+        return sum(p.numel() for p in self.params)
 
     def moved(self) -> "Bucket | None":
         """Return the part that the optimizer has moved: what is frozen or has no gradient, it leaves alone."""
@@ -81,6 +90,12 @@ def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
     pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
     return [(None, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+
+
+def rate_of(group: dict[str, Any]) -> Any:
+    """Return the learning rate, as a number unless it is on the device."""
+    rate = group["lr"]
+    return float(rate) if isinstance(rate, torch.Tensor) and rate.device.type == "cpu" else rate
 
 
 class Plan:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from forgetless._base import checks
-from forgetless.torch._metrics import Adaptive, Scalar, metric_of
+from forgetless.torch._adaptive import Adaptive
+from forgetless.torch._metrics import Scalar, metric_of
 from forgetless.torch._models import Tensors, unwrapped
 from forgetless.torch._plan import Bucket, Plan
 from forgetless.torch._quadratic import grown, joined
@@ -114,7 +115,6 @@ class Anchor:
         """λ of the task that is being learned; 0 while there is nothing to be pulled to."""
         return at_task(self.lambdas, self.task, self.beyond) if self._center else 0.0
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def step(self) -> None:
         """Pull once; done after every step of the optimizer in ``mode="proximal"``."""
         strength = self.strength
@@ -130,10 +130,11 @@ class Anchor:
                 return
             else:
                 kept = None
-        for bucket in self._planned():
-            moved = bucket.moved()
-            if moved is not None:
-                self._own.pull(self.optimizer, moved, strength, kept)
+        with torch.no_grad():
+            for bucket in self._planned():
+                moved = bucket.moved()
+                if moved is not None:
+                    self._own.pull(self.optimizer, moved, strength, kept)
 
     def penalty(self) -> Any:
         """Return ½λΣΩ(w − a)², a tensor to be added to the loss in ``mode="loss"``."""
