@@ -17,8 +17,11 @@ from forgetless.torch._models import Tensors
 Probe = Callable[[Any, Any], tuple[Any, Any]]
 """Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated, and its weight."""
 
-_AT_ONCE = 2**22
+_AT_ONCE = 2**20
 """Numbers of per-sample gradients that are held at a time."""
+
+_TOGETHER = 2**23
+"""Numbers that came back from several probes and are held at a time: one product for all of them is quicker."""
 
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.LayerNorm, torch.nn.GroupNorm)
 
@@ -74,15 +77,20 @@ def by_layers(
     if not once or any(len(made) != len(x) for _, _, made in seen):
         return False
     factors = [_factor(module, inputs) for module, inputs, _ in seen]
-    index = torch.arange(len(x), device=x.device)
-    for i, probe in enumerate(probes):
-        values, weights = probe(outputs, index)
-        deltas = torch.autograd.grad(values.sum(), [made for _, _, made in seen], retain_graph=True)
-        layers = [(owners[m], m, factor, d) for (m, _, _), factor, d in zip(seen, factors, deltas, strict=True)]
-        if check and i == 0 and not _agree(model, layers, values):
-            return False
-        for name, module, factor, delta in layers:
-            _add(total, name, module, factor, delta, weights, reduce)
+    index, places = torch.arange(len(x), device=x.device), [made for _, _, made in seen]
+    at_once = max(1, _TOGETHER // max(1, sum(made.numel() for made in places)))
+    for first in range(0, len(probes), at_once):
+        back, weights = [], []
+        for probe in probes[first : first + at_once]:
+            values, weight = probe(outputs, index)
+            back.append(torch.autograd.grad(values.sum(), places, retain_graph=True))
+            weights.append(weight)
+            if check and first == 0 and len(back) == 1:
+                layers = [(owners[m], m, f, d[:, None]) for (m, _, _), f, d in zip(seen, factors, back[0], strict=True)]
+                if not _agree(model, layers, values):
+                    return False
+        for (module, _, _), factor, deltas in zip(seen, factors, zip(*back, strict=True), strict=True):
+            _add(total, owners[module], module, factor, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
     return True
 
 
@@ -92,7 +100,7 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     wanted = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
     made = {name: torch.zeros_like(p) for name, p in params.items()}
     for name, module, factor, delta in layers:
-        _add(made, name, module, factor, delta, signs, lambda g: g)
+        _add(made, name, module, factor, delta, signs[:, None], lambda g: g)
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for name, gradient in zip(params, wanted, strict=True):
         expected = torch.zeros_like(made[name]) if gradient is None else gradient
@@ -102,23 +110,27 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
 
 
 def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weights: Any, reduce: Any) -> None:
-    """Add the sum over samples of one layer; ``factor`` is what ``_factor`` made of its inputs."""
+    """Add the sum over samples and probes of one layer.
+
+    ``factor`` is what ``_factor`` made of its inputs, ``delta`` what came back, (samples, probes, …); ``weights`` are
+    those of (samples, probes).
+    """
 
     def add(which: str, value: Any) -> None:
         name = f"{prefix}.{which}" if prefix else which
         if name in total:
             total[name].add_(value)
 
-    if type(module) is torch.nn.Linear and delta.ndim == 2:
+    if type(module) is torch.nn.Linear and delta.ndim == 3:
         # The sum over samples of f(δxᵀ) = f(δ)f(x)ᵀ, for f a square or an absolute value.
-        weighted = reduce(delta) * weights[:, None]
+        weighted = (reduce(delta) * weights[:, :, None]).sum(1)
         add("weight", weighted.T @ reduce(factor))
         add("bias", weighted.sum(0))
         return
-    size = max(1, _AT_ONCE // max(1, module.weight.numel()))
+    size = max(1, _AT_ONCE // max(1, delta.shape[1] * module.weight.numel()))
     for d, a, w in zip(delta.split(size), factor.split(size), weights.split(size), strict=True):
         for which, gradient in _gradients(module, a, d).items():
-            add(which, (w @ reduce(gradient).flatten(1)).view(gradient.shape[1:]))
+            add(which, (w.flatten() @ reduce(gradient).flatten(2).flatten(0, 1)).view(gradient.shape[2:]))
 
 
 def _factor(module: Any, inputs: Any) -> Any:
@@ -138,19 +150,23 @@ def _factor(module: Any, inputs: Any) -> Any:
 
 
 def _gradients(module: Any, factor: Any, delta: Any) -> Tensors:
-    """Return the gradient of every sample."""
-    if type(module) is torch.nn.Linear:
-        d, a = delta.flatten(1, -2), factor.flatten(1, -2)
-        return {"weight": d.transpose(1, 2) @ a, "bias": d.sum(1)}
+    """Return the gradients of every sample and probe, of shape (samples, probes, …)."""
+    n, n_probes = delta.shape[:2]
     if isinstance(module, _NORMS):
-        product = delta * factor
+        product = delta * factor[:, None]
         if isinstance(module, torch.nn.LayerNorm):
-            over = tuple(range(1, delta.ndim - len(module.normalized_shape)))
+            over = tuple(range(2, delta.ndim - len(module.normalized_shape)))
         else:
-            over = tuple(range(2, delta.ndim))
+            over = tuple(range(3, delta.ndim))
         return {"weight": product.sum(over) if over else product, "bias": delta.sum(over) if over else delta}
-    d = delta.reshape(len(delta), module.groups, module.out_channels // module.groups, -1)
-    return {"weight": (d @ factor).view(len(delta), *module.weight.shape), "bias": delta.flatten(2).sum(2)}
+    if type(module) is torch.nn.Linear:
+        d, a = delta.flatten(2, -2).transpose(2, 3), factor.flatten(1, -2)  # (n, probes, out, places)
+        return {"weight": (d.flatten(1, 2) @ a).view(n, n_probes, *module.weight.shape), "bias": d.sum(3)}
+    # The products of all probes with the same patches are one, for every group of channels.
+    groups, channels = module.groups, module.out_channels // module.groups
+    d = delta.reshape(n, n_probes, groups, channels, -1).transpose(1, 2)
+    made = (d.flatten(2, 3) @ factor).view(n, groups, n_probes, channels, -1).transpose(1, 2)
+    return {"weight": made.reshape(n, n_probes, *module.weight.shape), "bias": delta.flatten(3).sum(3)}
 
 
 def _normalized(module: Any, x: Any) -> Any:
