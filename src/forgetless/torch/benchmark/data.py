@@ -92,9 +92,9 @@ def read_idx(file: Path) -> Array:
     if len(raw) < 4 or raw[:3] != b"\x00\x00\x08":
         raise ValueError(f"{file} is not an idx file of bytes; it begins with {raw[:4]!r} instead of 00 00 08")
     rank = raw[3]
-    shape = np.frombuffer(raw, ">u4", rank, 4).astype(int)
+    shape = tuple(np.frombuffer(raw, ">u4", rank, 4).tolist())
     if len(raw) != 4 + 4 * rank + int(np.prod(shape)):
-        raise ValueError(f"{file} has {len(raw)} bytes, not those of an array {tuple(shape)}; get it anew")
+        raise ValueError(f"{file} has {len(raw)} bytes, not those of an array {shape}; get it anew")
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
