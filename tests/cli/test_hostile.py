@@ -85,6 +85,7 @@ COMMANDS = [
     ("advise", *ON_TASKS),
     ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("bounds",),
+    ("bench", "deep", "--help"),  # it needs torch
     ("proofs", "--help"),  # it takes half a minute
     ("completion", "bash"),
     ("reproduce", "reduction", "--out", "results"),

@@ -10,7 +10,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import certificates, files, proofs, search, streams, tasks
+from forgetless.cli import bench, certificates, files, proofs, search, streams, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -123,6 +123,7 @@ for command in (
     certificates.certified,
     search.worst_collection,
     proofs.proofs,
+    bench.bench,
     files.verify,
     files.show,
 ):
