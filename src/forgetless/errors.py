@@ -15,3 +15,7 @@ class NoExactLawError(TypeError):
 
 class FileError(ValueError):
     """A file is damaged, foreign, too large or unsafe to read; the message names the file and what is wrong with it."""
+
+
+class DataMissingError(FileNotFoundError):
+    """The package that holds a data set is not installed; the message names the command that installs it."""
