@@ -29,6 +29,7 @@ def test_ridge_step_equals_normal_equations_and_surrogate_descent(pairs, start, 
     for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
         ours = fl.step(start, task, filter_)
         assert relative(ours, literal.ridge_step(start, X, y, coefficient)) < 1e-9
+        assert relative(fl.step(start, (X, y), filter_), literal.ridge_step(start, X, y, coefficient)) < 1e-9
         assert relative(ours, literal.surrogate_step(start, X, y, filter_, 0.37)) < 1e-9
 
 

@@ -176,3 +176,9 @@ def test_one_run_or_several():
     assert fl.WithReplacement().sample(3, 5, 0, n_trials=1).shape == (1, 5)
     with pytest.raises(ValueError, match="n_trials must be at least 1"):
         fl.WithReplacement().sample(3, 5, 0, n_trials=0)
+
+
+@pytest.mark.parametrize(("indices", "bad"), [([0, 2, 5], 5), ([1, -1, 2], -1)])
+def test_the_index_that_is_no_task_is_named(indices, bad):
+    with pytest.raises(ValueError, match=rf"indices must lie in 0\.\.2, got {bad};"):
+        fl.Sequence(indices).sample(3, 3, seed=0)
