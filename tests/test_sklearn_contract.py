@@ -21,8 +21,11 @@ ESTIMATORS = [
     fl.ContinualRidge(),
     fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
     fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(rank=2),
+    fl.ContinualRidge(rank=1, metric="diagonal", forget=0.1, precision="float64", fit_intercept=True),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),
+    fl.ContinualRidgeClassifier(rank=2),
     fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(fit_intercept=True),
@@ -52,7 +55,14 @@ def check_tensors(model, device, dtype):
     check_array_api_input(type(model).__name__, model, "torch", device, dtype, **options)
 
 
-CONTINUAL = [fl.ContinualRidge(), fl.ContinualRidge(schedule="auto"), fl.ContinualGD(), fl.ContinualRidgeClassifier()]
+CONTINUAL = [
+    fl.ContinualRidge(),
+    fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(rank=3, precision="float64"),
+    fl.ContinualRidge(rank=3, metric="diagonal", precision="float32"),
+    fl.ContinualGD(),
+    fl.ContinualRidgeClassifier(),
+]
 
 
 @pytest.mark.torch

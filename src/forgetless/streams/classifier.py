@@ -10,12 +10,13 @@ from sklearn.utils.validation import column_or_1d
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless.streams._input import dispatched
-from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
+from forgetless.streams._remembering import Remembering
+from forgetless.streams._scheme import alpha_filter, ridge_named
 from forgetless.streams.model import store
 from forgetless.streams.state import Learned, State
 
 
-class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc]
+class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[misc]
     """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
 
     The class with the largest prediction wins. All classes must be declared with the first task, as in every
@@ -23,7 +24,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
 
     Parameters
     ----------
-    alpha, schedule, n_tasks, radius, beyond, average, loss, solver, tol, memory
+    alpha, rank, metric, forget, precision, schedule, n_tasks, radius, beyond, average, loss, solver, tol, memory
     history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
@@ -54,6 +55,10 @@ class ContinualRidgeClassifier(ClassifierMixin, Continual):  # type: ignore[misc
         self,
         alpha: float = 1.0,
         *,
+        rank: int = 0,
+        metric: str = "isotropic",
+        forget: float = 0.0,
+        precision: str = "float16",
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
