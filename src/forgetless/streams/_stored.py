@@ -170,8 +170,8 @@ def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
 
 def _classes(fields: Fields, targets: tuple[int, ...]) -> Any:
     classes = fields.array("classes", "biufUmM", (*targets,) if len(targets) == 1 else (-1,))
-    if len(classes) < 2 or len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
-        raise ValueError("classes must be at least two, different and sorted")
+    if len(classes) < 1 or len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
+        raise ValueError("classes must be at least one, different and sorted")
     return classes
 
 
@@ -269,8 +269,14 @@ def with_average(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_directions(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a version 4 file as those of version 5, which may remember directions."""
-    return _with_fixed(arrays, DIRECTIONS)
+    """Return the arrays of a version 4 file as those of version 5, which may remember directions.
+
+    A classifier also counts the rows of its classes; how many there were is not known.
+    """
+    found = _with_fixed(arrays, DIRECTIONS)
+    if "classes" in found and "radius" in found:
+        found["memory.class_counts_"] = np.zeros(len(found["classes"]))
+    return found
 
 
 def _with_fixed(arrays: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,6 +146,8 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
             header, found = _with(header, {"average": None}), _stored.with_average(found)
         if header["version"] < 5 and header["class"] in REMEMBERING:
             header, found = _with(header, _stored.DIRECTIONS | {"forget": 0.0}), _stored.with_directions(found)
+            if header["class"] == "ContinualRidgeClassifier":
+                header = _with(header, {"class_weight": None})
         return header, found
 
 
