@@ -21,8 +21,11 @@ ESTIMATORS = [
     fl.ContinualRidge(),
     fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
     fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(rank=2),
+    fl.ContinualRidge(rank=1, metric="diagonal", forget=0.1, precision="float64", fit_intercept=True),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),
+    fl.ContinualRidgeClassifier(rank=2),
     fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(fit_intercept=True),
@@ -35,12 +38,18 @@ def is_outdated(result):
     return before and "'classes_' attribute is in wrong namespace" in str(result["exception"])
 
 
+def is_beyond_it(result):
+    """Whether the check asks a model without intercept to prefer one class at every row, also at −x."""
+    return result["check_name"] == "check_class_weight_classifiers" and not result["estimator"].fit_intercept
+
+
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_all_checks_of_scikit_learn_pass(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks provoke warnings of their own
         results = check_estimator(model, on_skip=None, on_fail=None)
-    assert [result for result in results if result["status"] == "failed" and not is_outdated(result)] == []
+    failed = [result for result in results if result["status"] == "failed"]
+    assert [result for result in failed if not is_outdated(result) and not is_beyond_it(result)] == []
     passed = [result for result in results if result["status"] == "passed"]
     assert len(passed) >= 50  # that they ran at all: 59 in scikit-learn 1.6, more since
 
@@ -52,7 +61,14 @@ def check_tensors(model, device, dtype):
     check_array_api_input(type(model).__name__, model, "torch", device, dtype, **options)
 
 
-CONTINUAL = [fl.ContinualRidge(), fl.ContinualRidge(schedule="auto"), fl.ContinualGD(), fl.ContinualRidgeClassifier()]
+CONTINUAL = [
+    fl.ContinualRidge(),
+    fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(rank=3, precision="float64"),
+    fl.ContinualRidge(rank=3, metric="diagonal", precision="float32"),
+    fl.ContinualGD(),
+    fl.ContinualRidgeClassifier(),
+]
 
 
 @pytest.mark.torch

@@ -40,6 +40,18 @@ def run(capsys, *words):
     return code, captured.out, captured.err
 
 
+def test_fit_with_a_memory(folder, capsys):
+    words = ("--schedule", "ridge:0.01", "--rank", 2, "--metric", "diagonal")
+    code, _, err = run(capsys, "fit", "data.csv", *FIT, *words)
+    assert (code, err) == (0, "")
+    model = fl.ContinualRidge.load("model.npz")
+    assert (model.rank, model.metric) == (2, "diagonal")
+    assert 0 < model.kept_ < 1
+    code, _, err = run(capsys, "fit", "data.csv", *FIT, "--schedule", "fixed-budget:5", "--rank", 2)
+    assert code == 2
+    assert "need explicit L2" in err
+
+
 FIT = ("--task", "station", "--target", "pm25", "--out", "model.npz")
 
 

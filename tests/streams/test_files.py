@@ -17,6 +17,8 @@ MODELS = [
     fl.ContinualRidge(schedule="increasing", n_tasks=20, fit_intercept=True, loss="mean"),
     fl.ContinualRidge(schedule=fl.schedules.increasing(scale=0.5), n_tasks=20, holdout=0.3, random_state=3),
     fl.ContinualRidge(schedule="auto", fit_intercept=True),
+    fl.ContinualRidge(0.3, rank=3),
+    fl.ContinualRidge(0.3, rank=3, metric="diagonal", precision="float32", fit_intercept=True, forget=0.1),
     fl.ContinualRidge(schedule=fl.Ridge(np.arange(1.0, 21.0))),
     fl.ContinualRidge(schedule=fl.schedules.unregularized_first(fl.schedules.fixed()), n_tasks=20),
     fl.ContinualRidge(schedule=fl.schedules.from_coefficients(range(20))),

@@ -78,7 +78,7 @@ def test_names_groups_and_classes_come_back():
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(np.eye(4), columns=list("abcd"))
     model = fl.ContinualRidgeClassifier().fit(X, np.array(["u", "v", "u", "w"], dtype=object), groups=[1, 1, 2, 2])
-    back = from_arrays(to_arrays(model._state), {}, labels=True).origin
+    back = from_arrays(to_arrays(model._state), {"class_counts_": "c"}, labels=True).origin
     assert back.n_groups == 2
     assert back.n_features == 4
     assert back.feature_names.tolist() == list("abcd")

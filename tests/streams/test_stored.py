@@ -162,14 +162,19 @@ def test_files_of_version_2_are_read(name, tmp_path):
         assert not any("advisor.0" in array for array in read_arrays(tmp_path / "m.npz", "model"))
 
 
-@pytest.mark.parametrize("name", ["ridge", "descent", "classes", "joint"])
-def test_files_of_version_3_are_read(name, tmp_path):
-    """They know nothing of averages: a model that is loaded from one answers with its last weights."""
-    old = Path(__file__).with_name("version3")
+OLDER = [(3, name) for name in ("ridge", "descent", "classes", "joint")]
+OLDER += [(4, name) for name in ("ridge", "average", "descent", "classes", "auto", "joint")]
+
+
+@pytest.mark.parametrize(("version", "name"), OLDER)
+def test_older_files_are_read(version, name, tmp_path):
+    """Those of version 3 know nothing of averages, those of version 4 nothing of directions."""
+    old = Path(__file__).with_name(f"version{version}")
     known = json.loads((old / "known.json").read_text())[name]
     model = getattr(fl, known["class"]).load(old / f"{name}.npz")
     assert model.coef_.tolist() == known["coef"]
-    assert getattr(model, "average", None) is None
+    assert getattr(model, "average", None) == (2.0 if name == "average" else None)
+    assert getattr(model, "rank", 0) == getattr(model, "kept_", 0) == 0
     X, y = stream(np.random.default_rng(3), 1, d=3)[0]
     model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
     model.save(tmp_path / "m.npz")

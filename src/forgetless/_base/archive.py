@@ -261,14 +261,20 @@ class Fields:
         low: float | None = None,
         high: float | None = None,
         finite: bool = True,
+        half: bool = False,
     ) -> NDArray[Any]:
-        """Return an array of one of the kinds; in ``shape`` None stands for any length, or for any shape."""
+        """Return an array of one of the kinds; in ``shape`` None stands for any length, or for any shape.
+
+        Floats of half precision are refused unless ``half`` allows them: nothing is computed in them.
+        """
         called = f"{self._at}{name}"
         if name not in self._left:
             raise ValueError(f"{called} is missing")
         array = self._left.pop(name)
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
-        if array.dtype.kind not in kinds or (array.dtype.kind in "fc" and array.dtype.itemsize not in (4, 8)):
+        if array.dtype.kind not in kinds or (
+            array.dtype.kind in "fc" and array.dtype.itemsize not in ((2, 4, 8) if half else (4, 8))
+        ):
             raise ValueError(f"{called} has the dtype {array.dtype}")
         if shape is not None:
             sides: tuple[int, ...] = array.shape

@@ -20,6 +20,14 @@ SCHEDULES = usage("auto")
 @click.option("--task", required=True, help="Column with the task.")
 @click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
 @click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
+@click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Directions to remember.")
+@click.option(
+    "--metric",
+    type=click.Choice(["isotropic", "diagonal"]),
+    default="isotropic",
+    show_default=True,
+    help="diagonal for sparse, hashed or one-hot columns.",
+)
 @average_option
 @click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
 @click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
@@ -40,6 +48,8 @@ def fit(
     task: str,
     target: tuple[str, ...],
     schedule: str,
+    rank: int,
+    metric: str,
     average: float | None,
     loss: str,
     intercept: bool,
@@ -61,7 +71,14 @@ def fit(
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     table = load_table(file, task, target[0] if len(target) == 1 else target)
     n_tasks = len(set(table.groups.tolist()))
-    options = {"average": average, "loss": loss, "fit_intercept": intercept, "history_size": max(n_tasks, 1)}
+    options: dict[str, Any] = {
+        "average": average,
+        "loss": loss,
+        "fit_intercept": intercept,
+        "history_size": max(n_tasks, 1),
+    }
+    if rank > 0 or metric != "isotropic":
+        options |= {"rank": rank, "metric": metric}
     model = _model(schedule, n_tasks, **options)
     with progress() as tell:
         run = run_stream(model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell)
@@ -145,6 +162,8 @@ def _model(schedule: str, n_tasks: int, **options: Any) -> Any:
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
     entry = entry_of(chosen)
     kind = fl.ContinualGD if entry is not None and entry.budget else fl.ContinualRidge
+    if kind is fl.ContinualGD and "rank" in options:
+        raise click.UsageError(f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps")
     return kind(schedule=chosen, n_tasks=n_tasks, **options)
 
 

@@ -132,7 +132,7 @@ def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
     if gram_bytes(rows) > memory:
         return "krylov"
     # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
-    if rows.small_side <= SMALL_SIDE or rows.single is None:
+    if rows.small_side <= SMALL_SIDE or rows.in_parts:
         return "gram"
     direct, unit = by_gram(rows, filter), one_pass(rows, task.n_targets)
     if isinstance(filter, Ridge) and direct > TRIAL * unit:

@@ -130,9 +130,9 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
             entries = rows.shape[0] * rows.shape[1]
-            exact = rows.single is not None and entries <= EXACT_ENTRIES and 32 * entries <= memory
+            exact = not rows.in_parts and entries <= EXACT_ENTRIES and 32 * entries <= memory
         if exact:
-            correction = solve(_exact_residual(rows.single, residual, change, coefficient))
+            correction = solve(_exact_residual(rows.whole(), residual, change, coefficient))
         else:
             correction = solve(rows.adjoint(left) - coefficient * change)
         change = change + correction
@@ -151,7 +151,7 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
 
 def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) -> Array:
     """Return Xᵀ(r − Xδ) − λδ from products and sums without rounding error, rounded once at the end."""
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
     columns = []
     for r, x in zip(residual.T, change.T, strict=True):
         high, low = _exact_product(-X, x, r)
@@ -218,7 +218,7 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     That is its error relative to the largest step that residuals of this size may ask for, a matter of conditions: the
     error relative to the step itself is large also if there is nothing left to learn.
     """
-    X = task.rows.single.toarray() if task.rows.sparse else task.rows.single
+    X = task.rows.whole()
     xp = namespace_of(X)
     U, s, V = linalg.spectrum(xp.astype(X, xp.float64, copy=False))
     residual = xp.astype(task.residual, xp.float64, copy=False)

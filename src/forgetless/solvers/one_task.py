@@ -28,6 +28,8 @@ class Learned(NamedTuple):
 SMALL_SIDE = _costs.SMALL_SIDE
 """Up to this smaller side the norm of a task comes with its solution."""
 
+rough_norm = _costs.rough_norm
+
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 
@@ -119,7 +121,7 @@ def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | No
 
 def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
     rows = task.rows
-    if rows.single is None:
+    if rows.in_parts:
         raise ConvergenceError(
             f"the filter {filter!r} on row blocks needs a spectrum of all rows together, which blocks do not give; "
             "use a larger coefficient, or give the task as one array"

@@ -133,6 +133,15 @@ class Rows:
         return self.single is not None and is_sparse(self.single)
 
     @property
+    def in_parts(self) -> bool:
+        """Whether X is a stack of blocks, each of which is read again at every pass."""
+        return self.single is None
+
+    def whole(self) -> Any:
+        """Return X as one dense matrix; None where it is a stack of blocks."""
+        return self.single.toarray() if self.sparse else self.single
+
+    @property
     def small_side(self) -> int:
         """The side of the Gram matrix that ``gram`` returns."""
         return self.shape[0] if self.dual else self.shape[1]

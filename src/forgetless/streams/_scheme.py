@@ -94,19 +94,21 @@ class Continual(StreamingModel):
         if isinstance(filter, GradientDescent):
             norm = task_norm(task.rows, self.memory) if norm is None else norm
             _check_contraction(filter, norm / math.sqrt(scale))
-        met = OneTask(task.rows, task.residual, task.right, norm)
-        made = learn(met, filter.scaled(scale), self.solver, Limits(self.tol, self.memory))
+        made = self._learned(state, task, filter, norm, scale)
 
         if advisor is not None:  # else None: a window that lacks a task cannot be replayed
             advisor = advisor.observed(task.rows, task.residual, scale, task.start, number)
-        return Change(
-            weights=made.change,
-            after=made.after,
-            strength=float(filter.strength()),
-            radius=math.nan if norm is None else radius,
-            error=made.error,
-            parts={"radius": largest, "advisor": advisor, "plan": plan},
-        )
+        parts = {**made.parts, "radius": largest, "advisor": advisor, "plan": plan}
+        return Change(made.weights, made.after, made.strength, math.nan if norm is None else radius, made.error, parts)
+
+    def _learned(self, state: State, task: Gathered, filter: Filter, norm: float | None, scale: float) -> Change:
+        """Return what a task does to the weights, and to what is remembered beside them.
+
+        ``norm`` is ‖X‖₂ where it is known, ``scale`` what the loss of the task is divided by.
+        """
+        met = OneTask(task.rows, task.residual, task.right, norm)
+        made = learn(met, filter.scaled(scale), self.solver, Limits(self.tol, self.memory))
+        return Change(made.change, made.after, float(filter.strength()), error=made.error)
 
 
 def _is_auto(schedule: Any) -> bool:

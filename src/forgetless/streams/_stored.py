@@ -15,7 +15,11 @@ from forgetless._base.arrays import to_numpy
 from forgetless.solvers.rows import check_sparse, is_sparse
 from forgetless.streams._monitor import COLUMNS, History, Holdout
 from forgetless.streams._replay import Advisor
+from forgetless.streams.directions import Directions
 from forgetless.streams.state import Iterate, Origin, State
+
+DIRECTIONS = {"rank": 0, "metric": "isotropic", "precision": "float16"}
+"""What models of older files remember beside the weights: nothing."""
 
 COUNTS = ("task", "n_rows")
 """Columns of a history that hold whole numbers."""
@@ -50,6 +54,8 @@ def to_arrays(state: State, *, predict: bool = False) -> dict[str, Any]:
     }
     if state.holdout is not None:
         parts["holdout"] = _held(state.holdout)
+    if state.directions is not None:
+        parts["directions"] = _remembered(state.directions.mixed())
     if state.advisor is not None:
         parts["advisor"] = {"coefficient": np.array(state.advisor.without_rows().coefficient)}
     found |= {f"{part}.{name}": value for part, held in parts.items() for name, value in held.items()}
@@ -64,6 +70,15 @@ def _held(holdout: Holdout) -> dict[str, Any]:
     if is_sparse(X):
         return arrays | {"y": holdout.y} | {part: getattr(X, part) for part in ("data", "indices", "indptr")}
     return arrays | {"y": holdout.y, "X": to_numpy(X)}
+
+
+def _remembered(directions: Directions) -> dict[str, Any]:
+    arrays: dict[str, Any] = {
+        "units": to_numpy(directions.units),
+        "sizes": directions.sizes,
+        "numbers": np.array([directions.cut, directions.seen, directions.unit]),
+    }
+    return arrays if directions.diagonal is None else arrays | {"diagonal": to_numpy(directions.diagonal)}
 
 
 def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels: bool = False) -> State:
@@ -104,6 +119,9 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         return State(frozen, History(_size(fixed, "history_size", 0), []), None, coef, intercept, n_tasks, math.nan)
     weights = {"d": d + bool(fixed["fit_intercept"]), "c": targets[0] if targets else 1}
     held, remembered, advised = fields.part("holdout."), fields.part("memory."), fields.part("advisor.")
+    kept = fields.part("directions.")
+    if (bool(fixed.get("rank")) or fixed.get("metric") == "diagonal") != bool(len(kept)):
+        raise ValueError("rank and metric contradict what is remembered")
     if bool(fixed.get("holdout")) != bool(len(held)):
         raise ValueError(f"holdout is {fixed.get('holdout')!r}, which its held-out rows contradict")
     state = State(
@@ -117,6 +135,7 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         _advisor(advised) if len(advised) else None,
         _memory(remembered, memory, weights),
         iterate=None if fixed.get("average") is None else _iterate(fields, weights, n_tasks, coef.dtype),
+        directions=_directions(kept, fixed, weights["d"]) if len(kept) else None,
     )
     fields.end()
     return state
@@ -130,6 +149,18 @@ def _iterate(fields: Fields, sizes: Mapping[str, int], n_tasks: int, dtype: Any)
     return Iterate(weights, float(fields.array("iterate_total", "f", (), low=1.0, high=n_tasks * (1 + 1e-9))))
 
 
+def _directions(fields: Fields, fixed: Mapping[str, Any], d: int) -> Directions:
+    rank = _size(fixed, "rank", 0)
+    units = fields.array("units", "f", (None, d), low=-1.0, high=1.0, half=True)
+    if str(units.dtype) != fixed.get("precision") or len(units) > rank:
+        raise ValueError(f"directions.units are {len(units)} rows of {units.dtype}, which rank or precision contradict")
+    sizes = fields.array("sizes", "f", (len(units),), low=0.0).astype(np.float64)
+    cut, seen, unit = fields.array("numbers", "f", (3,), low=0.0).tolist()
+    diagonal = fields.array("diagonal", "f", (d,), low=0.0) if fixed.get("metric") == "diagonal" else None
+    fields.end()
+    return Directions(units, sizes, cut, seen, unit, diagonal)
+
+
 def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
     value = fixed.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
@@ -139,8 +170,8 @@ def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
 
 def _classes(fields: Fields, targets: tuple[int, ...]) -> Any:
     classes = fields.array("classes", "biufUmM", (*targets,) if len(targets) == 1 else (-1,))
-    if len(classes) < 2 or len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
-        raise ValueError("classes must be at least two, different and sorted")
+    if len(classes) < 1 or len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
+        raise ValueError("classes must be at least one, different and sorted")
     return classes
 
 
@@ -234,11 +265,26 @@ def upgraded(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_average(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays of a version 3 file as those of version 4, which may hold an average."""
+    return _with_fixed(arrays, {"average": None})
+
+
+def with_directions(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a version 4 file as those of version 5, which may remember directions.
+
+    A classifier also counts the rows of its classes; how many there were is not known.
+    """
+    found = _with_fixed(arrays, DIRECTIONS)
+    if "classes" in found and "radius" in found:
+        found["memory.class_counts_"] = np.zeros(len(found["classes"]))
+    return found
+
+
+def _with_fixed(arrays: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     fields = Fields(arrays)
     fixed = from_json(fields.array("fixed", "u", (None,)).tobytes())
     if not isinstance(fixed, dict):
         raise ValueError("fixed parameters are not those of a model")
-    text = json.dumps(fixed | {"average": None}, sort_keys=True)
+    text = json.dumps({**fixed, **more}, sort_keys=True)
     return {**arrays, "fixed": np.frombuffer(text.encode(), dtype=np.uint8)}
 
 

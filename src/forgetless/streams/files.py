@@ -18,7 +18,7 @@ from forgetless.streams.state import State
 FORMAT = "forgetless-model"
 
 
-VERSION = 4
+VERSION = 5
 
 
 STATE = "state."
@@ -40,6 +40,9 @@ KINDS = {
 AVERAGING = ("ContinualGD", "ContinualRidge", "ContinualRidgeClassifier")
 """Those that may answer with an average."""
 
+REMEMBERING = ("ContinualRidge", "ContinualRidgeClassifier")
+"""Those that may remember directions."""
+
 
 def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path, part: str = "learn") -> None:
     """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
@@ -49,7 +52,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     function of your own cannot be stored and must be given again to ``load``. Arrays of other libraries are stored as
     NumPy's, and loaded as such.
 
-    Rows that the model was trained on are not stored: ``schedule="auto"`` goes on with the strength it chose last and
+    Rows that the model was trained on are not stored. Directions that it remembers are, as combinations of all rows
+    seen (of a single row there is only one); ``schedule="auto"`` goes on with the strength it chose last and
     begins another window. Held-out rows are, where ``holdout`` asked for them.
 
     Parameters
@@ -130,7 +134,7 @@ def load_any(path: str | Path) -> Any:
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
     path = Path(path)
-    header, arrays = unpack(path, FORMAT, "model", (2, 3, VERSION))
+    header, arrays = unpack(path, FORMAT, "model", (2, 3, 4, VERSION))
     with refusing(path, "model"):
         if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
             raise ValueError("it does not say of which class the model is")
@@ -139,13 +143,17 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         found = {name.removeprefix(STATE): array for name, array in arrays.items()}
         found = _stored.upgraded(found) if header["version"] == 2 else found
         if header["version"] < 4 and header["class"] in AVERAGING:
-            header, found = _with_average(header), _stored.with_average(found)
+            header, found = _with(header, {"average": None}), _stored.with_average(found)
+        if header["version"] < 5 and header["class"] in REMEMBERING:
+            header, found = _with(header, _stored.DIRECTIONS | {"forget": 0.0}), _stored.with_directions(found)
+            if header["class"] == "ContinualRidgeClassifier":
+                header = _with(header, {"class_weight": None})
         return header, found
 
 
-def _with_average(header: dict[str, Any]) -> dict[str, Any]:
-    """Return the header of an older file as if it had been written with the parameter that it does not know."""
-    return {**header, "parameters": {**header["parameters"], "average": None}}
+def _with(header: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header of an older file as if it had been written with the parameters that it does not know."""
+    return {**header, "parameters": {**header["parameters"], **parameters}}
 
 
 def held_rows(arrays: Mapping[str, Any]) -> int:

@@ -189,6 +189,10 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         X, y, weight = validated(draft, state, X, y, sample_weight, array_api=self._array_api)
         return X, y, weight, draft._state
 
+    def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
+        """Return the same of a row block, which is one of several of a task."""
+        return self._validated(state, X, y, sample_weight)
+
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as arrays."""
         if weight is not None:
@@ -213,7 +217,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the state after a task given as row blocks."""
         if state.holdout is not None:
             raise ValueError("holdout needs tasks as arrays; set holdout=0 to learn from blocks")
-        task, state = in_blocks(state, blocks, self._validated, self.memory)
+        task, state = in_blocks(state, blocks, self._validated_block, self.memory)
         return state.after(task, self._step(state, task))
 
     def _after_row(self, X: Any, y: Any) -> State | None:

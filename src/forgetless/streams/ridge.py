@@ -1,7 +1,8 @@
 """Regression on a stream with explicit L2 to the previous weights: scheme 1 of the paper.
 
 ``partial_fit`` learns one task; ``fit`` forgets everything and learns one task per group of rows. The state is O(d):
-the weights alone. What a task does is in ``_scheme``, how its step is computed in ``solvers.one_task``.
+the weights, and the r directions that are remembered. What a task does is in ``_scheme`` and ``_remembering``, how its
+step is computed in ``solvers.one_task``.
 """
 
 import math
@@ -11,12 +12,15 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from forgetless._base.averages import next_total
-from forgetless.streams._scheme import Continual, alpha_filter, ridge_named
+from forgetless.streams._remembering import Remembering
+from forgetless.streams._scheme import alpha_filter, ridge_named
+from forgetless.streams._single_rows import Row, learn_row
+from forgetless.streams.directions import Directions
 from forgetless.streams.model import store
 from forgetless.streams.state import Iterate, State
 
 
-class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
+class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
     """Ridge regression on a stream of tasks that is pulled to the previous solution instead of to zero.
 
     Task t minimises ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
@@ -25,6 +29,18 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
     ----------
     alpha : float, default 1.0
         λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
+    rank : int, default 0
+        How many directions of everything seen are remembered, beside the weights: r·d numbers. Step t then minimises
+        ½‖X_t w − y_t‖² + ½‖B(w − w_{t−1})‖² + (λ_t/2)‖w − w_{t−1}‖², where the rows of B stand for those of all tasks
+        so far. Once it reaches the rank of all rows, the solution is that of joint ridge regression. Needs λ_t > 0.
+    metric : {"isotropic", "diagonal"}, default "isotropic"
+        ``"diagonal"`` adds to λ_t, feature by feature, the size of that feature in all tasks so far, as far as B does
+        not hold it: for sparse, hashed or one-hot columns. It takes O(d) more memory.
+    forget : float, default 0.0
+        Share of what is remembered that every task takes away, for streams that change.
+    precision : {"float16", "float32", "float64"}, default "float16"
+        Of the directions. ``"float64"`` where joint ridge regression must be met to many digits; ``"float32"`` is
+        faster for tasks of a single row.
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
         ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` takes the λ that would have
@@ -79,6 +95,9 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         Mean squared error of predicting every row before learning it.
     seen_mse_ : float
         Mean squared error on the held-out rows of the tasks seen, each task counting the same.
+    kept_ : float
+        Share of what was seen that is remembered: of the trace of Σ XᵀX. Where it is far below 1, a larger ``rank``
+        may help.
     nbytes_ : int
         Bytes of what is kept from one task to the next.
 
@@ -98,6 +117,17 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
     >>> model.coef_.tolist(), model.n_tasks_seen_
     ([1.0, 2.0], 2)
 
+    With a memory, the second task does not undo the first:
+
+    >>> tasks = [([[1.0, 0.0]], [2.0]), ([[1.0, 1.0]], [0.0])]
+    >>> for rank in (0, 1):
+    ...     model = ContinualRidge(alpha=0.01, rank=rank, precision="float64")
+    ...     for X, y in tasks:
+    ...         model = model.partial_fit(X, y)
+    ...     print(model.coef_.round(2).tolist(), round(model.kept_, 2))
+    [1.0, -0.99] 0.0
+    [1.96, -1.94] 0.87
+
     References
     ----------
     Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
@@ -107,6 +137,10 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         self,
         alpha: float = 1.0,
         *,
+        rank: int = 0,
+        metric: str = "isotropic",
+        forget: float = 0.0,
+        precision: str = "float16",
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
@@ -141,6 +175,10 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             self.loss,
             self.holdout,
             self.history_size,
+            self.rank,
+            self.metric,
+            self.forget,
+            self.precision,
             self.average,
         )
 
@@ -150,7 +188,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         state = self._state
         if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
             return None
-        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate = state
+        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate, known = state
         dtype = coef.dtype
         if (
             plan is None
@@ -164,6 +202,7 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
             or holdout is not None
             or advisor is not None
             or origin.feature_names is not None
+            or (known is None) == self._remembers
         ):
             return None
         x = X[0]
@@ -187,19 +226,36 @@ class ContinualRidge(RegressorMixin, Continual):  # type: ignore[misc]
         coefficient = plan.strength.ready_coefficient(task, used)
         if not 0.0 <= coefficient < 1e30:
             return None
-        gain = before / (square + coefficient)
-        if -1e-290 < gain < 1e-290 and before != 0.0:  # digits would be lost below the range of a float
-            return None
-        after = before - gain * square
-        if self.fit_intercept:
-            intercept = dtype.type(intercept + gain)
+        if known is None:
+            gain = before / (square + coefficient)
+            if -1e-290 < gain < 1e-290 and before != 0.0:  # digits would be lost below the range of a float
+                return None
+            after = before - gain * square
+            coef = coef + x * gain
+            if self.fit_intercept:
+                intercept = dtype.type(intercept + gain)
+        else:
+            row = self._with_memory(known, x, square, before, coefficient)
+            if row is None:
+                return None
+            change, after, known = row
+            coef = (coef + (change[:-1] if self.fit_intercept else change)).astype(dtype, copy=False)
+            if self.fit_intercept:
+                intercept = dtype.type(intercept + change[-1])
         history = history.with_row((task, 1, coefficient, used, told * told, after * after, 0.0, math.nan), 1.0)
-        coef = coef + x * gain
         if iterate is not None:
             total = next_total(iterate.total, plan.key[-1], task)
             weights = np.append(coef, intercept) if self.fit_intercept else coef
             iterate = Iterate(weights[:, None], total)
             coef = shown[0] + (coef - shown[0]) / total
             intercept = dtype.type(shown[1] + (intercept - shown[1]) / total) if self.fit_intercept else 0.0
-        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate)
+        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate, known)
         return tuple.__new__(State, learned)
+
+    def _with_memory(self, known: Directions, x: Any, square: float, residual: float, strength: float) -> Row | None:
+        """Return what a row does where directions are remembered; None where the usual path should learn it."""
+        if self.metric != "isotropic" or not strength > 0 or residual == 0.0:
+            return None
+        if self.fit_intercept:
+            x = np.append(x, x.dtype.type(1.0))
+        return learn_row(known.faded(self.forget), x, square, residual, strength, self.rank)

@@ -17,6 +17,7 @@ from forgetless.solvers.rows import Rows, columns_of, is_sparse
 from forgetless.streams._monitor import History, Holdout, nbytes
 from forgetless.streams._replay import Advisor
 from forgetless.streams._strength import Strength
+from forgetless.streams.directions import Directions
 
 
 class Gathered(NamedTuple):
@@ -122,6 +123,8 @@ class State(NamedTuple):
         The schedule as it was resolved; made again where it is missing.
     iterate : Iterate or None
         What learning goes on from where that is not what the model answers with.
+    directions : Directions or None
+        What is remembered of all tasks beside the weights, where the model was asked to.
     """
 
     origin: Origin
@@ -135,6 +138,7 @@ class State(NamedTuple):
     memory: Mapping[str, Any] = {}
     plan: Plan | None = None
     iterate: Iterate | None = None
+    directions: Directions | None = None
 
     @property
     def fit_intercept(self) -> bool:
@@ -216,9 +220,10 @@ class State(NamedTuple):
         return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
 
     def apart(self) -> "State":
-        """Return a state that goes its own way: what is changed in place, the log and the strength, is its own."""
+        """Return a state that goes its own way: what is changed in place is its own."""
         plan = None if self.plan is None else self.plan._replace(strength=copy(self.plan.strength))
-        return self._replace(history=self.history.apart(), plan=plan)
+        directions = None if self.directions is None else self.directions.apart()
+        return self._replace(history=self.history.apart(), plan=plan, directions=directions)
 
     @property
     def nbytes(self) -> int:
@@ -232,6 +237,7 @@ class State(NamedTuple):
             origin.feature_names,
             origin.classes,
             self.iterate,
+            self.directions,
         )
         return nbytes((*learned, self.history, self.holdout, self.advisor, None if self.plan is None else self.plan[1]))
 

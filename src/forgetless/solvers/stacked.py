@@ -1,0 +1,118 @@
+"""Dense rows above the rows of a task, as one matrix [B; X] that is put together only where nothing else will do.
+
+A memory of directions is such rows. Their products with those of the task are all that is new in the Gram matrix, so X
+is neither copied nor made dense; every solver sees the stack as it sees any other task.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.arrays import Array, namespace_of, to_numpy
+from forgetless.solvers.rows import Rows, is_sparse, sum_of_grams
+
+
+class Stacked(Rows):
+    """The matrix [B; X].
+
+    Parameters
+    ----------
+    above : array of shape (q, d)
+        B, in the library and dtype of X.
+    rows : Rows
+        X.
+    gram_above : array of shape (q, q), optional
+        B·Bᵀ where it is known.
+    """
+
+    def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
+        q, (n, d) = int(above.shape[0]), rows.shape
+        self.above, self.below, self._gram_above = above, rows, gram_above
+
+        def both() -> Iterator[Any]:
+            yield above
+            yield from rows.blocks()
+
+        super().__init__(both if rows.readable else None, (q + n, d), q * d + rows.stored)
+
+    @property
+    def dual(self) -> bool:
+        """Whether ``gram`` is that of the rows: only where those of the task lie in one matrix."""
+        return self.below.single is not None and self.shape[0] < self.shape[1]
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the rows of the task lie in blocks, each of which is read again at every pass."""
+        return self.below.single is None
+
+    def whole(self) -> Any:
+        """Return [B; X] as one matrix, dense; None where the rows of the task are blocks."""
+        X = self.below.single
+        if X is None:
+            return None
+        return namespace_of(self.above).concat([self.above, X.toarray() if is_sparse(X) else X], axis=0)
+
+    def forward(self, V: Array) -> Array:
+        """Return [B V; X V]."""
+        return namespace_of(self.above).concat([_times(self.above, V), self.below.forward(V)], axis=0)
+
+    def adjoint(self, U: Array) -> Array:
+        """Return Bᵀ U₁ + Xᵀ U₂."""
+        q = self.above.shape[0]
+        return _times(self.above.T, U[:q, :]) + self.below.adjoint(U[q:, :])
+
+    def adjoint_in_float64(self, U: Array) -> Array:
+        """Return the same in float64, for NumPy and SciPy."""
+        q = self.above.shape[0]
+        first = self.above.T.astype(np.float64) @ U[:q].astype(np.float64)
+        return first + self.below.adjoint_in_float64(U[q:])
+
+    @cached_property
+    def gram(self) -> Array:
+        """The smaller Gram matrix, from those of the parts."""
+        xp = namespace_of(self.above)
+        B = xp.astype(self.above, xp.float64, copy=False)
+        rows = self.below
+        if not self.dual:
+            return B.T @ B + (_primal(rows) if rows.dual else rows.gram)
+        top = B @ B.T if self._gram_above is None else self._gram_above
+        side = rows.forward(B.T) if rows.sparse else xp.astype(rows.single, xp.float64, copy=False) @ B.T
+        low = rows.gram if rows.dual else _dual(rows)
+        return xp.concat([xp.concat([top, side.T], axis=1), xp.concat([side, low], axis=1)], axis=0)
+
+
+def _primal(rows: Rows) -> Array:
+    """Return XᵀX of rows whose own choice is XXᵀ."""
+    return sum_of_grams([rows.single], rows.shape[1])
+
+
+def _dual(rows: Rows) -> Array:
+    """Return XXᵀ of rows whose own choice is XᵀX."""
+    return sum_of_grams([rows.single.T], rows.shape[0])
+
+
+def _times(A: Array, V: Array) -> Array:
+    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
+
+
+def columns_divided(rows: Rows, root: Array) -> Rows:
+    """Return the rows of X·diag(root)⁻¹."""
+    if not rows.readable:
+        gram = rows.gram / (root[:, None] * root[None, :])
+        return Rows.of_gram(gram, rows.shape[0])
+    if rows.single is not None:
+        return Rows.of(_divided(rows.single, root))
+    return Rows(lambda: (_divided(block, root) for block in rows.blocks()), rows.shape, rows.stored)
+
+
+def _divided(X: Any, root: Array) -> Any:
+    if not is_sparse(X):
+        xp = namespace_of(X)
+        return X / xp.astype(root, X.dtype, copy=False)[None, :]
+    from scipy import sparse
+
+    divided = X.copy()
+    divided.data = X.data / to_numpy(root).astype(X.dtype, copy=False)[X.indices]
+    return sparse.csr_array(divided)

@@ -1,0 +1,95 @@
+"""Tasks of one row with a memory: rows are gathered beside the directions, and cut when there is no room left.
+
+A cut costs as much as dozens of rows. Between two of them a row costs two products with B and a small Cholesky factor;
+B·Bᵀ is kept from one row to the next, and rows are written behind those that are already there.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Array, Floats
+from forgetless.streams.directions import Directions, how_many, largest, normalised
+
+SINGLE = 1e4
+"""Up to this ratio of the largest eigenvalue to λ products in float32 give the step to three digits or more."""
+
+
+class Row(NamedTuple):
+    """What one row does: the change of the weights (d,), the share of the residual left, and the memory after it."""
+
+    change: Array
+    left: float
+    directions: Directions
+
+
+def learn_row(known: Directions, x: Array, square: float, residual: float, strength: float, rank: int) -> Row | None:
+    """Return what learning a row x with ‖x‖² = ``square`` does; None where the usual path should do it."""
+    from scipy.linalg import lapack
+
+    q, room = len(known.sizes), min(rank, len(x))
+    if room < 4 or q > room:
+        return None
+    known = _with_room(known, room + 1)
+    units, gram, sizes = known.units[:q], known.gram, known.sizes
+    assert gram is not None
+    top = max(square, float(sizes[0]) ** 2 if q else 0.0, float(gram.diagonal()[:q].max(initial=0.0)))
+    exact = known.units.dtype == np.float64
+    work: Any = np.float64 if exact or top > SINGLE * strength else np.float32
+    B = units.astype(work, copy=False)
+    norm = math.sqrt(square)
+    unit = (x / norm).astype(known.units.dtype)
+    row = x.astype(work, copy=False)
+    products = (B @ row).astype(np.float64) * sizes
+    system = np.empty((q + 1, q + 1))
+    system[:q, :q] = gram[:q, :q]
+    system[q, :q] = system[:q, q] = products
+    system[q, q] = square
+    shifted = system.copy()
+    shifted.flat[:: q + 2] += strength
+    factor, failed = lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
+    right = np.zeros(q + 1)
+    right[q] = residual
+    if failed:
+        return None
+    a, failed = lapack.dpotrs(factor, right, lower=1)
+    if failed or not math.isfinite(a[q]):
+        return None
+    change = (a[:q] * sizes).astype(work) @ B + a[q] * x
+    seen = known.seen + square
+    if q < room:
+        known.units[q] = unit
+        # Half precision rounds a row by more than its products are; B·Bᵀ must be that of what is stored.
+        stored = products if unit.dtype != np.float16 else (B @ unit.astype(work)) * sizes * norm
+        gram[q, :q] = gram[:q, q] = stored
+        gram[q, q] = square
+        after = known._replace(sizes=np.append(sizes, norm), seen=seen)
+    else:
+        after = _cut(known._replace(seen=seen), system, B, row, rank)
+    return Row(change, strength * float(a[q]), after)
+
+
+def _with_room(known: Directions, count: int) -> Directions:
+    """Return the memory with room for rows to come, and with its Gram matrix."""
+    q = len(known.sizes)
+    units, gram = known.units, known.gram
+    if len(units) < count - 1:
+        units = np.empty((count - 1, units.shape[1]), dtype=units.dtype)
+        units[:q] = known.units[:q]
+    if gram is None or len(gram) < count - 1:
+        B = known.rows(np.float64)
+        made = np.empty((count - 1, count - 1))
+        made[:q, :q] = B @ B.T if gram is None else gram[:q, :q]
+        gram = made
+    return known._replace(units=units, gram=gram)
+
+
+def _cut(known: Directions, system: Floats, B: Array, x: Array, rank: int) -> Directions:
+    values, vectors = largest(system)
+    keep = how_many(values, rank, 1, known.units.dtype == np.float64)
+    lost = float(values[keep]) if keep < len(values) else 0.0
+    V = vectors[:, :keep].astype(B.dtype)
+    V[:-1] *= known.sizes[:, None].astype(B.dtype)
+    units, sizes = normalised(V.T @ np.concatenate([B, x[None, :]]), known.units.dtype)
+    return known._replace(units=units, sizes=sizes, cut=known.cut + lost, gram=None)

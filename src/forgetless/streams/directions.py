@@ -1,0 +1,248 @@
+"""What is remembered of all tasks beside the weights: at most r directions, of which every later step takes account.
+
+The rows B stand for the rows of all tasks so far, BᵀB ≈ Σ XᵀX. A task X is learned as [B; X] with residuals
+[0; y − Xw], and B becomes the r largest singular directions of [B; X]: the best that r rows can do. With r = 0 nothing
+is remembered, and as long as r reaches the rank of all rows nothing is lost: the weights are those of joint ridge
+regression. What a cut leaves out is counted: ``cut`` adds up the largest eigenvalue of each, ``kept`` is the share of
+the trace that is left.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless.solvers.rows import Rows, is_sparse
+from forgetless.solvers.stacked import Stacked
+
+NEGLIGIBLE = 1e-15
+"""Eigenvalues below this share of the largest are rounding."""
+
+WHOLE = 1000
+"""Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged block by block."""
+
+BLOCK = 256
+"""Rows that are merged at a time, or as many as are remembered."""
+
+
+class Directions(NamedTuple):
+    """The memory of a stream; learning makes another one.
+
+    Attributes
+    ----------
+    units : array of shape (≥ q, d)
+        Rows of norm 1 in the precision of the memory; behind the first q is room for more (``_single_rows``).
+    sizes : array of shape (q,)
+        Their norms: B = diag(sizes)·units.
+    cut, seen : float
+        Sum of the largest eigenvalue left out by each cut; Σ‖X‖² (Frobenius) of all tasks.
+    unit : float
+        s, the mean squared norm of a row of the first task.
+    diagonal : array of shape (d,) or None
+        The diagonal of Σ XᵀX, for the diagonal metric.
+    gram : array of shape (≥ q, ≥ q) or None
+        B·Bᵀ, where tasks of one row are gathered.
+    """
+
+    units: Array
+    sizes: Floats
+    cut: float = 0.0
+    seen: float = 0.0
+    unit: float = math.nan
+    diagonal: Array | None = None
+    gram: Floats | None = None
+
+    @classmethod
+    def none(cls, like: Array, precision: str, metric: str) -> "Directions":
+        """Return the memory before the first task, in the library of the weights ``like`` (d, c)."""
+        xp = namespace_of(like)
+        # Half precision is no part of the array API: libraries may lack it.
+        units = xp.astype(like[:, :0].T, getattr(xp, precision, xp.float32))
+        diagonal = xp.astype(like[:, 0] * 0, xp.float64, copy=False) if metric == "diagonal" else None
+        return cls(units, np.zeros(0), diagonal=diagonal)
+
+    @property
+    def kept(self) -> float:
+        """Share of the trace of Σ XᵀX that is remembered."""
+        return min(1.0, float(np.sum(self.sizes**2)) / self.seen) if self.seen > 0 else 1.0
+
+    def rows(self, dtype: Any, factor: float = 1.0) -> Array:
+        """Return factor·B."""
+        xp = namespace_of(self.units)
+        units = xp.astype(self.units[: len(self.sizes), :], dtype, copy=False)
+        return units * xp.astype(from_numpy(factor * self.sizes, like=units), dtype, copy=False)[:, None]
+
+    def faded(self, forget: float) -> "Directions":
+        """Return the memory in which all that was seen counts for less."""
+        if forget == 0:
+            return self
+        left = 1.0 - forget
+        return self._replace(
+            sizes=self.sizes * math.sqrt(left),
+            cut=left * self.cut,
+            seen=left * self.seen,
+            diagonal=None if self.diagonal is None else left * self.diagonal,
+            gram=None if self.gram is None else left * self.gram,
+        )
+
+    def root(self, coefficient: float) -> Array:
+        """Return √D of the diagonal metric: λ and what the directions do not explain of the diagonal."""
+        xp = namespace_of(self.units)
+        assert self.diagonal is not None
+        unexplained = self.diagonal - xp.sum(self.rows(xp.float64) ** 2, axis=0)
+        return xp.sqrt(coefficient + xp.where(unexplained > 0, unexplained, 0.0 * unexplained))
+
+    def with_task(self, stack: Stacked, rank: int, scale: float, size: float) -> "Directions":
+        """Return the memory after a task.
+
+        Parameters
+        ----------
+        stack : Stacked
+            √scale·B above the rows of the task; its Gram matrix is used where it is known.
+        rank : int
+        scale, size : float
+            What its loss is divided by, and ‖X‖² (Frobenius).
+        """
+        rows = stack.below
+        found = self._replace(
+            seen=self.seen + size / scale,
+            diagonal=None if self.diagonal is None else self.diagonal + _diagonal(rows) / scale,
+            gram=None,
+        )
+        if rank == 0:
+            return found
+        if rows.single is not None and stack.shape[0] <= rank:
+            return found._with_rows(rows, scale)
+        if rows.readable and rank >= rows.shape[1]:
+            return found._triangular(stack, scale)
+        if not rows.readable or not stack.dual or (stack.has_gram and stack.shape[0] <= WHOLE):
+            return found._cut_to(stack, rank, scale)
+        for low, part in _parts(rows, max(rank, BLOCK)):
+            above = stack.above if low == 0 else found.rows(stack.above.dtype, math.sqrt(scale))
+            found = found._cut_to(Stacked(above, part), rank, scale)
+        return found
+
+    def _with_rows(self, rows: Rows, scale: float) -> "Directions":
+        """Return the memory with the rows of a small task as they are."""
+        X = rows.single.toarray() if is_sparse(rows.single) else rows.single
+        xp = namespace_of(X)
+        X = xp.astype(X, xp.float64, copy=False)
+        norms = xp.sqrt(xp.sum(X * X, axis=1))
+        there = np.flatnonzero(to_numpy(norms) > 0)
+        units = X[from_numpy(there, like=X), :] / norms[from_numpy(there, like=X)][:, None]
+        sizes = to_numpy(norms)[there] / math.sqrt(scale)
+        old = self.units[: len(self.sizes), :]
+        new = xp.concat([old, xp.astype(units, old.dtype, copy=False)], axis=0)
+        return self._replace(units=new, sizes=np.concatenate([self.sizes, sizes]))
+
+    def apart(self) -> "Directions":
+        """Return a memory that goes its own way: rows of two streams must not be written to the same place."""
+        return self._replace(units=self.units[: len(self.sizes), :], gram=None)
+
+    def mixed(self) -> "Directions":
+        """Return the same memory as singular directions, so that no row of the user's leaves the process as it was."""
+        B = self.rows(namespace_of(self.units).float64)
+        if B.shape[0] < 2:
+            return self.apart()
+        _, vectors = largest(to_numpy(B @ B.T))
+        units, sizes = normalised(from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B, self.units.dtype)
+        return self._replace(units=units, sizes=sizes, gram=None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Directions, tuple(self.mixed())
+
+    def _triangular(self, stack: Stacked, scale: float) -> "Directions":
+        """Return the memory as the triangular factor of a stack, which holds all of it where r reaches d.
+
+        Nothing is squared, so that nothing is lost over many tasks either.
+        """
+        factor: Any = to_numpy(stack.above).astype(np.float64)
+        for _, part in _parts(stack.below, max(stack.shape[1], BLOCK)):
+            factor = np.linalg.qr(np.concatenate([factor, to_numpy(part.whole())]), mode="r")
+        units, sizes = normalised(factor[np.any(factor != 0, axis=1)], np.float64)
+        made = from_numpy(units, like=stack.above)
+        xp = namespace_of(made)
+        return self._replace(units=xp.astype(made, self.units.dtype, copy=False), sizes=sizes / math.sqrt(scale))
+
+    def _cut_to(self, stack: Stacked, rank: int, scale: float) -> "Directions":
+        """Return the memory whose directions are the largest of a stack."""
+        values, vectors = largest(to_numpy(stack.gram))
+        exact = self.units.dtype == namespace_of(self.units).float64
+        keep = how_many(values, rank, stack.below.shape[0], exact)
+        lost = float(values[keep]) if keep < len(values) else 0.0
+        V = from_numpy(np.ascontiguousarray(vectors[:, :keep]), like=stack.above)
+        if stack.dual:
+            V = namespace_of(V).astype(V, stack.above.dtype, copy=False)
+            q, X = stack.above.shape[0], stack.below.single
+            new = V[:q, :].T @ stack.above
+            new = new + ((X.T @ V[q:, :]).T if is_sparse(X) else V[q:, :].T @ X)
+        else:
+            new = V.T * from_numpy(np.sqrt(values[:keep]), like=V)[:, None]
+        units, sizes = normalised(new, self.units.dtype)
+        return self._replace(units=units, sizes=sizes / math.sqrt(scale), cut=self.cut + lost / scale)
+
+
+def how_many(values: Floats, rank: int, n: int, exact: bool) -> int:
+    """Return how many directions to keep, given eigenvalues from the largest down, after a task of n rows.
+
+    Where tasks are much smaller than the memory, room is made for the rows of the next ones: a cut costs as much as
+    dozens of them. A memory in float64 (``exact``) does so only if something must be lost anyway.
+    """
+    real = int(np.sum(values > NEGLIGIBLE * values[0]))
+    if 16 * n > rank or (exact and real <= rank):
+        return min(real, rank)
+    return min(real, rank - rank // 4)
+
+
+def normalised(rows: Array, dtype: Any) -> tuple[Array, Floats]:
+    """Return rows as unit rows of a dtype, and their norms."""
+    xp = namespace_of(rows)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) if xp is np else xp.sqrt(xp.sum(rows * rows, axis=1))
+    return xp.astype(rows / norms[:, None], dtype, copy=False), to_numpy(norms).astype(np.float64)
+
+
+def largest(gram: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues from the largest down, none below zero, and their vectors."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _parts(rows: Rows, count: int) -> Any:
+    """Yield the number of the first row and the rows of every part of at most ``count`` rows."""
+    first = 0
+    for block in rows.blocks():
+        for low in range(0, int(block.shape[0]), count):
+            part = block[low : low + count, :]
+            yield first, Rows.of(part)
+            first += int(part.shape[0])
+
+
+def squared_norm(rows: Rows) -> float:
+    """Return ‖X‖² (Frobenius)."""
+    if rows.has_gram:
+        return float(np.trace(to_numpy(rows.gram)))
+    return sum(_sum_of_squares(block) for block in rows.blocks())
+
+
+def _sum_of_squares(block: Any) -> float:
+    values = block.data if is_sparse(block) else block
+    if isinstance(values, np.ndarray):
+        values = values.ravel(order="K")
+        return float(np.einsum("i,i->", values, values, dtype=np.float64))
+    xp = namespace_of(values)
+    return float(xp.sum(xp.astype(values, xp.float64, copy=False) ** 2))
+
+
+def _diagonal(rows: Rows) -> Array:
+    """Return the diagonal of XᵀX."""
+    if rows.has_gram and not rows.dual:
+        return namespace_of(rows.gram).linalg.diagonal(rows.gram)
+    total: Any = 0.0
+    for block in rows.blocks():
+        if is_sparse(block):
+            total = total + np.bincount(block.indices, block.data.astype(np.float64) ** 2, minlength=rows.shape[1])
+        else:
+            xp = namespace_of(block)
+            total = total + xp.sum(xp.astype(block, xp.float64, copy=False) ** 2, axis=0)
+    return total

@@ -1,0 +1,133 @@
+"""Classes that come later, their weights, and probabilities."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+
+CENTRES = np.random.default_rng(11).standard_normal((5, 12)) * 2
+
+
+def rows_of(rng, classes, n=8):
+    """Rows around the centres of some classes, and their names."""
+    at = np.repeat(classes, n)
+    return CENTRES[at] + 0.5 * rng.standard_normal((len(at), 12)), np.array(["e", "b", "d", "a", "c"])[at]
+
+
+def parts(rng):
+    return [rows_of(rng, classes) for classes in ([0], [1, 2], [0, 3], [4])]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rank": 6, "precision": "float64"},
+        {"rank": 6, "precision": "float64", "metric": "diagonal", "fit_intercept": False},
+        {"alpha": 0.3, "average": 1.0, "holdout": 0.25, "random_state": 0},
+        {"rank": 3, "precision": "float64", "class_weight": "balanced", "loss": "mean"},
+    ],
+    ids=str,
+)
+def test_a_class_may_come_later_as_if_it_had_been_declared(rng, options):
+    early, late = (fl.ContinualRidgeClassifier(**options) for _ in range(2))
+    tasks = parts(rng)
+    for t, (X, y) in enumerate(tasks):
+        early.partial_fit(X, y, classes=["a", "b", "c", "d", "e"] if t == 0 else None)
+        late.partial_fit(X, y)
+        if t == 1:
+            late = pickle.loads(pickle.dumps(late))
+    assert late.classes_.tolist() == early.classes_.tolist() == ["a", "b", "c", "d", "e"]
+    np.testing.assert_allclose(late.coef_, early.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(late.intercept_, early.intercept_, rtol=1e-6, atol=1e-9)
+    assert late.class_counts_.tolist() == early.class_counts_.tolist() == [8, 8, 8, 8, 16]
+    if options.get("holdout"):
+        assert late.seen_mse_ == pytest.approx(early.seen_mse_)
+
+
+def test_one_class_alone_is_a_beginning(rng, tmp_path):
+    X, y = rows_of(rng, [2])
+    model = fl.ContinualRidgeClassifier(rank=4).partial_fit(X, y)
+    assert set(model.predict(X)) == {"d"}
+    np.testing.assert_array_equal(model.predict_proba(X), 1.0)
+    model.save(tmp_path / "m.npz")
+    other = fl.ContinualRidgeClassifier.load(tmp_path / "m.npz").partial_fit(*rows_of(rng, [0, 1]))
+    assert other.classes_.tolist() == ["b", "d", "e"]
+    assert np.mean(other.predict(X) == "d") > 0.9
+
+
+def test_probabilities_are_the_softmax_of_scores(rng):
+    model = fl.ContinualRidgeClassifier(alpha=0.1)
+    for X, y in parts(rng):
+        model.partial_fit(X, y)
+    scores, found = model.decision_function(X), model.predict_proba(X)
+    np.testing.assert_allclose(found, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
+
+
+def test_weights_of_classes(rng):
+    X, y = rows_of(rng, [0, 1])
+    few = np.r_[0:8, 8:10]  # eight rows of one class, two of the other
+    balanced = fl.ContinualRidgeClassifier(0.5, class_weight="balanced").partial_fit(X[few], y[few])
+    given = fl.ContinualRidgeClassifier(0.5, class_weight={"e": 0.625, "b": 2.5}).partial_fit(X[few], y[few])
+    by_row = fl.ContinualRidgeClassifier(0.5).partial_fit(X[few], y[few], sample_weight=[0.625] * 8 + [2.5] * 2)
+    np.testing.assert_allclose(balanced.coef_, by_row.coef_)
+    np.testing.assert_allclose(given.coef_, by_row.coef_)
+    twice = fl.ContinualRidgeClassifier(0.5, class_weight={"e": 2.0}).partial_fit(X, y, sample_weight=0.5)
+    plain = fl.ContinualRidgeClassifier(0.5).partial_fit(X, y, sample_weight=[1.0] * 8 + [0.5] * 8)
+    np.testing.assert_allclose(twice.coef_, plain.coef_)
+    # Of the rows so far, the task included: a class that was common in earlier tasks weighs little in this one.
+    later = balanced.partial_fit(X[8:], y[8:])
+    assert later.class_counts_.tolist() == [10, 8]
+
+
+def test_untuned_strengths_do_not_depend_on_units(rng):
+    """The same answers, whatever rows are multiplied with; λ follows their size and what the memory left out."""
+    tasks = parts(rng)
+    one, other = (fl.ContinualRidgeClassifier(rank=3, fit_intercept=False, precision="float64") for _ in range(2))
+    for X, y in tasks:
+        one.partial_fit(X, y)
+        other.partial_fit(1e3 * X, y)
+    np.testing.assert_allclose(1e3 * other.coef_, one.coef_, rtol=1e-6, atol=1e-12)
+    size = np.mean(np.sum(tasks[0][0] ** 2, axis=1))
+    known = one._state.directions
+    assert one.history_["strength"][0] == pytest.approx(0.1 * size)
+    assert one.history_["strength"][-1] > 0.1 * size
+    assert known.cut > 0
+
+
+def test_an_untuned_memory_learns_classes_one_after_the_other(rng):
+    tasks = [rows_of(rng, [k], 30) for k in range(5)]
+    held = [rows_of(rng, [k], 30) for k in range(5)]
+    wrong = {}
+    for rank in (0, 5):
+        model = fl.ContinualRidgeClassifier(rank=rank)
+        for X, y in tasks:
+            model.partial_fit(X, y)
+        wrong[rank] = np.mean([np.mean(model.predict(X) != y) for X, y in held])
+    assert wrong[5] < 0.02 < wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"class_weight": "even"}, "class_weight must be"), ({"class_weight": {"a": -1.0}}, r"class_weight\['a'\] must")],
+)
+def test_wrong_weights_are_refused(rng, options, said):
+    with pytest.raises(ValueError, match=said):
+        fl.ContinualRidgeClassifier(**options).partial_fit(*rows_of(rng, [0, 1]))
+
+
+def test_labels_of_another_kind_and_blocks(rng):
+    X, y = rows_of(rng, [0, 1])
+    model = fl.ContinualRidgeClassifier().partial_fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="of another kind"):
+        model.partial_fit(X, np.arange(len(X)) % 2)
+    with pytest.raises(ValueError, match=r"labels \['d'\] of classes that were not met before"):
+        model.partial_fit_blocks([(X, np.array(["d"] * len(X)))])
+    with pytest.raises(ValueError, match="class_weight needs tasks as arrays"):
+        model.set_params(class_weight="balanced").partial_fit_blocks([(X, y)])
+    assert model.classes_.tolist() == ["b", "e"]
+    assert model.n_tasks_seen_ == 1
