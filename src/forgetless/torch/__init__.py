@@ -11,6 +11,7 @@ except ImportError as error:
         "python -m pip install torch==2.13.0"
     ) from error
 
+from forgetless.torch.advice import ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.budget import Budget
 from forgetless.torch.importance import fisher, mas, mean_over_processes
@@ -24,6 +25,8 @@ __all__ = [
     "FrozenStatistics",
     "Linearized",
     "PathIntegral",
+    "ScaleAdvice",
+    "advise",
     "fisher",
     "freeze_statistics",
     "linearize",
