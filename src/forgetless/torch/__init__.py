@@ -3,6 +3,8 @@
 ``import forgetless`` does not import this package; it needs torch.
 """
 
+from typing import Any
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
@@ -33,3 +35,12 @@ __all__ = [
     "mas",
     "mean_over_processes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs Avalanche, which brings some fifty packages, where it is asked for."""
+    if name == "AvalanchePlugin":
+        from forgetless.torch.avalanche import AvalanchePlugin
+
+        return AvalanchePlugin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
