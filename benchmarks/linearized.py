@@ -2,9 +2,9 @@
 
     python benchmarks/linearized.py [FOLDER WITH FASHION-MNIST]
 
-Tasks: an upper-body class against another one, ±1, 40 images of 14 × 14 pixels each, 8 tasks, 24 steps in a random order. A
-network of one hidden layer in the parametrisation in which wide ones become linear learns each task by 60 full-batch
-gradient steps; its linearization at the start learns the same sequence by the filter of those steps, in ``fl.simulate``.
+Tasks: an upper-body class against another one, ±1, 40 images of 14 × 14 pixels each, 8 tasks, 24 steps in a random
+order. A network of one hidden layer, in the parametrisation in which wide ones become linear, learns each task by 60
+full-batch gradient steps; its linearization at the start learns the same sequence by the filter of those steps.
 """
 
 import math
