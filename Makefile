@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-oldest test-pythons coverage mutants proofs dist audit bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-oldest test-pythons coverage mutants proofs dist audit bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -40,6 +40,16 @@ test-long: setup
 test-torch: setup
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
 	$(PYTEST) -m torch
+
+# Avalanche and what it needs take 1.5 GB, so they have an environment of their own.
+test-avalanche: .venv-avalanche/.installed
+	$(ONE_THREAD) .venv-avalanche/bin/pytest tests/deep/test_avalanche.py src/forgetless/torch/avalanche.py
+
+.venv-avalanche/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-avalanche
+	.venv-avalanche/bin/python $(INSTALL) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
+	.venv-avalanche/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
+	touch $@
 
 # The oldest versions that pyproject.toml promises, on the oldest Python.
 test-oldest: .venv-oldest/.installed

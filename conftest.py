@@ -1,4 +1,4 @@
-"""What needs torch as a whole, tests and doctests: marked here, and left out where torch is not installed."""
+"""What needs torch or Avalanche as a whole, tests and doctests: marked here, and left out where they are missing."""
 
 import importlib.util
 from pathlib import Path
@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parent
 DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
 
+AVALANCHE = [ROOT / file for file in ("src/forgetless/torch/avalanche.py", "tests/deep/test_avalanche.py")]
+
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
+collect_ignore += [] if importlib.util.find_spec("avalanche") else [str(file) for file in AVALANCHE]
 
 
 def pytest_collection_modifyitems(items):

@@ -15,7 +15,7 @@ from forgetless._base.arrays import Array, as_float, from_numpy, namespace_of, s
 from forgetless.filters import Filter
 from forgetless.solvers.given import OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows, check_sparse, is_sparse, plain
+from forgetless.solvers.rows import Rows, check_sparse, is_operator, is_sparse, plain
 from forgetless.tasks import Task
 
 
@@ -38,8 +38,9 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     w : array of shape (d,) or (d, c)
         Weights before the step.
     task : Task or (X, y)
-        An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse, and y, for a task
-        that is met once: then nothing is decomposed that need not be.
+        An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse or a SciPy
+        ``LinearOperator``, and y, for a task that is met once: then nothing is decomposed that need not be, and of
+        an operator nothing is used but its products.
     filter : Filter
         How much of each direction is learned; constant, or ``schedule(k, radius).at(t - 1)`` for step t.
 
@@ -75,10 +76,10 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
         X = plain(check_sparse(X), None, False, np.float64)
         if not np.all(np.isfinite(X.data)):
             raise ValueError("X contains NaN or infinity; only finite values are allowed, so drop or impute them")
-    else:
+    elif not is_operator(X):
         X = as_float("X", X)
     y = as_float("y", y)
-    w = as_float("w", w) if is_sparse(X) else same_library(as_float("w", w), like=X)
+    w = as_float("w", w) if is_sparse(X) or is_operator(X) else same_library(as_float("w", w), like=X)
     if X.ndim != 2 or tuple(y.shape) != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
         raise ValueError(
             f"X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes {tuple(X.shape)}, "

@@ -13,9 +13,9 @@ from support.deep.pools import literal, network, pool, shaped
 SMALL = Settings(n=40, n_eval=20, steps=7, batch=8, hidden=(6, 5), importance_samples=12, buffer=12)
 CASES = {
     "perceptron": Spec("", "permuted", 3, 3),
-    "adam": Spec("", "classes", 3, 4, "random", optimizer="adam"),
+    "adam": Spec("", "classes", 3, 4, "random", optimizer="adam", lr=1e-3),
     "convolutions": Spec("", "rotated", 2, 2, network="conv"),
-    "convolutions, adam, mse": Spec("", "classes", 2, 2, network="conv", optimizer="adam", loss="mse"),
+    "convolutions, adam, mse": Spec("", "classes", 2, 2, network="conv", optimizer="adam", loss="mse", lr=1e-3),
     "regression": Spec("", "angle", 3, 4, "random", outputs=1, loss="mse"),
 }
 

@@ -49,6 +49,12 @@ def test_products_alone_make_the_step_of_the_equation(rng):
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
     model = fl.ContinualRidge(alpha=0.3).partial_fit(X, target)
     np.testing.assert_allclose(model.coef_, wanted, rtol=1e-9, atol=1e-12)
+    start = np.zeros(linear.n_parameters)
+    found = fl.step(start, (linear.operator(x), target), fl.Ridge(0.3))
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+    model = fl.ContinualRidge(alpha=0.3).partial_fit(linear.operator(x), target)
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.predict(linear.operator(x)), X @ wanted, rtol=1e-8, atol=1e-10)
 
 
 def test_it_stays_where_it_was_made():

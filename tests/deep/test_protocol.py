@@ -69,6 +69,15 @@ def test_gains_are_paired_and_corrected():
     assert "holm" not in rows["L2 reversed"]
 
 
+def test_a_stream_on_which_nothing_is_learned_is_flagged():
+    def record(learned):
+        return {"report": {"finetune": {"learned": learned}, "joint": {"score": [0.8, 0.9]}}}
+
+    assert report.learns(record([0.5, 0.6]))
+    assert not report.learns(record([0.3, 0.4]))
+    assert not report.learns(record([0.9, None]))
+
+
 def test_what_diverged_is_not_chosen():
     record = {"tuning": {"L2 fixed": {"tried": [[1.0, [0.1, 0.2]], [4.0, [0.9, None]], [16.0, [-7.0, 0.9]]]}}}
     assert best(record, "L2 fixed") == 1.0
@@ -146,12 +155,12 @@ def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
 def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
     idx_files(tmp_path)
     options = {"data": tmp_path, "toy": True, "tell": lambda _: None}
-    whole = suite.bench(["angle"], tmp_path / "whole", **options)[0]
+    whole = suite.bench(["split-domain"], tmp_path / "whole", **options)[0]
     cut = {key: value for key, value in whole.items() if key != "report"} | {"phase": "tuned"}
     (tmp_path / "cut").mkdir()
-    (tmp_path / "cut" / "angle.json").write_text(json.dumps(cut))
-    again = suite.bench(["angle"], tmp_path / "cut", **options)[0]
+    (tmp_path / "cut" / "split-domain.json").write_text(json.dumps(cut))
+    again = suite.bench(["split-domain"], tmp_path / "cut", **options)[0]
     assert again["report"] == whole["report"]
     table = report.overview([whole])
-    assert table.columns["stream"] == ["angle"]
+    assert table.columns["stream"] == ["split-domain"]
     assert table.facts[0].startswith("of 6 comparisons ")

@@ -65,4 +65,5 @@ def deep(
         click.echo(json.dumps([row for record in records for row in report.gains(record)], ensure_ascii=False))
         return
     for record in records:
-        click.echo(report.table(record).text() + "\n")
+        table = report.table(record)
+        click.echo("\n".join([table.title, table.text(), *table.facts, ""]))

@@ -11,7 +11,7 @@ import numpy as np
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _krylov
 from forgetless.solvers.given import Limits, OneTask
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Operated, Rows
 
 SMALL_SIDE = 200
 """Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
@@ -61,6 +61,8 @@ def by_gram(rows: Rows, filter: Filter) -> float:
 
 def gram_product(rows: Rows) -> float:
     """Return the cost of the product X·Xᵀ or XᵀX alone."""
+    if isinstance(rows, Operated):
+        return rows.small_side * one_pass(rows, 1)
     if rows.sparse:
         # XXᵀ multiplies the entries of each column with each other, XᵀX those of each row.
         X = rows.single
@@ -85,11 +87,12 @@ def spectrum_bytes(rows: Rows) -> int:
 
 def norm_by_gram(rows: Rows, memory: int) -> bool:
     """Return whether ‖X‖₂ is cheaper to find from the Gram matrix, which is kept for the step."""
-    if rows.has_gram or rows.small_side <= SMALL_SIDE:
+    if rows.has_gram or (rows.small_side <= SMALL_SIDE and not isinstance(rows, Operated)):
         return True
     if gram_bytes(rows) > memory:
         return False
-    return rows.single is None or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
+    blocks = rows.single is None and not isinstance(rows, Operated)
+    return blocks or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
 
 
 def rough_norm(rows: Rows) -> float:
@@ -129,7 +132,7 @@ def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
         return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
-    if gram_bytes(rows) > memory:
+    if gram_bytes(rows) > memory or isinstance(rows, Operated):
         return "krylov"
     # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
     if rows.small_side <= SMALL_SIDE or rows.in_parts:

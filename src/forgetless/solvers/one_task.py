@@ -123,7 +123,7 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
     rows = task.rows
     if rows.in_parts:
         raise ConvergenceError(
-            f"the filter {filter!r} on row blocks needs a spectrum of all rows together, which blocks do not give; "
+            f"the filter {filter!r} needs a spectrum of all rows together, which blocks and operators do not give; "
             "use a larger coefficient, or give the task as one array"
         )
     needed = _costs.spectrum_bytes(rows)

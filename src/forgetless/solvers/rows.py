@@ -1,7 +1,7 @@
 """The rows of one task as solvers see them: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
 
-A task is one matrix (dense of any array library, or sparse), or a stack of row blocks that are read again at every
-pass and never held together.
+A task is one matrix (dense of any array library, or sparse), a stack of row blocks that are read again at every pass
+and never held together, or an operator that gives nothing but products.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,12 @@ BLOCK_BYTES = 2**25
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a SciPy sparse matrix or array, without importing SciPy for those who have none."""
-    return type(X).__module__.startswith("scipy.sparse")
+    return type(X).__module__.startswith("scipy.sparse") and not is_operator(X)
+
+
+def is_operator(X: Any) -> bool:
+    """Return whether X gives products only, as SciPy's ``LinearOperator`` does."""
+    return callable(getattr(X, "matmat", None)) and callable(getattr(X, "rmatmat", None))
 
 
 def check_sparse(X: Any) -> Any:
@@ -46,6 +51,8 @@ def rows_of(array: Any, at: Any) -> Any:
     """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
     if isinstance(array, np.ndarray) or is_sparse(array):
         return array[at]
+    if is_operator(array):
+        raise TypeError("X is an operator, which has no single rows; give one operator per task, to partial_fit")
     return namespace_of(array).take(array, from_numpy(at, like=array), axis=0)
 
 
@@ -96,7 +103,9 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any) -> "Rows":
-        """Return the rows of one plain matrix."""
+        """Return the rows of one plain matrix, or of an operator."""
+        if is_operator(X):
+            return Operated(X)
         stored = int(X.nnz) if is_sparse(X) else int(X.shape[0]) * int(X.shape[1])
         return cls(lambda: iter((X,)), (int(X.shape[0]), int(X.shape[1])), stored, X)
 
@@ -223,6 +232,41 @@ class Rows:
         # Lines far apart are slow to read, and they are read several times.
         part = part.copy() if isinstance(part, np.ndarray) else part
         return part, part.shape[0] * part.shape[1] / (n * d)
+
+
+class Operated(Rows):
+    """The matrix of a task as products only, in float64; iterations need no more."""
+
+    def __init__(self, operator: Any) -> None:
+        n, d = (int(side) for side in operator.shape)
+        super().__init__(lambda: iter(()), (n, d), n * d)
+        self._operator = operator
+
+    @property
+    def dual(self) -> bool:
+        return self.shape[0] < self.shape[1]
+
+    def forward(self, V: Array) -> Array:
+        return _finite(self._operator.matmat(V), "X v")
+
+    def adjoint(self, U: Array) -> Array:
+        return _finite(self._operator.rmatmat(U), "Xᵀu")
+
+    @cached_property
+    def gram(self) -> Array:
+        """XXᵀ if ``dual``, else XᵀX, from products with a few unit vectors at a time."""
+        m = self.small_side
+        first, second = (self.adjoint, self.forward) if self.dual else (self.forward, self.adjoint)
+        step = max(1, BLOCK_BYTES // (8 * max(self.shape)))
+        parts = [second(first(np.eye(m, min(step, m - i), -i))) for i in range(0, m, step)]
+        return np.concatenate(parts, axis=1)
+
+
+def _finite(product: Any, name: str) -> Array:
+    product = np.asarray(product, dtype=np.float64)
+    if not np.all(np.isfinite(product)):
+        raise ValueError(f"the operator X gives a product {name} with NaN or infinity; only finite values are allowed")
+    return product
 
 
 def _product(A: Any, V: Array) -> Array:

@@ -10,7 +10,17 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
-from forgetless.solvers.rows import BLOCK_BYTES, Rows, check_sparse, is_sparse, plain, rows_of, sum_of_grams, weighted
+from forgetless.solvers.rows import (
+    BLOCK_BYTES,
+    Rows,
+    check_sparse,
+    is_operator,
+    is_sparse,
+    plain,
+    rows_of,
+    sum_of_grams,
+    weighted,
+)
 from forgetless.streams.state import Gathered, State, squares
 
 
@@ -73,6 +83,8 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, a
     ``model`` is what scikit-learn takes names and tags from; for the first rows of a stream it is told their features.
     """
     known, reset = state.coef, state.origin.n_features is None
+    if is_operator(X):
+        return _operator(model, state, X, y, sample_weight)
     if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
         raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
     check_dispatch(known)
@@ -98,10 +110,45 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, a
         X = X.copy()
         X.sum_duplicates()
     y = namespace_of(y).astype(y, X.dtype, copy=False)
-    if known is not None and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
-        expected = (X.shape[0], *known.shape[:-1])
-        raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
+    _check_targets(known, y, X.shape[0])
     return X, y, _weight(sample_weight, X)
+
+
+def _check_targets(known: Array, y: Any, n: int) -> None:
+    if known is not None and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
+        expected = (n, *known.shape[:-1])
+        raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
+
+
+def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return X, of which there are products only, and y; whatever needs single rows is refused."""
+    if not model._operators:
+        raise TypeError(
+            f"{type(model).__name__} reads rows, and X is an operator, which gives products only; use ContinualRidge "
+            "or ContinualGD, or give X as an array"
+        )
+    asked = {
+        "fit_intercept": state.fit_intercept,
+        "holdout": state.holdout is not None,
+        "sample_weight": sample_weight is not None,
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise ValueError(f"{name} needs the rows of X, which an operator does not give; leave {name} out")
+    check_operator(model, state, X, type(model).__name__)
+    y = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y must have one target per row of X, {X.shape[0]}, got shape {y.shape}")
+    _check_targets(state.coef, y, X.shape[0])
+    return X, y, None
+
+
+def check_operator(model: Any, state: State, X: Any, name: str) -> None:
+    """Refuse an operator with another number of features than that of the first task, from which they are learned."""
+    if state.origin.n_features is None:
+        model.n_features_in_ = int(X.shape[1])
+    elif X.shape[1] != state.origin.n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {state.origin.n_features} features")
 
 
 def _weight(sample_weight: Any, X: Any) -> Any:
@@ -121,7 +168,9 @@ def _weight(sample_weight: Any, X: Any) -> Any:
 
 
 def is_zero(X: Any) -> bool:
-    """Return whether X holds nothing but zeros."""
+    """Return whether X holds nothing but zeros; an operator, which cannot tell, is taken at its word."""
+    if is_operator(X):
+        return False
     if is_sparse(X):
         return not bool(np.any(X.data))
     xp = namespace_of(X)
@@ -173,7 +222,7 @@ def _shown(state: State, X: Any, y: Any, weight: Any) -> float:
 
 
 def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows:
-    if weight is None and not intercept and X.dtype == dtype and not is_sparse(X):
+    if is_operator(X) or (weight is None and not intercept and X.dtype == dtype and not is_sparse(X)):
         return Rows.of(X)
     n, d = int(X.shape[0]), int(X.shape[1]) + intercept
     if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= memory:

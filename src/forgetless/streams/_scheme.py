@@ -30,6 +30,7 @@ class Continual(StreamingModel):
     average: float | None
 
     _array_api = True
+    _operators = True
 
     _fixed_names = (*StreamingModel._fixed_names, "average")
 

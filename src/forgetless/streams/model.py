@@ -21,11 +21,12 @@ from forgetless._base import checks
 from forgetless._base.archive import refusing
 from forgetless._base.arrays import Array, namespace_of, to_numpy
 from forgetless._base.products import for_task
-from forgetless.solvers.rows import is_sparse
+from forgetless.solvers.rows import is_operator, is_sparse
 from forgetless.streams import files
 from forgetless.streams._input import (
     check_dispatch,
     check_namespace,
+    check_operator,
     checked_indices,
     dispatched,
     group_codes,
@@ -52,6 +53,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     memory: int
 
     _array_api = False
+
+    _operators = False
+    """Whether X may be an operator: products only, no rows."""
 
     _fixed_names: tuple[str, ...] = ("fit_intercept", "history_size", "holdout", "holdout_size")
     """Parameters that cannot change within a stream."""
@@ -122,7 +126,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array, sparse matrix or ``LinearOperator`` of shape (n, d)
+            Of an operator, for ``ContinualRidge`` and ``ContinualGD``, only products are used, and no rows: without
+            intercept, held-out rows and weights.
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
@@ -243,6 +249,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Return X·coef_ + intercept_ of one state."""
         coef, xp = state.coef, namespace_of(state.coef)
         check_dispatch(coef)
+        if is_operator(X):
+            check_operator(self, state, X, type(self).__name__)
+            return X @ coef.T + state.intercept if coef.ndim > 1 else X @ coef + state.intercept
         if self._array_api:
             check_namespace(coef, X, f"{type(self).__name__}.{method}")
         elif dispatched(X):

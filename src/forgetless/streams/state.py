@@ -13,7 +13,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, namespace_of, to_numpy, zeros
 from forgetless._base.averages import next_total
-from forgetless.solvers.rows import Rows, columns_of, is_sparse
+from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse
 from forgetless.streams._monitor import History, Holdout, nbytes
 from forgetless.streams._replay import Advisor
 from forgetless.streams._strength import Strength
@@ -162,7 +162,7 @@ class State(NamedTuple):
         if self.coef is not None:
             return self.weights
         shape = (int(X.shape[1]) + self.fit_intercept, y.shape[1] if y.ndim > 1 else 1)
-        return zeros(shape, np.zeros(0, dtype=X.dtype) if is_sparse(X) else X)
+        return zeros(shape, y if is_operator(X) else np.zeros(0, dtype=X.dtype) if is_sparse(X) else X)
 
     def residual(self, X: Any, y: Any, start: Array) -> Array:
         """Return y − Xw, of shape (n, c)."""

@@ -3,6 +3,8 @@
 ``import forgetless`` does not import this package; it needs torch.
 """
 
+from typing import Any
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
@@ -11,6 +13,7 @@ except ImportError as error:
         "python -m pip install torch==2.13.0"
     ) from error
 
+from forgetless.torch.advice import ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.budget import Budget
 from forgetless.torch.importance import fisher, mas, mean_over_processes
@@ -24,9 +27,20 @@ __all__ = [
     "FrozenStatistics",
     "Linearized",
     "PathIntegral",
+    "ScaleAdvice",
+    "advise",
     "fisher",
     "freeze_statistics",
     "linearize",
     "mas",
     "mean_over_processes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs Avalanche, which brings some fifty packages, where it is asked for."""
+    if name == "AvalanchePlugin":
+        from forgetless.torch.avalanche import AvalanchePlugin
+
+        return AvalanchePlugin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

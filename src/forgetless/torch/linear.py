@@ -53,8 +53,21 @@ class Linearized:
         return np.asarray(self.operator(x).adjoint().matmat(np.eye(self.outputs(x).size))).T
 
     def operator(self, x: Any) -> LinearOperator:
-        """Return J(x) as products only, for LSMR and the like: no matrix is formed."""
+        """Return J(x) as products only, for ``fl.step``, ``ContinualRidge`` and LSMR: no matrix is formed."""
         return _Jacobian(self._model, self._at(x), self._params)
+
+    def departure(self, model: Any, x: Any) -> float:
+        """Return how far a model with other weights has departed: ‖f − f₀ − Ju‖/‖f − f₀‖ on the rows x, u its change.
+
+        0: the outputs changed as predicted; 1: the prediction is as wrong as none.
+        """
+        trained_now = dict(unwrapped(model).named_parameters())
+        u = np.concatenate([_array(trained_now[name] - p) for name, p in self._params.items()])
+        with inspected(unwrapped(model)), torch.no_grad():
+            now = _array(unwrapped(model)(x.to(self._like.device)))
+        change = now - self.outputs(x)
+        size = float(np.linalg.norm(change))
+        return float(np.linalg.norm(change - self.operator(x) @ u)) / size if size else 0.0
 
     def parameters(self, u: Any) -> dict[str, Any]:
         """Return w₀ + u as tensors by name, for ``model.load_state_dict(…, strict=False)``."""

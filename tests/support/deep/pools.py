@@ -68,8 +68,7 @@ def literal(stream, layers, start, run, how, picked):
     spec, method, k = stream.spec, run.method, stream.spec.k
     net = network(layers, start, 0)
     adam = spec.optimizer == "adam"
-    rate = how.lr_adam if adam else how.lr_sgd
-    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(net.parameters(), lr=rate)
+    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(net.parameters(), lr=spec.lr)
     anchor = flt.Anchor(net, optimizer, list(method.strengths(run.c, k)), k)
     path = flt.PathIntegral(net, optimizer, damping=how.damping)
     x_all = networks.scaled(stream.x["train"], torch.float64).flatten(0, 2)
@@ -79,7 +78,7 @@ def literal(stream, layers, start, run, how, picked):
         optimizer.state.clear()
         share, steps = method.shares(run.c, k)[t - 1], how.steps
         if method.knob == "lr":
-            optimizer.param_groups[0]["lr"] = rate * share
+            optimizer.param_groups[0]["lr"] = spec.lr * share
         if method.knob == "steps":
             steps = flt.Budget([min(1.0, share)], 1, n_steps=how.steps).n_steps[0]
         for rows in picked[t - 1][:steps]:

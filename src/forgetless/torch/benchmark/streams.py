@@ -27,6 +27,7 @@ class Spec:
     network: str = "mlp"  # mlp, conv
     loss: str = "ce"  # ce, mse
     optimizer: str = "sgd"  # sgd, adam
+    lr: float = 0.05
 
     @property
     def regression(self) -> bool:
@@ -41,11 +42,11 @@ STREAMS = {
     "split-domain": Spec("fashion", "domain", 25, 25, outputs=2),
     "split-class": Spec("fashion", "classes", 5, 25, "random"),
     "rotated-conv": Spec("fashion", "rotated", 30, 30, network="conv"),
-    "rotated-adam": Spec("fashion", "rotated", 30, 30, optimizer="adam"),
-    "split-class-conv-adam": Spec("fashion", "classes", 5, 25, "random", network="conv", optimizer="adam"),
-    "angle": Spec("fashion", "angle", 10, 40, "random", outputs=1, loss="mse"),
+    "rotated-adam": Spec("fashion", "rotated", 30, 30, optimizer="adam", lr=1e-3),
+    "split-class-conv-adam": Spec("fashion", "classes", 5, 25, "random", network="conv", optimizer="adam", lr=1e-3),
+    "angle": Spec("fashion", "angle", 10, 40, "random", outputs=1, loss="mse", lr=0.01),
     "mnist-rotated": Spec("mnist", "rotated", 30, 30),
-    "mnist-split-mse": Spec("mnist", "classes", 5, 25, "random", loss="mse"),
+    "mnist-split-mse": Spec("mnist", "classes", 5, 25, "random", loss="mse", lr=0.01),
     "carriers": Spec("flights", "groups", 14, 42, "random", outputs=1, loss="mse"),
 }
 

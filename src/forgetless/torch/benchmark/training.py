@@ -33,8 +33,6 @@ class Settings:
     steps: int = 200
     batch: int = 100
     hidden: tuple[int, ...] = (256, 256)
-    lr_sgd: float = 0.05
-    lr_adam: float = 1e-3
     buffer: int = 500
     importance_samples: int = 500
     damping: float = 0.1
@@ -104,11 +102,11 @@ class _State:
         self.kind = torch.tensor([KINDS.index(run.method.data) for run in runs], device=device)
         self.layers = networks.layers_of(spec.network, stream.x["train"].shape[-1], spec.outputs, how.hidden)
         self.params = networks.start(self.layers, [stream.seeds[run.seed] for run in runs], dtype, device)
-        k, rate = spec.k, how.lr_sgd if spec.optimizer == "sgd" else how.lr_adam
+        k = spec.k
         self.strength = _per_task([run.method.strengths(run.c, k) for run in runs], device, dtype)
         shares = [run.method.shares(run.c, k) for run in runs]
         by_steps = [run.method.knob == "steps" for run in runs]
-        self.rate = rate * _per_task(
+        self.rate = spec.lr * _per_task(
             [(1.0,) * k if steps else share for share, steps in zip(shares, by_steps, strict=True)], device, dtype
         )
         self.budget = [
