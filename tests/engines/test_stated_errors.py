@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.engines import draws
 from forgetless.engines.moments import Operator, linear_moments, moments_around_teacher
 from forgetless.engines.powers import lanczos_power
+from forgetless.engines.reference import _sizes
 
 EPS, SAFETY = 2.0**-52, 8.0
 ROWS = [np.array([1.0, 0.5]), np.array([0.3, -0.4, 0.2]), np.array([0.8])]
@@ -119,3 +121,33 @@ def test_a_whole_krylov_space_states_the_rounding_of_its_slowest_rate(share):
     left = (1 - share) ** 2  # of a second moment
     assert found[0, 0, 0] == pytest.approx(3.0 * left**k, rel=1e-13)
     assert error == pytest.approx((1e-14 + 1e-15 * k) / left, rel=1e-9, abs=0)
+
+
+def test_what_is_left_of_early_errors_of_a_schedule(monkeypatch):
+    """Asked for only where the error is large, here always: the rates of all steps, and the fastest of them once."""
+    monkeypatch.setattr(draws, "_KNOWN", 0.0)
+    pairs, probabilities, k = tasks_of(0.0), np.array([0.5, 0.3, 0.2]), len(LAMBDAS)
+    tasks = fl.TaskCollection([(x[:, None], y) for x, y in pairs])
+    dropped = moments_around_teacher(tasks, np.array([START])).dropped
+    rates = []
+    for each in LAMBDAS:
+        shares = np.array([x @ x / (x @ x + each) for x, _ in pairs])
+        rates.append(sum(probabilities * shares * (2 - shares)))
+    decay = min(1.0, k * np.prod([1 - rate for rate in rates]) / (1 - max(rates)))
+    assert decay < 1
+    orders = [(each, np.prod(probabilities[list(each)])) for each in itertools.product(range(3), repeat=k)]
+    ordering = fl.WithReplacement(probabilities)
+    found = fl.expect(tasks, fl.Ridge(np.array(LAMBDAS)), k, ordering=ordering, start=[START])
+    value = float(found.average_loss[0])
+    sizes = {"squared": True, "dropped": dropped, "decay": decay}
+    expected = bound(pairs, LAMBDAS, orders, probabilities, "average_loss", k, value=value, **sizes)
+    assert found.errors["average_loss"] == pytest.approx(expected / value, rel=1e-6, abs=0)
+
+
+def test_what_errors_of_directions_are_rounded_relative_to(rng):
+    X = np.diag([4.0, 0.5])  # of condition 8
+    Y, start = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
+    tasks = fl.TaskCollection([(X, Y)])
+    targets = np.abs(Y / np.diag(X)[:, None])
+    expected = np.array([[1.0], [8.0]]) * (targets + np.linalg.norm(start, axis=0))
+    np.testing.assert_allclose(_sizes(tasks, tasks.start(start)), expected, rtol=1e-12)
