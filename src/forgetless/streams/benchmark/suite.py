@@ -97,17 +97,16 @@ def _stream(
             "rows": sum(len(task.y) for task in tasks), "units": units,
         }  # fmt: skip
         for method, makers in methods(stream, tasks).items():
-            done = record["scores"].setdefault(method, {})
-            if str(seed) in done or (only and not any(part in method for part in only)):
+            known = str(seed) in record["scores"].get(method, {})
+            if known or (only and not any(part in method for part in only)):
                 continue
             if time.monotonic() > deadline:
                 return record
-            start = time.perf_counter()
+            start, done = time.perf_counter(), record["scores"].setdefault(method, {})
             done[str(seed)] = tuned(makers, tasks, stream).to_dict()
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, json.dumps(record, indent=1).encode())
             final = done[str(seed)]["final"]
             words = "diverged" if final is None else f"error {final:.4g}, {done[str(seed)]['nbytes'] / 1e6:.3g} MB"
             tell(f"{name}, seed {seed}, {method}: {words} ({time.perf_counter() - start:.1f} s)")
-    record["scores"] = {method: done for method, done in record["scores"].items() if done}
     return record
