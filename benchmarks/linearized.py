@@ -139,5 +139,5 @@ def by_products(folder: Path | None, widths: tuple[int, ...]) -> str:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    print(compare(pairs(folder, ROWS, M), (32, 128, 512, 2048)), end="\n\n", flush=True)
-    print(by_products(folder, (128, 2048, 32768)))
+    print(compare(pairs(folder, ROWS, M), (8, 32, 128, 512, 2048)), end="\n\n", flush=True)
+    print(by_products(folder, (128, 2048, 16384)))

@@ -13,9 +13,6 @@ from torch.nn import functional
 import forgetless as fl
 import forgetless.torch as flt
 
-# torch's own forward mode, when it is first used.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-
 
 def lines(targets):
     """Tasks of one row, x = 1: what one weight can do is known."""

@@ -11,9 +11,6 @@ from torch import nn
 import forgetless as fl
 import forgetless.torch as flt
 
-# torch's own forward mode, when it is first used.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-
 
 def network():
     torch.manual_seed(0)

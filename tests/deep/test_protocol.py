@@ -142,9 +142,13 @@ def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
         assert all(len(scores) == len(record["tuning_seeds"]) for _, scores in tried)
         assert record["report"][name]["c"] in [c for c, _ in tried]
     before = (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns
-    assert main(words) == 0
+    assert main([*words, "--figures"]) == 0
     shown = capsys.readouterr().out
     assert "EWC increasing" in shown
+    assert (tmp_path / "out" / "gains.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "strengths.png").stat().st_size > 10_000
+    assert "One strength for all streams" in (tmp_path / "out" / "table.txt").read_text()
+    assert json.loads((tmp_path / "out" / "gains.json").read_text()) == gains
     assert (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns == before
     record["settings"]["steps"] = 7
     (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
@@ -161,6 +165,12 @@ def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
     (tmp_path / "cut" / "split-domain.json").write_text(json.dumps(cut))
     again = suite.bench(["split-domain"], tmp_path / "cut", **options)[0]
     assert again["report"] == whole["report"]
+    single = report.untuned([whole]).columns
+    at = single["pull"].index("EWC increasing") + METHODS["EWC increasing"].grid().index(0.25)
+    means = {c: 100 * np.mean(scores) for c, scores in whole["tuning"]["EWC increasing"]["tried"]}
+    alone = 100 * np.mean(whole["tuning"]["finetune"]["tried"][0][1])
+    assert single["lost"][at] == pytest.approx(max(means.values()) - means[0.25])
+    assert single["above fine-tuning"][at] == pytest.approx(means[0.25] - alone)
     table = report.overview([whole])
     assert table.columns["stream"] == ["split-domain"]
     assert table.facts[0].startswith("of 6 comparisons ")

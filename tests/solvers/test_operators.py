@@ -49,6 +49,16 @@ def test_a_wide_operator_is_never_formed(rng):
     assert operator.widest == 1
 
 
+def test_slow_convergence_is_waited_for_while_it_beats_a_gram_matrix(rng):
+    """Condition 100, with errors that fall slowly at first: fewer products than the 150 of a Gram matrix."""
+    U, V = (np.linalg.qr(rng.standard_normal((n, 150)))[0] for n in (150, 2000))
+    operator, y = Counted((U * np.geomspace(1.0, 0.01, 150)) @ V.T), rng.standard_normal(150)
+    found = fl.step(np.zeros(2000), (operator, y), fl.Ridge(0.01))
+    np.testing.assert_allclose(found, fl.step(np.zeros(2000), (operator.X, y), fl.Ridge(0.01)), rtol=1e-7, atol=1e-9)
+    assert 30 < operator.count < 130
+    assert operator.widest == 1
+
+
 @given(st.integers(1, 6), st.integers(1, 6), st.floats(-3, 3), st.integers(0, 2**20))
 def test_streams_learn_from_operators_as_from_arrays(n, d, exponent, seed):
     rng = np.random.default_rng(seed)

@@ -25,6 +25,7 @@ def bench() -> None:
 @click.option("--at-once", type=click.IntRange(1), default=1000, show_default=True, help="Runs trained together.")
 @click.option("--toy", is_flag=True, help="Tiny tasks, to see that all works.")
 @click.option("--pack", type=click.Path(path_type=Path), help="Only write the data, for --data elsewhere.")
+@click.option("--figures", is_flag=True, help="Draw what is finished in --out; needs matplotlib.")
 @click.option("--json", "as_json", is_flag=True, help="Print the gains as JSON on standard output.")
 def deep(
     streams: tuple[str, ...],
@@ -37,11 +38,12 @@ def deep(
     at_once: int,
     toy: bool,
     pack: Path | None,
+    figures: bool,
     as_json: bool,
 ) -> None:
     """Schedules for networks, tuned alike and compared in pairs, on STREAMS [default: all]; needs torch.
 
-    One file per stream is written to --out; the same command goes on where it was stopped.
+    One file per stream is written to --out, and table.txt; the same command goes on where it was stopped.
     """
     from forgetless.torch.benchmark import report, suite
 
@@ -61,6 +63,13 @@ def deep(
         toy=toy,
         tell=lambda text: say(text, err=True),
     )
+    written = report.write(out)
+    if figures and written:
+        from forgetless.torch.benchmark.figures import draw
+
+        written += draw(report.read(out), out)
+    for file in written:
+        say(str(file), err=True)
     if as_json:
         click.echo(json.dumps([row for record in records for row in report.gains(record)], ensure_ascii=False))
         return

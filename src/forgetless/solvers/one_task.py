@@ -12,7 +12,7 @@ from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
 from forgetless.solvers.given import DEFAULT, Limits, OneTask
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Operated, Rows
 
 
 class Learned(NamedTuple):
@@ -151,7 +151,9 @@ def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None
     tol = max(limits.tol, 30 * eps_of(task.residual))  # float32 rows cannot tell more
     limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
-        promise = math.inf if patience is None or filter.projects else float(patience)
+        # The Gram matrix of an operator takes a pass for each of its rows: iterating up to there at most doubles that.
+        patient = patience is None or filter.projects or isinstance(task.rows, Operated)
+        promise = math.inf if patient else float(patience or 0)
         return _krylov.ridge(task, float(filter.coefficient), limits, promise)
     if isinstance(filter, GradientDescent):
         n_steps, step_size = int(filter.n_steps), float(filter.step_size)

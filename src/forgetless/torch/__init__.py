@@ -13,20 +13,22 @@ except ImportError as error:
         "python -m pip install torch==2.13.0"
     ) from error
 
-from forgetless.torch.advice import ScaleAdvice, advise
+from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.budget import Budget
-from forgetless.torch.importance import fisher, mas, mean_over_processes
+from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
 from forgetless.torch.path import PathIntegral
 from forgetless.torch.statistics import FrozenStatistics, freeze_statistics
 
 __all__ = [
+    "DEFAULT_SCALE",
     "Anchor",
     "Budget",
     "FrozenStatistics",
     "Linearized",
     "PathIntegral",
+    "Relative",
     "ScaleAdvice",
     "advise",
     "fisher",

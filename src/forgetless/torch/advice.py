@@ -17,10 +17,17 @@ from forgetless.torch._linear_search import Linear, Pairs, predicted
 from forgetless.torch._models import unwrapped
 from forgetless.torch._schedules import strengths
 from forgetless.torch.anchor import Anchor
+from forgetless.torch.importance import Relative
 
 RATIO = 4.0
 COARSE = tuple(RATIO**i for i in range(-5, 4))
 """The nine scales that are tried first; those of ``forgetless bench deep``."""
+
+DEFAULT_SCALE = 0.25
+"""A scale to begin with, where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
+
+For ``fl.schedules.increasing(scale=…)`` with Ω = 1, or with importances divided by their first mean (``Relative``).
+"""
 
 Scores = Mapping[float, tuple[float, ...]]
 """Of every scale, over the seeds."""
@@ -229,10 +236,10 @@ class _Start:
             self.weights = None if importance is None else importance(self.model, tasks[0])
         self.unit = 1.0
         if self.weights is not None:
-            total = float(sum(w.sum() for w in self.weights.values()))
-            if not total > 0:
-                raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
-            self.unit = sum(w.numel() for w in self.weights.values()) / total
+            relative = Relative()
+            relative(self.weights)
+            assert relative.unit is not None
+            self.unit = 1 / relative.unit
 
     def after(self, found: Any, tasks: Any, train: Any, score: Any, importance: Any, pull: str) -> float:
         """Return the mean score over all tasks after the last one."""

@@ -1,6 +1,6 @@
 """How much each weight matters to what was learned: diagonal Fisher information and memory-aware synapses."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -99,6 +99,35 @@ def mas(model: Any, data: Any, *, n_samples: int | None = None, chunk: int | Non
         return out.flatten(1).square().sum(1), _ones(out)
 
     return _mean(model, data, lambda *_: [probe], torch.abs, n_samples, chunk)
+
+
+class Relative:
+    """Divide importances by their mean after the first task, so that a scale means the same for all kinds of them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> relative = flt.Relative()
+    >>> relative({"weight": torch.tensor([2.0, 6.0])})["weight"].tolist()
+    [0.5, 1.5]
+    >>> relative({"weight": torch.tensor([8.0, 8.0])})["weight"].tolist()
+    [2.0, 2.0]
+    >>> flt.Relative(relative.unit).unit  # of a run that is resumed
+    4.0
+    """
+
+    def __init__(self, unit: float | None = None) -> None:
+        self.unit = unit
+
+    def __call__(self, importance: Mapping[str, Any]) -> Tensors:
+        """Return the importance in units of the first one's mean."""
+        if self.unit is None:
+            total = float(sum(value.sum() for value in importance.values()))
+            if not total > 0:
+                raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
+            self.unit = total / sum(value.numel() for value in importance.values())
+        return {name: value / self.unit for name, value in importance.items()}
 
 
 def mean_over_processes(importance: Tensors) -> Tensors:

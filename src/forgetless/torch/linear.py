@@ -1,5 +1,6 @@
 """Linearized networks: the linear laboratory of a network, its features the Jacobian at the weights it has now."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,9 @@ class _Jacobian(LinearOperator):  # type: ignore[misc]
         super().__init__(np.dtype(np.float64), (outputs.numel(), sum(p.numel() for p in params.values())))
 
     def _matvec(self, u: Any) -> NDArray[np.float64]:
-        with inspected(self._model):
+        with inspected(self._model), warnings.catch_warnings():
+            # Of torch's own code, which it compiles when forward mode is first used.
+            warnings.filterwarnings("ignore", ".*torch.jit.script. is deprecated", DeprecationWarning)
             return _array(torch.func.jvp(self._function, (self._params,), (_split(u, self._params),))[1])
 
     def _rmatvec(self, v: Any) -> NDArray[np.float64]:

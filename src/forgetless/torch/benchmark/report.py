@@ -8,17 +8,31 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.tables import Table
-from forgetless.torch.benchmark.methods import METHODS
+from forgetless.torch.benchmark.methods import METHODS, METRICS
 from forgetless.torch.benchmark.protocol import counted
+from forgetless.torch.benchmark.streams import STREAMS
 
 PAIRS = tuple(m.name for m in METHODS.values() if m.schedule in ("increasing", "decreasing"))
 """Schedules that are claimed to be better than the fixed one of the same kind; Holm's correction is over these."""
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of all finished streams of a folder."""
-    records = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    return [record for record in records if record.get("phase") == "done"]
+    """Return the records of all finished streams of a folder, in the order in which they are listed."""
+    files = [folder / f"{name}.json" for name in STREAMS]
+    records = [json.loads(file.read_text()) for file in files if file.exists()]
+    return [record for record in records if record["phase"] == "done"]
+
+
+def write(folder: Path) -> list[Path]:
+    """Write ``table.txt``, all tables of what is finished in a folder, and ``gains.json``, all comparisons."""
+    records = read(folder)
+    if not records:
+        return []
+    tables = [overview(records), untuned(records), *map(table, records)]
+    text = "\n\n".join("\n".join([each.title, each.text(), *each.facts]) for each in tables)
+    (folder / "table.txt").write_text(text + "\n")
+    (folder / "gains.json").write_text(json.dumps([row for record in records for row in gains(record)], indent=1))
+    return [folder / "table.txt", folder / "gains.json"]
 
 
 def learns(record: dict[str, Any]) -> bool:
@@ -69,7 +83,7 @@ def gains(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def near(record: dict[str, Any], method: str, points: float = 1.0) -> tuple[float, float]:
     """Return the smallest and the largest c that was tried and is within so many points of the best one."""
-    means = {c: 100 * float(np.mean(counted(scores))) for c, scores in record["tuning"][method]["tried"]}
+    means = _tuned(record, method)
     close = [c for c, mean in means.items() if mean >= max(means.values()) - points]
     return min(close), max(close)
 
@@ -139,6 +153,32 @@ def overview(records: list[dict[str, Any]]) -> Table:
     formats = dict.fromkeys(("fine-tuning", "replay", "joint"), ".1f")
     title = "Fixed schedule, and the gain of the increasing one"
     return Table(title, columns, (fact, *left_out), formats=formats)
+
+
+def untuned(records: list[dict[str, Any]]) -> Table:
+    """Return for every pull what one strength for all streams is worth: tuning seeds, validation scores, in points."""
+    records = [record for record in records if learns(record)]
+    columns: dict[str, list[Any]] = {
+        key: [] for key in ("pull", "c", "above fine-tuning", "at least", "tuned fixed", "lost")
+    }
+    for label in METRICS.values() if records else ():
+        means = {
+            name: [_tuned(record, name) for record in records] for name in (f"{label} fixed", f"{label} increasing")
+        }
+        alone = [max(_tuned(record, "finetune").values()) for record in records]
+        fixed = [max(each.values()) - base for each, base in zip(means[f"{label} fixed"], alone, strict=True)]
+        for c in METHODS[f"{label} increasing"].grid():
+            above = [each[c] - base for each, base in zip(means[f"{label} increasing"], alone, strict=True)]
+            lost = [max(each.values()) - each[c] for each in means[f"{label} increasing"]]
+            cells = [f"{label} increasing", c, np.mean(above), min(above), np.mean(fixed), np.mean(lost)]
+            for key, cell in zip(columns, cells, strict=True):
+                columns[key].append(cell)
+    formats = {"c": ".3g"} | dict.fromkeys(("above fine-tuning", "at least", "tuned fixed", "lost"), ".1f")
+    return Table("One strength for all streams", columns, formats=formats)
+
+
+def _tuned(record: dict[str, Any], method: str) -> dict[float, float]:
+    return {c: 100 * float(np.mean(counted(scores))) for c, scores in record["tuning"][method]["tried"]}
 
 
 def _claimed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
