@@ -22,6 +22,7 @@ LAYERS = [
     {"engines", "theory", "datasets"},
     {"certificates", "streams", "torch"},
     {"advice", "reproduce", "checks", "files"},
+    {"sweeps"},
     {"cli"},
     {"__main__"},
 ]

@@ -15,3 +15,7 @@ class NoExactLawError(TypeError):
 
 class FileError(ValueError):
     """A file is damaged, foreign, too large or unsafe to read; the message names the file and what is wrong with it."""
+
+
+class StoreError(ValueError):
+    """A store of a sweep cannot be used as asked, or its disk or cluster is gone; what was committed is safe."""
