@@ -54,7 +54,7 @@ def main(store, n_seeds, engine):
         from distributed import Client, LocalCluster
 
         with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
             Client(cluster) as client,
         ):
             sweep.run(store, client, progress=tell)

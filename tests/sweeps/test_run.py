@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import forgetless as fl
 from forgetless.sweeps import _local
 from forgetless.sweeps.store import Store
 from support import sweeping
+from support.processes import alive, descendants
 from support.sweeping import SCHEDULES, broken, gauss, small
 
 
@@ -204,7 +204,7 @@ def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     words = [sys.executable, "-P", "-m", "support.sweeping", str(path), "12", "local"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     assert process.stdout.readline().startswith("committed")
-    workers = children(process.pid)
+    workers = descendants(process.pid)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert "complete" not in out
@@ -214,24 +214,3 @@ def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     with Store(path) as store:
         assert 0 < len(store.finished()) < len(sweeping.slow(12))
     assert not path.with_name("results.db.lock").exists()
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_a_thread_may_run_a_sweep(path):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(len(small().run(path, n_workers=1))))
-    thread.start()
-    thread.join(60)
-    assert found == [18]

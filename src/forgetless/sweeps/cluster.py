@@ -16,6 +16,9 @@ from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.identity import version
 
+CONNECT = "10s"
+"""How long a scheduler is waited for."""
+
 LOOK = 1.0
 """Seconds without news after which the cluster is looked at."""
 
@@ -33,7 +36,7 @@ DEATHS = 5
 def connected(address: str) -> Iterator[Any]:
     """Connect to a scheduler by its address, for as long as the context lasts."""
     try:
-        client = Client(address, timeout="10s")
+        client = Client(address, timeout=CONNECT)
     except (OSError, ValueError, TimeoutError) as error:
         why = type(error).__name__
         raise StoreError(f"there is no dask scheduler at {address} ({why}); nothing was begun") from None
