@@ -49,6 +49,7 @@ class Driver:
             except queue.Empty:
                 continue
             if line is None:
+                self.lines.put(None)
                 return False
             self._heed(line)
         return True

@@ -107,8 +107,12 @@ class Dask:
         """Inside, a cluster that cannot be reached becomes one sentence."""
         try:
             yield
-        except (OSError, TimeoutError) as error:
-            raise self._gone(error) from error
+        except StoreError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) or self._client.status != "running":
+                raise self._gone(error) from error
+            raise
 
     def _gone(self, why: object) -> StoreError:
         return StoreError(f"the dask cluster is gone ({why}); what was committed is safe: start it, and run again")
