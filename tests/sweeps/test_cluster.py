@@ -4,10 +4,14 @@ import os
 import signal
 import time
 
+import dask.array as da
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 import forgetless as fl
+from forgetless.solvers import _costs, remote
+from forgetless.streams import _scheme
 from forgetless.sweeps import cluster as engine
 from support.sweeping import small, waiting
 
@@ -88,6 +92,17 @@ class Forgotten:
 
     def add_done_callback(self, call):
         """Nothing is ever heard of it."""
+
+
+@pytest.mark.parametrize("side", [1000, 3], ids=["gram", "passes"])
+def test_one_task_is_learned_where_its_blocks_are(client, monkeypatch, side):
+    for module in (remote, _costs, _scheme):
+        monkeypatch.setattr(module, "GRAM_SIDE" if module is remote else "SMALL_SIDE", side)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 8)), rng.standard_normal(60)
+    ours = fl.ContinualRidge(alpha=2.0).partial_fit(da.from_array(X, chunks=(13, 8)), da.from_array(y, chunks=13))
+    theirs = fl.ContinualRidge(alpha=2.0).partial_fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-10)
 
 
 def test_other_versions_on_workers_are_refused(client, path, monkeypatch):

@@ -89,6 +89,9 @@ class Rows:
         X itself where it is one block.
     """
 
+    remote = False
+    """Whether the rows lie on a cluster, as in ``RemoteRows``: then only some products are made."""
+
     def __init__(
         self, blocks: Callable[[], Iterator[Any]] | None, shape: tuple[int, int], stored: int, single: Any = None
     ) -> None:

@@ -10,6 +10,8 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._base.remote import blocks_of
+from forgetless.solvers.remote import RemoteRows, View
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, check_sparse, is_sparse, plain, rows_of, sum_of_grams, weighted
 from forgetless.streams.state import Gathered, State, squares
 
@@ -186,6 +188,24 @@ def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows
             yield plain(X[part], None if weight is None else weight[part], intercept, dtype)
 
     return Rows(blocks, (n, d), n * d)
+
+
+def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tuple[Gathered, State]:
+    """Return a task given as dask arrays, seen from the weights of a state, and the state; after one pass over it."""
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    blocks = blocks_of(X, y, weight)
+    wide = np.result_type(X.dtype, np.float32) if X.dtype.kind == "f" else np.dtype(np.float64)
+    targets = tuple(int(each) for each in y.shape[1:])
+    # Shapes and types are checked like those of any task, by a row of them.
+    one, _, _, state = check(state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None)
+    start = state.start(one, np.zeros((1, *targets)))
+    shown = start if state.iterate is None else state.weights
+    rows, seen = RemoteRows.looked_at(blocks, View(start, shown, state.fit_intercept, one.dtype))
+    if not seen.counts[3]:
+        raise ValueError("X must hold at least one row that is not zero, got none; leave this task out")
+    size = np.sqrt(seen.squares)[None, :].astype(one.dtype)
+    squares_shown = None if state.iterate is None else float(seen.shown.sum())
+    return Gathered(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, squares_shown), state
 
 
 Check = Callable[[State, Any, Any, Any], tuple[Any, Any, Any, State]]
