@@ -99,7 +99,7 @@ def attack(tmp_path, engine, victim, kills, n_seeds, pause, seed):
         complete = False
         while not complete:
             driver = Driver(path, n_seeds, engine)
-            last, heard = time.monotonic(), there
+            last, heard, killed_at = time.monotonic(), there, -1
             while driver.hear(rng.uniform(0.0, pause)):
                 if driver.acknowledged > heard:
                     last, heard = time.monotonic(), driver.acknowledged
@@ -108,10 +108,11 @@ def attack(tmp_path, engine, victim, kills, n_seeds, pause, seed):
                     continue
                 if victim == "driver":
                     break
+                # Only after progress, so that kills do not outrun it: a worker takes seconds to start.
                 targets = [pid for pid in descendants(driver.process.pid) if is_worker(pid)]
-                if targets:
+                if targets and heard > killed_at:
                     os.kill(rng.choice(targets), signal.SIGKILL)
-                    done += 1
+                    killed_at, done = heard, done + 1
             if victim == "driver" and driver.process.poll() is None and not driver.complete:
                 done += 1
             orphans += driver.kill()
@@ -145,7 +146,7 @@ def test_a_few_kills(tmp_path, victim):
     ("engine", "victim", "kills", "n_seeds", "pause"),
     [
         ("local", "driver", 170, 60, 4.0),
-        ("local", "worker", 70, 100, 2.0),
+        ("local", "worker", 70, 200, 2.0),
         ("dask", "driver", 40, 60, 8.0),
         ("dask", "worker", 40, 200, 4.0),
     ],

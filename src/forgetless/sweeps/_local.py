@@ -145,7 +145,7 @@ class Local:
                 why = f"WorkerDied: {DEATHS} worker processes ended over it (exit code {code}); is there enough memory?"
                 batch = given.pop(0)
                 failed.append((batch, [Outcome(member.key, (), why, 0.0) for member in batch.members]))
-        todo.extendleft(reversed(given))
+        todo.extend(given)  # behind all others: whoever starts next must not begin with what killed the one before
         return failed
 
     def close(self) -> None:

@@ -52,8 +52,11 @@ def main() -> None:
 
 def _work(inbox: "queue.SimpleQueue[bytes]", answers: IO[bytes]) -> None:
     try:
+        from forgetless._base.compiled import has_numba
         from forgetless.sweeps.evaluate import evaluate
 
+        if has_numba():
+            import numba  # noqa: F401 - now, so that the first batch does not take the blame for its time
         sweep: Any = pickle.loads(inbox.get())
     except BaseException as error:
         send(answers, pickle.dumps(f"{type(error).__name__}: {error}"))

@@ -158,7 +158,7 @@ class Dask:
             if self._deaths[batch] >= DEATHS:
                 why = f"WorkerDied: workers died over it again and again ({error}); is there enough memory?"
                 return [(batch, [Outcome(member.key, (), why, 0.0) for member in batch.members])]
-        todo.appendleft(batch)
+        todo.append(batch)
         return []
 
     def _look(self, todo: "deque[Batch]") -> None:
