@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.remote import Block, stacked_triangles, summed, triangle
-from forgetless.solvers.rows import Rows, columns_of, is_sparse, plain, sum_of_grams
+from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
 GRAM_SIDE = 1000
 """Up to so many features XᵀX is added up in the first pass: 8 MB from every worker, and one pass instead of many."""
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     Attributes
     ----------
     counts : array of shape (4,)
-        Rows, stored entries, rows that count, and entries that are not zero among these.
+        Rows, stored entries, rows that count, and blocks that do not hold zeros alone.
     total : float
         The sum of the row weights.
     right : array of shape (d, c)
@@ -59,10 +59,6 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
     if len(y) != X.shape[0]:
         raise ValueError(f"y must have one value per row of X, got {len(y)} for {X.shape[0]} in a block")
     X = X if is_sparse(X) else np.asarray(X)
-    entries = X.data if is_sparse(X) else X
-    with np.errstate(all="ignore"):
-        if not (np.isfinite(entries.sum(dtype=np.float64)) or np.isfinite(entries).all()) or not np.isfinite(y).all():
-            raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
     if weight is not None:
         weight = np.broadcast_to(np.asarray(weight, dtype=np.float64), (len(y),))
         if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
@@ -74,18 +70,25 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
 def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     """On a worker: the first pass over a block."""
     A, y, weight = _rows_of(X, y, weight, view)
-    r = y - A @ view.start if np.any(view.start) else y
     n, entries = A.shape[0], A.data if is_sparse(A) else A
+    with np.errstate(all="ignore"):
+        total = sum_of_grams([A], A.shape[1]) if gram else None
+        # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
+        known = entries if total is None or not np.isfinite(total).all() else total
+        if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
+            raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    r = y - A @ view.start if np.any(view.start) else y
+    shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
     counting = n if weight is None else int(np.count_nonzero(weight))
-    # The column of ones of an intercept is not of the user's rows.
-    filled = np.count_nonzero(entries) - (counting if view.intercept else 0)
+    # The column of ones of an intercept, the last, is not of the user's rows.
+    filled = not is_zero(A[:, :-1] if view.intercept else A)
     return Seen(
         np.array([n, entries.size, counting, filled], dtype=np.float64),
         float(n) if weight is None else float(weight.sum()),
         np.asarray(A.T @ r, dtype=np.float64),
         _squares(r),
-        _squares(y - A @ view.shown),
-        sum_of_grams([A], A.shape[1]) if gram else None,
+        _squares(shown),
+        total,
     )
 
 

@@ -42,6 +42,15 @@ def check_sparse(X: Any) -> Any:
     return X
 
 
+def is_zero(X: Any) -> bool:
+    """Return whether X holds nothing but zeros."""
+    if is_sparse(X):
+        return not bool(np.any(X.data))
+    xp = namespace_of(X)
+    # The first row nearly always answers; all of a large X is only compared when it does not.
+    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
+
+
 def rows_of(array: Any, at: Any) -> Any:
     """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
     if isinstance(array, np.ndarray) or is_sparse(array):

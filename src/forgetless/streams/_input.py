@@ -12,7 +12,17 @@ from sklearn.utils.validation import check_array, validate_data
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
 from forgetless._base.remote import blocks_of
 from forgetless.solvers.remote import RemoteRows, View
-from forgetless.solvers.rows import BLOCK_BYTES, Rows, check_sparse, is_sparse, plain, rows_of, sum_of_grams, weighted
+from forgetless.solvers.rows import (
+    BLOCK_BYTES,
+    Rows,
+    check_sparse,
+    is_sparse,
+    is_zero,
+    plain,
+    rows_of,
+    sum_of_grams,
+    weighted,
+)
 from forgetless.streams.state import Gathered, State, squares
 
 
@@ -120,15 +130,6 @@ def _weight(sample_weight: Any, X: Any) -> Any:
     if weight.min() < 0:
         raise ValueError(f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0")
     return weight if is_sparse(X) else from_numpy(weight, like=X)
-
-
-def is_zero(X: Any) -> bool:
-    """Return whether X holds nothing but zeros."""
-    if is_sparse(X):
-        return not bool(np.any(X.data))
-    xp = namespace_of(X)
-    # The first row nearly always answers; all of a large X is only compared when it does not.
-    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
 
 
 def group_codes(groups: Any, n: int) -> tuple[Any, int]:

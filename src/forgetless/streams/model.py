@@ -22,7 +22,7 @@ from forgetless._base.archive import refusing
 from forgetless._base.arrays import Array, namespace_of, to_numpy
 from forgetless._base.products import for_task
 from forgetless._base.remote import is_remote
-from forgetless.solvers.rows import is_sparse
+from forgetless.solvers.rows import is_sparse, is_zero
 from forgetless.streams import files
 from forgetless.streams._input import (
     check_dispatch,
@@ -32,7 +32,6 @@ from forgetless.streams._input import (
     group_codes,
     in_blocks,
     is_plain,
-    is_zero,
     on_cluster,
     take,
     validated,
