@@ -9,7 +9,7 @@ import argparse
 import heapq
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dask
 import dask.array as da
@@ -193,13 +193,14 @@ def main():
     print(table("The constants", COMMAND, ["", "a block", "a task", "a round trip", "between processes"], rows), "\n")
     rows = []
     for kind, costs in constants.items():
-        one = simulated(100_000, 1, *kind.payload(), costs)
-        for workers in (1, 10, 100, 1000):
-            each = simulated(100_000, workers, *kind.payload(), costs)
-            rows.append([kind.name, workers, f"{each:,.0f} s", f"{one / each:.0f}×"])
-    print(
-        table("One pass over 100 000 such blocks, 3.2 TB, simulated", COMMAND, ["", "workers", "time", "faster"], rows)
-    )
+        for size, count in ((1, 100_000), (32, 3_125)):
+            larger = replace(costs, block=size * costs.block)
+            times = [simulated(count, workers, *kind.payload(), larger) for workers in (1, 10, 100, 1000)]
+            rows.append(
+                [kind.name, f"{size * 32} MB", *(f"{each:,.3g} s" for each in times), f"{times[0] / times[-1]:.0f}×"]
+            )
+    head = ["", "blocks", "1 worker", "10", "100", "1000", "faster"]
+    print(table("One pass over 3.2 TB, simulated", COMMAND, head, rows))
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
 
     class Idle(driver.Here):
         def run(self, batches):
-            return iter(())
+            yield from ()
 
     monkeypatch.setattr(driver, "Here", Idle)
     with pytest.raises(fl.StoreError, match=r"9 of 27 cells are missing .* none of them could be computed"):

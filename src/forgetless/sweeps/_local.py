@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from forgetless.errors import StoreError
@@ -31,7 +31,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 class _Worker:
     """A process, what it was given and has not yet answered, and a thread that waits for its answers."""
 
-    def __init__(self, sweep: bytes, events: "queue.Queue[tuple[_Worker, Any]]") -> None:
+    def __init__(self, events: "queue.Queue[tuple[_Worker, Any]]") -> None:
         self.given: deque[Batch] = deque()
         self.ready, self.lost = False, False
         # All places that this process imports from, before the worker's own; -P keeps the current folder out.
@@ -43,6 +43,9 @@ class _Worker:
         )
         self._events = events
         threading.Thread(target=self._listen, daemon=True).start()
+
+    def begin(self, sweep: bytes) -> None:
+        """Hand over the sweep; of a large one this waits until the process has started."""
         self._send(sweep)
 
     def _listen(self) -> None:
@@ -87,13 +90,16 @@ class Local:
         self._deaths: Counter[Batch] = Counter()
         self._starts = 0
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Finished]:
+    def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
         """Yield finished batches, several at once where several have come; each batch comes once."""
         todo, left = deque(batches), len(batches)
         try:
             while left:
-                while len(self._workers) < min(self._n_workers, left):
-                    self._workers.add(_Worker(self._sweep, self._events))
+                missing = min(self._n_workers, left) - len(self._workers)
+                fresh = [_Worker(self._events) for _ in range(missing)]  # all of them first: they start side by side
+                self._workers.update(fresh)
+                for worker in fresh:
+                    worker.begin(self._sweep)
                 self._feed(todo)
                 finished = self._hear(todo)
                 left -= len(finished)

@@ -5,7 +5,7 @@ import pickle
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -83,7 +83,7 @@ class Dask:
         self._count, self._room, self._most = 0, 1, 0
         self._worked = self._reached = time.monotonic()
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Finished]:
+    def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
         """Yield finished batches, several at once where several have come."""
         todo = deque(batches)
         with self._saying():

@@ -19,8 +19,6 @@ from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
-from forgetless.filters import Filter
-from forgetless.schedules import resolve
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection
 
@@ -46,16 +44,6 @@ class Outcome(NamedTuple):
 
 Finished = list[tuple[Batch, list[Outcome]]]
 """Batches with what became of their cells, as engines hand them to the driver."""
-
-
-class Rescaled:
-    """A schedule whose strengths are multiplied by a number: every λ by it, every step size by its inverse."""
-
-    def __init__(self, schedule: Any, scale: float) -> None:
-        self.schedule, self.scale = schedule, scale
-
-    def __call__(self, k: int, radius: float) -> Filter:
-        return resolve(self.schedule, k, radius).scaled(self.scale)
 
 
 def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:

@@ -12,6 +12,7 @@ from forgetless._base import averages, checks
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
+from forgetless.schedules import resolve
 from forgetless.schedules.names import named, title_of
 from forgetless.sweeps.identity import LENGTH, content, digest, version
 from forgetless.tasks import TaskCollection
@@ -47,6 +48,16 @@ class Batch(NamedTuple):
     ordering: str
     k: int
     members: tuple[Member, ...]
+
+
+class Rescaled:
+    """A schedule whose strengths are multiplied by a number: every λ by it, every step size by its inverse."""
+
+    def __init__(self, schedule: Any, scale: float) -> None:
+        self.schedule, self.scale = schedule, scale
+
+    def __call__(self, k: int, radius: float) -> Filter:
+        return resolve(self.schedule, k, radius).scaled(self.scale)
 
 
 class Grid:
@@ -151,8 +162,6 @@ class Grid:
 
     def scaled(self, member: Member) -> Any:
         """Return the schedule of a cell."""
-        from forgetless.sweeps.evaluate import Rescaled
-
         schedule = self.axes["schedule"][member.schedule].thing
         return schedule if member.scale is None else Rescaled(schedule, member.scale)
 

@@ -1,7 +1,8 @@
 """The driver of a sweep: hands out what the store lacks, commits what comes back, and believes the store alone."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 from forgetless._base import checks
@@ -19,7 +20,7 @@ from forgetless.sweeps.store import Store
 class Engine(Protocol):
     """Where batches are computed. All are tried; which were is read from the store."""
 
-    def run(self, batches: Sequence[Batch]) -> Iterator[Finished]:
+    def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
         """Yield lists of (batch, outcomes) as they come."""
 
 
@@ -42,9 +43,12 @@ def run(
         with told(progress, len(there), len(sweep)) as tell:
             while batches := _missing(sweep, there):
                 before = len(there)
-                for finished in _engine(sweep, payload, client, n_workers, tell.note).run(batches):
-                    store.add(number, finished)
-                    tell.more(sum(len(outcomes) for _, outcomes in finished))
+                engine = _engine(sweep, payload, client, n_workers, tell.note)
+                # Closed whatever happens, also where a traceback keeps what it came through: workers must not stay.
+                with closing(engine.run(batches)) as coming:
+                    for finished in coming:
+                        store.add(number, finished)
+                        tell.more(sum(len(outcomes) for _, outcomes in finished))
                 # What is there decides, not what the engine said.
                 there = sweep.keys & store.finished(since)
                 if len(there) == before:
