@@ -123,6 +123,8 @@ bench: setup
 	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
+	$(BIN)/python benchmarks/sweeps.py
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* dist build

@@ -18,7 +18,7 @@ from forgetless.engines.results import Expectation, Trace
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import WorstCase, worst_case
 from forgetless.equation import step
-from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError
+from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError, StoreError
 from forgetless.files import FileReport, describe_file
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
@@ -40,6 +40,7 @@ _ESTIMATORS = {
 }
 
 if TYPE_CHECKING:
+    from forgetless import sweeps
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.streams.budget import ContinualGD
     from forgetless.streams.classifier import ContinualRidgeClassifier
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sweeps":  # a part that a program without sweeps need not load
+        return import_module("forgetless.sweeps")
     if name in _ESTIMATORS:
         return getattr(import_module(f"forgetless.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
@@ -80,6 +83,7 @@ __all__ = [
     "Ridge",
     "Sequence",
     "Stages",
+    "StoreError",
     "Surrogate",
     "Task",
     "TaskCollection",
@@ -111,6 +115,7 @@ __all__ = [
     "simulate",
     "step",
     "surrogate",
+    "sweeps",
     "two_task_loss",
     "two_task_optimum",
     "worst_case",

@@ -19,3 +19,7 @@ class FileError(ValueError):
 
 class DataMissingError(FileNotFoundError):
     """The package that holds a data set is not installed; the message names the command that installs it."""
+
+
+class StoreError(ValueError):
+    """A store of a sweep cannot be used as asked, or its disk or cluster is gone; what was committed is safe."""

@@ -390,3 +390,11 @@ class Sequence(Ordering):
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return rows that are random orders of all tasks."""
     return rng.permuted(np.tile(np.arange(n_tasks, dtype=index_dtype(n_tasks)), (n_rows, 1)), axis=1)
+
+
+NAMES: dict[str, Ordering] = {
+    "with-replacement": WithReplacement(),
+    "without-replacement": WithoutReplacement(),
+    "reshuffled": Reshuffled(),
+    "cyclic": Cyclic(),
+}

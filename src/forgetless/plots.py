@@ -3,7 +3,7 @@
 Colours are Okabe & Ito's, told apart without colour vision; line styles and markers tell them apart in grey.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -135,6 +135,46 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
     ax.set_aspect("equal", adjustable="datalim")
     ax.legend()
     return ax
+
+
+def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
+    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines of the same colour.
+
+    Takes lines by the titles of their panels; returns the axes, a list where there are several.
+    """
+    if not panels:
+        raise ValueError("there is nothing to draw: the store holds no results for this figure")
+    if ax is not None and len(panels) > 1:
+        raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        made = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
+        every = list(made[1][0])
+    else:
+        every = [ax]
+    for one, (title, lines) in zip(every, panels.items(), strict=True):
+        for i, line in enumerate(lines):
+            _plot_line(one, i, line)
+        positive = all(point.mean > 0 for line in lines for point in line.points)
+        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if positive else "linear")
+        one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=drawn(title, 60))
+    every[0].legend()
+    return every[0] if len(every) == 1 else every
+
+
+def _plot_line(ax: Any, i: int, line: Any) -> None:
+    means = [point.mean for point in line.points]
+    if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
+        ax.axhline(means[0], label=drawn(line.name, 60), **_look(i))
+        return
+    errors = [point.error for point in line.points]
+    bars = None if None in errors else errors
+    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=drawn(line.name, 60), **_look(i))
+    for kind in ("upper", "lower"):
+        bound = [getattr(point, kind) for point in line.points]
+        if None not in bound:
+            ax.plot(line.x, bound, color=COLOURS[i % len(COLOURS)], linewidth=0.5, linestyle=":", zorder=1)
 
 
 def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, shown: int = 6) -> Any:

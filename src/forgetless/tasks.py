@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from forgetless._base import checks, linalg
 from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless._base.products import quiet_products
+from forgetless._base.remote import equal_task, is_remote
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,8 @@ class Task:
 
 def make_task(X: Any, y: Any, name: str = "task") -> Task:
     """Check one pair (X, y) and return it with its spectrum."""
+    if is_remote(X):
+        X, y = equal_task(X, y)
     X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
     if X.ndim != 2:
         raise ValueError(f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a single row")

@@ -74,8 +74,10 @@ def worth_loading(name: str, seconds: float) -> bool:
 
 
 def n_threads() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits them further."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("FORGETLESS_THREADS", "")
+    return min(there, max(1, int(limit))) if limit.isdecimal() else there
 
 
 def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:

@@ -10,7 +10,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import bench, certificates, files, proofs, search, streams, tasks
+from forgetless.cli import bench, certificates, files, proofs, search, streams, sweeps, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -122,6 +122,7 @@ for command in (
     streams.predict,
     certificates.certified,
     search.worst_collection,
+    sweeps.sweep,
     proofs.proofs,
     bench.bench,
     files.verify,

@@ -11,11 +11,12 @@ import click
 from forgetless._base.averages import LARGEST
 from forgetless._base.progress import Progress, silent
 from forgetless._base.words import printable
+from forgetless.orderings import NAMES
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."
 
-ORDERINGS = ("with-replacement", "without-replacement", "reshuffled", "cyclic")
+ORDERINGS = tuple(NAMES)
 
 
 @contextmanager
@@ -53,10 +54,7 @@ def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
 
 def ordering_of(name: str) -> Any:
     """Return the ordering of that name."""
-    import forgetless as fl
-
-    laws = (fl.WithReplacement(), fl.WithoutReplacement(), fl.Reshuffled(), fl.Cyclic())
-    return dict(zip(ORDERINGS, laws, strict=True))[name]
+    return NAMES[name]
 
 
 _FILE = [

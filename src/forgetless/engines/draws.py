@@ -164,7 +164,7 @@ def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
 
 def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
     """Return the ends of pieces of the schedules, and at which rates (B,) squared errors decay at least in each."""
-    D, last, n_problems = to_numpy(moments.left), int(problem.steps[-1]), len(problem.filters)
+    D, last = to_numpy(moments.left), int(problem.steps[-1])
     if problem.constant:
         return [(last, Decay.of(problem, moments).rates)]
     weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
@@ -174,7 +174,7 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
     for first, stop in itertools.pairwise(stops):
         shares = problem.shares(first, stop)
         gains = weights * np.min(shares * (2.0 - shares), axis=1)
-        rates = [np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D)).min(initial=1.0) for b in range(n_problems)]
+        rates = np.linalg.eigvalsh(D.T @ (gains.T[:, :, None] * D)).min(axis=1, initial=1.0)
         found.append((stop, np.asarray(np.clip(rates, 0.0, 1.0 - 1e-15))))
     return found
 

@@ -100,6 +100,22 @@ class Problem:
 
     def shares(self, first: int, last: int) -> Floats:
         """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
+        size = self.steps_at_once
+        window = first // size
+        if self.constant or last > (window + 1) * size:
+            return self._shares(first, last)
+        # Curves are recorded, and errors looked at, in many short stretches: filters are evaluated once for all.
+        if window not in self._windows:
+            self._windows.clear()
+            self._windows[window] = self._shares(window * size, min((window + 1) * size, self.k))
+        return np.ascontiguousarray(self._windows[window][:, first - window * size : last - window * size])
+
+    @cached_property
+    def _windows(self) -> dict[int, Floats]:
+        """The shares of the steps asked for last, by the number of their window."""
+        return {}
+
+    def _shares(self, first: int, last: int) -> Floats:
         columns = [self.shares_of(b, first, last) for b in range(len(self.filters))]
         return np.ascontiguousarray(np.moveaxis(np.stack(columns, axis=2), 0, 1))
 

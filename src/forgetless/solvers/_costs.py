@@ -91,6 +91,8 @@ def norm_by_gram(rows: Rows, memory: int) -> bool:
         return True
     if gram_bytes(rows) > memory:
         return False
+    if rows.remote:
+        return False
     blocks = rows.single is None and not isinstance(rows, Operated)
     return blocks or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
 
@@ -112,7 +114,7 @@ def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
     """Return after how many passes a factorisation should replace an iteration; None where none can."""
     rows, unit = task.rows, one_pass(task.rows, task.n_targets)
     if not filter.projects:
-        if gram_bytes(rows) > memory or not rows.readable:
+        if gram_bytes(rows) > memory or not (rows.readable or rows.remote):
             return None
         return 3 + int(by_gram(rows, filter) / unit)
     if rows.single is None or spectrum_bytes(rows) > memory:
@@ -132,7 +134,7 @@ def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
         return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
-    if gram_bytes(rows) > memory or isinstance(rows, Operated):
+    if gram_bytes(rows) > memory or isinstance(rows, Operated) or (rows.remote and not rows.has_gram):
         return "krylov"
     # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
     if rows.small_side <= SMALL_SIDE or rows.in_parts:

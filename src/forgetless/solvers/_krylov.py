@@ -13,6 +13,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, Floats, eps_of, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Rows
 
 OVERSHOOTS = 1000
@@ -38,14 +39,21 @@ class _Link(NamedTuple):
 
 def bidiagonalise(task: OneTask) -> Iterator[_Link]:
     """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column goes on with zeros."""
-    rows = task.rows
     u, start = _normalised(task.residual)
     v, alpha = _normalised(task.right * _as(_ratio(1.0, start), task.right))
     while True:
-        u, beta = _normalised(rows.forward(v) - u * _as(alpha, u))
-        following, next_alpha = _normalised(rows.adjoint(u) - v * _as(beta, v))
+        u, beta, back = _turn(task.rows, v, u, alpha)
+        following, next_alpha = _normalised(back - v * _as(beta, v))
         yield _Link(v, alpha, beta, next_alpha, start)
         v, alpha = following, next_alpha
+
+
+def _turn(rows: Rows, v: Array, u: Any, alpha: Floats) -> tuple[Any, Floats, Array]:
+    """Return the next u, its size before it was normalised, and Xᵀu: one pass over X."""
+    if isinstance(rows, RemoteRows):
+        return rows.turn(v, u, alpha)
+    u, beta = _normalised(rows.forward(v) - u * _as(alpha, u))
+    return u, beta, rows.adjoint(u)
 
 
 def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf) -> Iterated | None:
@@ -216,8 +224,10 @@ def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
         start = xp.astype(start, rows.single.dtype, copy=False)
     alphas: list[float] = []
     betas: list[float] = []
-    value = 0.0
-    for count, link in enumerate(bidiagonalise(OneTask(rows, start, rows.adjoint(start))), start=1):
+    value, right = 0.0, rows.adjoint(start)
+    if isinstance(rows, RemoteRows):
+        rows, start = rows.starting_at(start)
+    for count, link in enumerate(bidiagonalise(OneTask(rows, start, right)), start=1):
         alphas.append(float(link.alpha[0]))
         betas.append(float(link.beta[0]))
         B = np.zeros((count + 1, count))

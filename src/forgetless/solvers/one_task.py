@@ -12,6 +12,7 @@ from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
 from forgetless.solvers.given import DEFAULT, Limits, OneTask
+from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Operated, Rows
 
 
@@ -81,7 +82,10 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
     """Try the chosen solver, then those that come after it: iteration, Gram matrix, spectrum."""
     auto = solver == "auto"
     chosen = _costs.choose(task, filter, limits) if auto else solver
-    if not task.rows.readable and chosen != "gram":
+    remote = isinstance(task.rows, RemoteRows)
+    if remote and chosen == "svd":
+        return _reduced(task, filter, solver, limits)
+    if not task.rows.readable and chosen != "gram" and not remote:
         raise ConvergenceError(
             f"solver={solver!r} with {filter!r} reads the rows several times, which a generator does not allow; give "
             "blocks that can be read again (a list, or a function that returns an iterator)"
@@ -95,10 +99,33 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
             raise _not_converged(task.rows, filter, limits, None if found is None else found.error)
         chosen = "svd" if filter.projects else "gram"
     if chosen == "gram":
-        direct = _by_gram(task, filter, limits.memory)
+        direct = _by_remote_gram(task, filter, limits.memory) if remote else _by_gram(task, filter, limits.memory)
         if direct is not None:
             return Learned(direct.change, "gram", 0, direct.error, direct.after)
+    if remote:
+        return _reduced(task, filter, solver, limits)
     return _by_spectrum(task, filter, limits.memory)
+
+
+REMOTE = 1e-11
+"""Relative error up to which a Gram matrix from a cluster serves; beyond, the rows are reduced, not read again."""
+
+
+def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
+    try:
+        found = _by_gram(task, filter, memory)
+    except ConvergenceError:
+        return None
+    return found if found is not None and found.error <= max(REMOTE, 30 * eps_of(task.residual)) else None
+
+
+def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
+    """Learn an equal task of few rows instead, in memory."""
+    assert isinstance(task.rows, RemoteRows)
+    if _costs.gram_bytes(task.rows) > limits.memory:
+        raise _not_converged(task.rows, filter, limits, None)
+    X, residual = task.rows.reduced()
+    return learn(OneTask(Rows.of(X), residual, norm=task.norm), filter, solver, limits)
 
 
 def _promised(residual: Array) -> float:
@@ -157,7 +184,7 @@ def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None
         return _krylov.ridge(task, float(filter.coefficient), limits, promise)
     if isinstance(filter, GradientDescent):
         n_steps, step_size = int(filter.n_steps), float(filter.step_size)
-        if n_steps <= 6:
+        if n_steps <= 6 and not task.rows.remote:
             return _krylov.gradient_steps(task, n_steps, step_size)
         return _krylov.budget(task, n_steps, step_size, limits)
     raise ValueError(f"solver='krylov' serves fl.Ridge and fl.GradientDescent, not {filter!r}; use 'auto' or 'svd'")

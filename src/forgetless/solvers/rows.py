@@ -47,6 +47,17 @@ def check_sparse(X: Any) -> Any:
     return X
 
 
+def is_zero(X: Any) -> bool:
+    """Return whether X holds nothing but zeros; an operator, which cannot tell, is taken at its word."""
+    if is_operator(X):
+        return False
+    if is_sparse(X):
+        return not bool(np.any(X.data))
+    xp = namespace_of(X)
+    # The first row nearly always answers; all of a large X is only compared when it does not.
+    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
+
+
 def rows_of(array: Any, at: Any) -> Any:
     """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
     if isinstance(array, np.ndarray) or is_sparse(array):
@@ -95,6 +106,9 @@ class Rows:
     single : matrix or None
         X itself where it is one block.
     """
+
+    remote = False
+    """Whether the rows lie on a cluster, as in ``RemoteRows``: then only some products are made."""
 
     def __init__(
         self, blocks: Callable[[], Iterator[Any]] | None, shape: tuple[int, int], stored: int, single: Any = None

@@ -10,12 +10,15 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._base.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._base.remote import blocks_of
+from forgetless.solvers.remote import RemoteRows, View
 from forgetless.solvers.rows import (
     BLOCK_BYTES,
     Rows,
     check_sparse,
     is_operator,
     is_sparse,
+    is_zero,
     plain,
     rows_of,
     sum_of_grams,
@@ -167,17 +170,6 @@ def _weight(sample_weight: Any, X: Any) -> Any:
     return weight if is_sparse(X) else from_numpy(weight, like=X)
 
 
-def is_zero(X: Any) -> bool:
-    """Return whether X holds nothing but zeros; an operator, which cannot tell, is taken at its word."""
-    if is_operator(X):
-        return False
-    if is_sparse(X):
-        return not bool(np.any(X.data))
-    xp = namespace_of(X)
-    # The first row nearly always answers; all of a large X is only compared when it does not.
-    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
-
-
 def group_codes(groups: Any, n: int) -> tuple[Any, int]:
     """Return a number per row, counting groups in the order in which they first appear."""
     if groups is None:
@@ -235,6 +227,24 @@ def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows
             yield plain(X[part], None if weight is None else weight[part], intercept, dtype)
 
     return Rows(blocks, (n, d), n * d)
+
+
+def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tuple[Gathered, State]:
+    """Return a task given as dask arrays, seen from the weights of a state, and the state; after one pass over it."""
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    blocks = blocks_of(X, y, weight)
+    wide = np.result_type(X.dtype, np.float32) if X.dtype.kind == "f" else np.dtype(np.float64)
+    targets = tuple(int(each) for each in y.shape[1:])
+    # Shapes and types are checked like those of any task, by a row of them.
+    one, _, _, state = check(state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None)
+    start = state.start(one, np.zeros((1, *targets)))
+    shown = start if state.iterate is None else state.weights
+    rows, seen = RemoteRows.looked_at(blocks, View(start, shown, state.fit_intercept, one.dtype))
+    if not seen.counts[3]:
+        raise ValueError("X must hold at least one row that is not zero, got none; leave this task out")
+    size = np.sqrt(seen.squares)[None, :].astype(one.dtype)
+    squares_shown = None if state.iterate is None else float(seen.shown.sum())
+    return Gathered(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, squares_shown), state
 
 
 Check = Callable[[State, Any, Any, Any], tuple[Any, Any, Any, State]]

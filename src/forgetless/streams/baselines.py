@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from forgetless._base import checks
 from forgetless._base.arrays import Array
 from forgetless.errors import ConvergenceError
+from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 from forgetless.streams.model import StreamingModel, store
 from forgetless.streams.state import Change, Gathered, Learned, State
@@ -125,6 +126,9 @@ class RecursiveLeastSquares(_Baseline):
     def _step(self, state: State, task: Gathered) -> Change:
         rows, residual, d = task.rows, task.residual, task.rows.shape[1]
         self._check_memory(d)
+        if isinstance(rows, RemoteRows):
+            X, residual = rows.reduced()  # an equal task of few rows
+            rows = Rows.of(X)
         if not rows.readable:
             raise ConvergenceError(
                 "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "

@@ -21,7 +21,8 @@ from forgetless._base import checks
 from forgetless._base.archive import refusing
 from forgetless._base.arrays import Array, namespace_of, to_numpy
 from forgetless._base.products import for_task
-from forgetless.solvers.rows import is_operator, is_sparse
+from forgetless._base.remote import is_remote
+from forgetless.solvers.rows import is_operator, is_sparse, is_zero
 from forgetless.streams import files
 from forgetless.streams._input import (
     check_dispatch,
@@ -32,7 +33,7 @@ from forgetless.streams._input import (
     group_codes,
     in_blocks,
     is_plain,
-    is_zero,
+    on_cluster,
     take,
     validated,
     whole,
@@ -111,6 +112,11 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
         """
+        if is_remote(X):
+            if groups is not None:
+                raise ValueError("groups need arrays in memory; call partial_fit with the dask arrays of each task")
+            self._state = self._after_cluster(self._beginning(), X, y, sample_weight)
+            return self
         X, y, weight, state = self._validated(self._beginning(), X, y, sample_weight)
         codes, count = group_codes(groups, X.shape[0])
         if groups is not None:
@@ -128,7 +134,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array, sparse matrix or ``LinearOperator`` of shape (n, d)
             Of an operator, for ``ContinualRidge`` and ``ContinualGD``, only products are used, and no rows: without
-            intercept, held-out rows and weights.
+            intercept, held-out rows and weights. A dask array, with dense or sparse blocks of rows, is never loaded:
+            its blocks are used where they are.
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
@@ -140,6 +147,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         state = self._after_row(X, y) if sample_weight is None else None
         if state is None:
             state, weight = self._current(), None
+            if is_remote(X):
+                self._state = self._after_cluster(state, X, y, sample_weight)
+                return self
             if sample_weight is not None or not is_plain(state, X, y):
                 X, y, weight, state = self._validated(state, X, y, sample_weight)
             state = self._after(state, X, y, weight)
@@ -224,6 +234,13 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         if state.holdout is not None:
             raise ValueError("holdout needs tasks as arrays; set holdout=0 to learn from blocks")
         task, state = in_blocks(state, blocks, self._validated_block, self.memory)
+        return state.after(task, self._step(state, task))
+
+    def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
+        """Return the state after a task given as dask arrays."""
+        if state.holdout is not None:
+            raise ValueError("holdout needs tasks in memory; set holdout=0 to learn from dask arrays")
+        task, state = on_cluster(state, X, y, weight, self._validated)
         return state.after(task, self._step(state, task))
 
     def _after_row(self, X: Any, y: Any) -> State | None:

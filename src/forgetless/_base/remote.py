@@ -1,0 +1,106 @@
+"""Tasks in the row blocks of dask arrays: told apart without importing dask, paired, added up where the blocks are."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Floats
+from forgetless._base.checks import check_memory
+
+FAN = 8
+"""Parts that are added up at a time, on the way from all blocks to one sum."""
+
+
+def is_remote(X: Any) -> bool:
+    """Return whether X is a dask collection; dask is not imported for those who have none."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+class Block(NamedTuple):
+    """Some rows of a task, each part not yet computed; the weights may be None."""
+
+    X: Any
+    y: Any
+    weight: Any
+
+
+def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
+    """Return the row blocks of X with their targets and weights, which are dask arrays or lie in memory."""
+    if type(X).__name__ != "Array":  # what is delayed has every attribute
+        raise TypeError(f"X is a dask {type(X).__name__}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
+    if X.ndim != 2:
+        raise ValueError(f"X must have shape (n, d), got {X.shape}")
+    X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    rows = X.chunks[0]
+    parts = [list(X.to_delayed().ravel()), _parts("y", y, rows), _parts("sample_weight", weight, rows)]
+    return [Block(*each) for each in zip(*parts, strict=True)]
+
+
+def _parts(name: str, values: Any, rows: Sequence[Any]) -> list[Any]:
+    if values is None or np.ndim(values) == 0:
+        return [values] * len(rows)
+    known = not any(math.isnan(n) for n in rows)
+    if not is_remote(values):
+        values = np.asarray(values)
+        if not known:
+            raise ValueError(f"the blocks of X have unknown lengths; give {name} as a dask array of the same blocks")
+    if known and not math.isnan(values.shape[0]) and values.shape[0] != sum(rows):
+        raise ValueError(f"{name} must have one value per row of X, got {values.shape[0]} for {sum(rows)} rows")
+    if not is_remote(values):
+        return np.split(values, np.cumsum(rows)[:-1])
+    if known and values.chunks[0] != rows:
+        values = values.rechunk({0: rows})
+    values = values if values.ndim == 1 or values.numblocks[1] == 1 else values.rechunk({1: -1})
+    found = list(values.to_delayed().ravel())
+    if len(found) != len(rows):
+        raise ValueError(f"{name} must have the blocks of X, got {len(found)} for {len(rows)}; rechunk one of them")
+    return found
+
+
+def summed(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
+    """Return the sum of some values that are not yet computed, as such a value; a tree, so that nobody gets all."""
+    import dask
+
+    adding = dask.delayed(add, pure=False)
+    level = list(parts)
+    while len(level) > 1:
+        level = [adding(level[i : i + FAN]) for i in range(0, len(level), FAN)]
+    return level[0]
+
+
+def dense(X: Any) -> Floats:
+    """Return rows, perhaps sparse, as a dense matrix of floats; ValueError where some are not finite."""
+    made = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    if not np.isfinite(made).all():
+        raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    return made
+
+
+def triangle(X: Any, y: Any) -> Floats:
+    """Return the triangular factor of [X y], which has all that the loss of a task depends on."""
+    right = dense(y)
+    return stacked_triangles([np.concatenate([dense(X), right.reshape(len(right), -1)], axis=1)])
+
+
+def stacked_triangles(parts: list[Any]) -> Floats:
+    """Return the triangular factor of all that some triangles stand for."""
+    return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
+
+
+def equal_task(X: Any, y: Any) -> tuple[Floats, Floats]:
+    """Return a task of at most d + c rows with the same loss as one in dask arrays, for all weights.
+
+    QᵀX and Qᵀy for an orthogonal Q, by triangular factors of the blocks: as accurate as a factorisation of all rows.
+    """
+    import dask
+
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    blocks, d = blocks_of(X, y), int(X.shape[1])
+    columns = int(y.shape[1]) if y.ndim > 1 else 1
+    cure = "only tasks of few features can be held here"
+    check_memory(2.0 * FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", cure)
+    parts = [dask.delayed(triangle, pure=False)(block.X, block.y) for block in blocks]
+    R = np.asarray(summed(parts, stacked_triangles).compute())
+    return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:] if y.ndim > 1 else R[:, d])

@@ -1,0 +1,242 @@
+"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, made where the blocks are.
+
+What travels is a vector of weights to the workers and sums of the size of the weights, or of XᵀX, back. Vectors with
+an entry per row stay on the workers.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Array, Floats
+from forgetless._base.remote import Block, stacked_triangles, summed, triangle
+from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
+
+GRAM_SIDE = 1000
+"""Up to so many features XᵀX is added up in the first pass: 8 MB from every worker, and one pass instead of many."""
+
+
+class Seen(NamedTuple):
+    """What one pass tells of a task, as sums over its rows.
+
+    Attributes
+    ----------
+    counts : array of shape (4,)
+        Rows, stored entries, rows that count, and blocks that do not hold zeros alone.
+    total : float
+        The sum of the row weights.
+    right : array of shape (d, c)
+        Xᵀr.
+    squares, shown : array of shape (c,)
+        ‖r‖², and ‖y − Xw̄‖² for the weights that the model answers with.
+    gram : array of shape (d, d) or None
+    """
+
+    counts: Floats
+    total: float
+    right: Floats
+    squares: Floats
+    shown: Floats
+    gram: Floats | None
+
+
+class View(NamedTuple):
+    """How a block is seen: the weights w it starts from and those shown, whether with an intercept, and as what."""
+
+    start: Array
+    shown: Array
+    intercept: bool
+    dtype: Any
+
+
+def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
+    """On a worker: return X as solvers take it, y scaled likewise, and the weights of the rows; all checked."""
+    d = view.start.shape[0] - view.intercept
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(f"every block of X must have {d} columns, got shape {X.shape}")
+    y = columns_of(np.asarray(y, dtype=view.dtype))
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y must have one value per row of X, got {len(y)} for {X.shape[0]} in a block")
+    X = X if is_sparse(X) else np.asarray(X)
+    if weight is not None:
+        weight = np.broadcast_to(np.asarray(weight, dtype=np.float64), (len(y),))
+        if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+            raise ValueError("sample_weight must be nonnegative and finite; drop the row or use 0")
+        y = y * np.sqrt(weight).astype(view.dtype)[:, None]
+    return plain(X, weight, view.intercept, view.dtype), y, weight
+
+
+def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
+    """On a worker: the first pass over a block."""
+    A, y, weight = _rows_of(X, y, weight, view)
+    n, entries = A.shape[0], A.data if is_sparse(A) else A
+    with np.errstate(all="ignore"):
+        total = sum_of_grams([A], A.shape[1]) if gram else None
+        # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
+        known = entries if total is None or not np.isfinite(total).all() else total
+        if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
+            raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    r = y - A @ view.start if np.any(view.start) else y
+    shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
+    counting = n if weight is None else int(np.count_nonzero(weight))
+    # The column of ones of an intercept, the last, is not of the user's rows.
+    filled = not is_zero(A[:, :-1] if view.intercept else A)
+    return Seen(
+        np.array([n, entries.size, counting, filled], dtype=np.float64),
+        float(n) if weight is None else float(weight.sum()),
+        np.asarray(A.T @ r, dtype=np.float64),
+        _squares(r),
+        _squares(shown),
+        total,
+    )
+
+
+def _added(parts: list[Any]) -> Any:
+    """On a worker: the sum of some tuples of arrays and numbers, in float64."""
+    kind = type(parts[0])
+    made = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
+    return tuple(made) if kind is tuple else kind(*made)
+
+
+def _squares(columns: Array) -> Floats:
+    found: Floats = np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
+    return found
+
+
+def _start(X: Any, y: Any, weight: Any, view: View) -> Array:
+    """On a worker: the residual of a block."""
+    A, y, _ = _rows_of(X, y, weight, view)
+    return y - A @ view.start
+
+
+def _turn(X: Any, y: Any, weight: Any, view: View, v: Array, u: Array, by: Floats) -> tuple[Array, Floats, Floats]:
+    """On a worker: Xv − u·by of a block, which stays there, its squares, and Xᵀ of it."""
+    A = _rows_of(X, y, weight, view)[0]
+    new = A @ v - u * by.astype(u.dtype)
+    return new, _squares(new), np.asarray(A.T @ new)
+
+
+def _adjoint(X: Any, y: Any, weight: Any, view: View, u: Array) -> tuple[Floats]:
+    return (np.asarray(_rows_of(X, y, weight, view)[0].T @ u),)
+
+
+def _triangle(X: Any, y: Any, weight: Any, view: View) -> Floats:
+    A, y, _ = _rows_of(X, y, weight, view)
+    return triangle(A, y.astype(np.float64) - A.astype(np.float64) @ view.start.astype(np.float64))
+
+
+class OnWorkers(NamedTuple):
+    """A vector with an entry per row and column: its blocks on the workers, and what they are to be divided by."""
+
+    blocks: list[Any]
+    size: Floats
+
+
+class RemoteRows(Rows):
+    """The matrix X of a task in blocks on a cluster; see ``Rows``.
+
+    Parameters
+    ----------
+    blocks : list of Block
+    view : View
+    seen : Seen
+        What the first pass told of it.
+    first : OnWorkers, optional
+        Where Golub–Kahan passes begin; the residual if omitted.
+    """
+
+    remote = True
+
+    def __init__(self, blocks: Sequence[Block], view: View, seen: Seen, first: OnWorkers | None = None) -> None:
+        n, stored = int(seen.counts[0]), int(seen.counts[1])
+        super().__init__(None, (n, len(view.start)), stored)
+        self._blocks, self._view, self._seen, self._first = list(blocks), view, seen, first
+        if seen.gram is not None:
+            self.gram = seen.gram
+
+    @classmethod
+    def looked_at(cls, blocks: Sequence[Block], view: View) -> tuple["RemoteRows", Seen]:
+        """Return the rows of some blocks after one pass over them, and what it told."""
+        gram = len(view.start) <= GRAM_SIDE
+        seen = summed(_each(blocks, _look, view, gram), _added).compute()
+        return cls(blocks, view, seen), seen
+
+    @property
+    def gram(self) -> Array:
+        """XᵀX, in another pass where there are many features."""
+        return self.__dict__.get("gram") if "gram" in self.__dict__ else self._sum_grams()
+
+    @gram.setter
+    def gram(self, value: Array) -> None:
+        self.__dict__["gram"] = value
+
+    def _sum_grams(self) -> Array:
+        seen = summed(_each(self._blocks, _look, self._view, True), _added).compute()
+        self.gram = seen.gram
+        return seen.gram
+
+    def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
+        """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1, c)."""
+        size = np.sqrt(_squares(vector))
+        first = OnWorkers(self._slices(vector), size)
+        return RemoteRows(self._blocks, self._view, self._seen, first), size[None, :]
+
+    def _slices(self, vector: Floats) -> list[Any]:
+        import dask
+
+        lengths = dask.compute(*[dask.delayed(_length, pure=False)(block.X) for block in self._blocks])
+        return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
+
+    def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
+        """Return one step of Golub & Kahan in one round trip: Xv − αu as it is kept, its size β, and Xᵀu of the new u.
+
+        ``u`` is what the step before returned; any other array stands for the beginning.
+        """
+        import dask
+
+        if not isinstance(u, OnWorkers):
+            u = self._first or OnWorkers(_each(self._blocks, _start, self._view), np.sqrt(self._seen.squares))
+        by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
+        weights = dask.delayed(v)
+        made = [
+            dask.delayed(_turn, pure=False)(*block, self._view, weights, own, by)
+            for block, own in zip(self._blocks, u.blocks, strict=True)
+        ]
+        sums = summed([dask.delayed(_sums, pure=False)(each) for each in made], _added)
+        *kept, total = dask.persist(*[each[0] for each in made], sums)
+        squares, back = total.compute()
+        beta = np.sqrt(squares)
+        scale = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta != 0)
+        return OnWorkers(kept, beta), beta, (back * scale).astype(v.dtype, copy=False)
+
+    def adjoint(self, U: Array) -> Array:
+        """Return Xᵀ U of shape (d, c), of a vector that is here."""
+        import dask
+
+        adjoint = dask.delayed(_adjoint, pure=False)
+        parts = [adjoint(*block, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
+        (found,) = summed(parts, _added).compute()
+        return found
+
+    def reduced(self) -> tuple[Floats, Floats]:
+        """Return QᵀX and Qᵀr for an orthogonal Q: an equal task of at most d + c rows, as accurate as all rows."""
+        R = np.asarray(summed(_each(self._blocks, _triangle, self._view), stacked_triangles).compute())
+        d = self.shape[1]
+        return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:])
+
+
+def _sums(turned: tuple[Array, Floats, Floats]) -> tuple[Floats, Floats]:
+    return turned[1:]
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0])
+
+
+def _each(blocks: Sequence[Block], do: Any, view: View, *more: Any) -> list[Any]:
+    """Return what a function will make of every block; the view travels once to each worker."""
+    import dask
+
+    shared, work = dask.delayed(view), dask.delayed(do, pure=False)
+    return [work(*block, shared, *more) for block in blocks]

@@ -1,0 +1,92 @@
+"""Sweeps from TOML files: the axes and settings of :class:`Sweep` as tables and lists."""
+
+import functools
+import importlib
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.files import check_source
+from forgetless.datasets.files import load_tasks
+from forgetless.errors import FileError
+from forgetless.sweeps.sweep import Sweep
+
+KNOWN = (
+    *("tasks", "schedules", "scales", "k", "orderings", "seeds"),
+    *("metrics", "n_trials", "average", "record", "bounds"),
+)
+
+
+def load_sweep(path: str | os.PathLike[str]) -> Sweep:
+    """Return the sweep that a TOML file describes.
+
+    ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file`` (and ``task``,
+    ``target``, ``loss``, ``intercept`` as in ``datasets.load_tasks``), or ``function = "module:name"`` and
+    its arguments; modules are looked for beside the file too, and running the sweep runs them.
+    ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds = {count = 20}`` is 0..19.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Sweep
+    """
+    path = check_source(Path(path))
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileError(f"{path.name} is not TOML: {error}") from None
+    unknown = [name for name in given if name not in KNOWN]
+    if unknown:
+        raise ValueError(f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(KNOWN)}")
+    missing = [name for name in ("tasks", "schedules", "k") if name not in given]
+    if missing:
+        raise ValueError(f"{path.name} must give {missing[0]}")
+    if not isinstance(given["tasks"], Mapping):
+        raise ValueError(f"{path.name}: tasks must be a table with a name for each, such as [tasks.mine]")
+    given["tasks"] = {name: _tasks(path, name, each) for name, each in given["tasks"].items()}
+    if isinstance(given.get("scales"), Mapping):
+        given["scales"] = _geometric(path, given["scales"])
+    if isinstance(given.get("seeds"), Mapping):
+        given["seeds"] = range(_numbers(path, "seeds", given["seeds"], ("count",))[0])
+    return Sweep(**given)
+
+
+def _tasks(path: Path, name: str, given: Any) -> Any:
+    if not isinstance(given, Mapping) or ("file" in given) == ("function" in given):
+        raise ValueError(f"{path.name}: tasks {name!r} must have either file or function")
+    options = dict(given)
+    if "file" in options:
+        file = path.parent / options.pop("file")
+        unknown = set(options) - {"task", "target", "loss", "intercept"}
+        if unknown:
+            raise ValueError(f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}")
+        return load_tasks(file, **options)
+    module, colon, function = str(options.pop("function")).partition(":")
+    if not colon:
+        raise ValueError(f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}")
+    if str(path.parent.resolve()) not in sys.path:
+        sys.path.append(str(path.parent.resolve()))
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {error}") from None
+    return functools.partial(found, **options) if options else found
+
+
+def _geometric(path: Path, given: Mapping[str, Any]) -> list[float]:
+    low, high, count = _numbers(path, "scales", given, ("from", "to", "count"))
+    return [float(each) for each in np.geomspace(low, high, int(count))]
+
+
+def _numbers(path: Path, name: str, given: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
+    if set(given) != set(parts) or not all(isinstance(each, int | float) and each > 0 for each in given.values()):
+        raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(given)}")
+    return [given[part] for part in parts]

@@ -1,0 +1,166 @@
+"""Sweeps: many runs over named axes, on all processors or a cluster, into a store that loses nothing."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from forgetless._base.progress import Progress
+from forgetless._base.tables import Table
+from forgetless.sweeps import report
+from forgetless.sweeps.grid import AXES, Grid
+from forgetless.sweeps.run import run
+from forgetless.sweeps.store import Store
+
+Path = str | os.PathLike[str]
+
+
+class Sweep(Grid):
+    """Every combination of tasks, schedules, scales, numbers of steps, orderings and seeds.
+
+    Parameters
+    ----------
+    tasks : dict from name to TaskCollection or function, or one of these
+        A function makes the tasks; what it takes of ``seed`` and ``k`` it is given, and all else must be bound, e.g. by
+        ``functools.partial``. It is known by its name, its source and its arguments.
+    schedules : dict from name to schedule, filter or name of a schedule, or a list or one of these
+    k : int or list of int
+        Numbers of steps.
+    scales : list of float, optional
+        Each multiplies the strengths of every schedule: λ by it, step sizes by its inverse. Steps that solve each task
+        exactly have no strength and come once.
+    orderings : dict, list or one Ordering, or their names, default ``WithReplacement()``
+    seeds : list of int, default (0,)
+        Given to functions that make tasks, and the source of the orders of simulated runs: all schedules meet the same
+        orders, and no number changes when an axis gets another value. Left out where nothing depends on it.
+    metrics : names, default ``("average_loss",)``
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift`` and, for exact sweeps, ``worst_case``.
+    n_trials : int, optional
+        Simulate so many runs of every cell, for a mean and its standard error. By default all cells are exact.
+    average : float, optional
+        Measure averages of the iterates, as in :func:`forgetless.expect`.
+    record : "last", "log", "all" or list of steps, default "last"
+        Where metrics are recorded on the way to k.
+    bounds : bool, default False
+        Keep beside every loss the least upper and the largest lower bound that hold for it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
+    >>> sweep = fl.sweeps.Sweep(tasks, {"none": fl.Projection(), "up": "increasing"}, k=[4, 16], scales=[0.1, 1])
+    >>> sweep
+    Sweep(6 cells: 2 schedule, 2 scale, 2 k)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = sweep.run(f"{folder}/results.db", n_workers=0)
+    >>> print(table.text())
+    tasks  schedule  scale  ordering           k  seed  average_loss
+    tasks  none          –  with-replacement   4  –           0.0258
+    tasks  none          –  with-replacement  16  –         0.002385
+    tasks  up          0.1  with-replacement   4  –          0.02174
+    tasks  up          0.1  with-replacement  16  –         0.005315
+    tasks  up            1  with-replacement   4  –           0.2681
+    tasks  up            1  with-replacement  16  –          0.03873
+    """
+
+    def run(
+        self,
+        store: Path,
+        client: Any = None,
+        *,
+        n_workers: int | None = None,
+        retry: bool = False,
+        progress: Progress | None = None,
+    ) -> Table:
+        """Compute the cells that the store lacks, and return the table of all.
+
+        Cells are committed as they come: after Ctrl-C, a crash or a loss of power, the same call goes on. Cells that
+        fail are recorded with their error and do not stop the rest.
+
+        Parameters
+        ----------
+        store : path
+            One SQLite file, made where there is none. Only one process at a time writes to it.
+        client : dask.distributed.Client, optional
+            Compute on a dask cluster (``pip install 'forgetless[cluster]'``).
+        n_workers : int, optional
+            Processes on this machine, by default as many as processors; 0 computes in this process.
+        retry : bool, default False
+            Try cells again that failed in earlier runs.
+        progress : callable, optional
+            Called as ``progress(done, total, words)`` after every commit; by default a bar on a terminal.
+
+        Returns
+        -------
+        Table
+            As from :meth:`table`.
+        """
+        run(self, store, client, n_workers, retry, progress)
+        return self.table(store)
+
+    def table(self, store: Path) -> Table:
+        """Return what the store holds of this sweep: a row per cell and recorded step, a column per axis and metric."""
+        with Store(store) as opened:
+            rows = [row for row in opened.rows() if row[-1] in self.keys]
+            failed = self.keys & opened.failures().keys()
+            there = self.keys & opened.finished()
+        return report.wide(rows, self.axes, len(self) - len(there), len(failed))
+
+    def failures(self, store: Path) -> Table:
+        """Return the cells that failed, with their errors."""
+        with Store(store) as opened:
+            why = opened.failures()
+        found = [
+            (batch.tasks, member.schedule, member.scale, batch.ordering, batch.k, batch.seed, why[member.key])
+            for batch in self.batches
+            for member in batch.members
+            if member.key in why
+        ]
+        names = (*AXES, "error")
+        return Table("Failed cells", {name: [row[i] for row in found] for i, name in enumerate(names)})
+
+    def summary(self, store: Path, y: str | None = None) -> Table:
+        """Return a table for a paper: means over seeds at every k, the slope of log loss in log k, bounds.
+
+        See :func:`forgetless.sweeps.report.summary`.
+        """
+        return report.summary(self.table(store), y or self.metrics[0])
+
+    def plot(
+        self,
+        store: Path,
+        x: str = "k",
+        y: str | None = None,
+        hue: str = "schedule",
+        *,
+        where: Mapping[str, Any] | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw a metric against an axis, one line for each value of another; return the axes.
+
+        Parameters
+        ----------
+        store : path
+        x : {"k", "scale", "seed"}, default "k"
+        y : str, optional
+            A metric, by default the first of the sweep.
+        hue : str, default "schedule"
+            The axis whose values are the lines.
+        where : dict, optional
+            Values of axes to which the figure is limited, such as ``{"tasks": "mine"}``.
+        ax : matplotlib axes, optional
+            For a figure of one panel.
+
+        Returns
+        -------
+        axes, or a list of them
+            A panel for every combination of the axes that are neither ``x`` nor ``hue``. Points are means over seeds
+            with bars of one standard error; of several scales the best is taken; bounds, if kept, are thin lines.
+        """
+        from forgetless import plots
+
+        table, y = self.table(store), y or self.metrics[0]
+        for name in where or {}:
+            report.check_column(table, name, AXES)
+        found = report.panels(table.where(**(where or {})), x, y, hue)
+        return plots.plot_lines(found, x, y, ax)

@@ -1,0 +1,128 @@
+"""Sweeps on a dask cluster: the same bits, workers that die, clusters that go."""
+
+import os
+import signal
+import time
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import forgetless as fl
+from forgetless.solvers import _costs, remote
+from forgetless.streams import _scheme
+from forgetless.sweeps import cluster as engine
+from support.sweeping import small, waiting
+
+
+@pytest.fixture(scope="module")
+def started():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(started):
+    with Client(started) as client:
+        yield client
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results.db"
+
+
+def test_a_cluster_gives_the_bits_of_one_process(client, path, tmp_path):
+    sweep = small(scales=[0.1, 1.0], metrics=("average_loss", "seen_loss"))
+    assert sweep.run(path, client).columns == sweep.run(tmp_path / "here.db", n_workers=0).columns
+    assert engine._sweeps == {}
+    assert not [key for keys in client.processing().values() for key in keys]
+
+
+def test_a_killed_worker_is_survived(client, path, tmp_path):
+    sweep = small(tasks={"waiting": waiting}, seeds=range(8), k=4)
+    count = 0
+
+    def kill(done, total, words):
+        nonlocal count
+        pids = list(client.run(os.getpid).values())
+        if not count and pids:
+            os.kill(pids[0], signal.SIGKILL)
+            count += 1
+
+    table = sweep.run(path, client, progress=kill)
+    assert count == 1
+    assert table.columns == sweep.run(tmp_path / "here.db", n_workers=0).columns
+
+
+@pytest.mark.long
+def test_workers_that_dask_gave_up_are_asked_for_again(client, started, path, monkeypatch):
+    """What distributed does to a worker that does not return within its timeout: close it, and forget it."""
+    monkeypatch.setattr(engine, "LOOK", 0.2)
+    name = next(iter(started.workers))
+    started.sync(started.workers.pop(name).close)
+    name = next(iter(started.workers))
+    started.sync(started.workers.pop(name).close)
+    while client.nthreads():
+        time.sleep(0.05)
+    assert len(small().run(path, client)) == 18
+
+
+def test_work_that_dask_forgot_is_given_again(client, path, monkeypatch):
+    monkeypatch.setattr(engine, "LOOK", 0.2)
+    monkeypatch.setattr(engine, "STALLED", 0.5)
+    real, lost = client.submit, []
+
+    def submit(*words, key, **options):
+        if len(lost) < 2:
+            lost.append(key)
+            return Forgotten(key)
+        return real(*words, key=key, **options)
+
+    monkeypatch.setattr(client, "submit", submit)
+    monkeypatch.setattr(client, "cancel", lambda *_, **__: None)
+    assert len(small().run(path, client)) == 18
+    assert len(lost) == 2
+
+
+class Forgotten:
+    def __init__(self, key):
+        self.key = key
+
+    def add_done_callback(self, call):
+        """Nothing is ever heard of it."""
+
+
+@pytest.mark.parametrize("side", [1000, 3], ids=["gram", "passes"])
+def test_one_task_is_learned_where_its_blocks_are(client, monkeypatch, side):
+    for module in (remote, _costs, _scheme):
+        monkeypatch.setattr(module, "GRAM_SIDE" if module is remote else "SMALL_SIDE", side)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 8)), rng.standard_normal(60)
+    ours = fl.ContinualRidge(alpha=2.0).partial_fit(da.from_array(X, chunks=(13, 8)), da.from_array(y, chunks=13))
+    theirs = fl.ContinualRidge(alpha=2.0).partial_fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-10)
+
+
+def test_other_versions_on_workers_are_refused(client, path, monkeypatch):
+    monkeypatch.setattr(fl, "__version__", "9.9")
+    with pytest.raises(fl.StoreError, match=r"^a worker has forgetless .* and the driver 9.9; install one version"):
+        small().run(path, client)
+
+
+def test_a_cluster_that_goes_takes_nothing_with_it(path):
+    sweep = small(tasks={"waiting": waiting}, seeds=range(30))
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50, processes=False)
+    client = Client(cluster)
+
+    def stop(done, total, words):
+        if done >= 12 and client.status == "running":
+            client.close()
+            cluster.close()
+
+    with pytest.raises(fl.StoreError, match=r"^the dask cluster is gone \(.*what was committed is safe"):
+        sweep.run(path, client, progress=stop)
+    there = len(sweep.table(path))
+    assert 12 <= there < len(sweep)
+    assert len(sweep.run(path, n_workers=0)) == len(sweep)

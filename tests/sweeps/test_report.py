@@ -1,0 +1,144 @@
+"""Tables and figures of a sweep: means, errors, slopes and bounds against direct computation."""
+
+import io
+
+import matplotlib as mpl
+import numpy as np
+import pandas
+import pytest
+
+import forgetless as fl
+from forgetless._base.tables import Noted, Table
+from forgetless.sweeps import report
+from support.sweeping import SCHEDULES, gauss, small
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sweep") / "results.db"
+    sweep = small(k=[8, 16, 32], scales=[0.1, 1.0], orderings=["with-replacement", "cyclic"], bounds=True)
+    return sweep, path, sweep.run(path, n_workers=0)
+
+
+def exact(schedule, k, seed, ordering, scale=1.0):
+    tasks = fl.TaskCollection(gauss(seed))
+    filter_ = fl.schedules.resolve(SCHEDULES[schedule], k, tasks.radius).scaled(scale)
+    return float(fl.expect(tasks, filter_, k, ordering=ordering).average_loss[0])
+
+
+def test_rows_come_in_the_order_of_the_axes(swept):
+    _, _, table = swept
+    columns = table.columns
+    assert list(dict.fromkeys(columns["ordering"])) == ["with-replacement", "cyclic"]
+    assert list(dict.fromkeys(columns["schedule"])) == ["none", "up", "ridge"]
+    assert columns["k"][:9] == [8, 8, 8, 16, 16, 16, 32, 32, 32]
+    assert columns["seed"][:3] == [0, 1, 2]
+    frame = table.to_frame()
+    assert frame.shape == (90, 8)
+    assert pandas.read_csv(io.StringIO(table.to_csv())).shape == (90, 8)
+
+
+def test_a_summary_has_means_errors_slopes_and_bounds(swept):
+    sweep, path, table = swept
+    made = sweep.summary(path).columns
+    assert len(made["schedule"]) == 2 * 3
+    row = made["schedule"].index("up")
+    losses = {
+        scale: {k: [exact("up", k, seed, fl.WithReplacement(), scale) for seed in range(3)] for k in (8, 16, 32)}
+        for scale in (0.1, 1.0)
+    }
+    best = min(losses, key=lambda scale: np.mean(losses[scale][32]))
+    assert made["scale"][row] == best
+    for k in (8, 16, 32):
+        cell = made[f"k = {k}"][row]
+        assert cell.value == pytest.approx(np.mean(losses[best][k]), rel=1e-9)
+        assert cell.note == f" ± {np.std(losses[best][k], ddof=1) / np.sqrt(3):.2g}"
+    means = [np.mean(losses[best][k]) for k in (8, 16, 32)]
+    (slope, _), covariance = np.polyfit(np.log([8, 16, 32]), np.log(means), 1, cov=True)
+    assert made["slope"][row].value == pytest.approx(slope, rel=1e-9)
+    assert made["slope"][row].note == f" ± {np.sqrt(covariance[0, 0]):.2f}"
+    assert made["k·average_loss"][row] == pytest.approx(32 * means[-1], rel=1e-9)
+    upper = table.where(schedule="up", ordering="with-replacement", k=32, scale=best).columns["average_loss.upper"]
+    assert made["upper bound"][row] == pytest.approx(np.mean(upper))
+
+
+def test_a_simulated_cell_alone_has_its_own_error(tmp_path):
+    sweep = small(seeds=[4], n_trials=20, k=[8])
+    table = sweep.run(tmp_path / "a.db", n_workers=0)
+    (error,) = table.where(schedule="up").columns["average_loss ±"]
+    made = sweep.summary(tmp_path / "a.db").columns
+    assert made["k = 8"][made["schedule"].index("up")].note == f" ± {error:.2g}"
+    assert made["slope"][0] == Noted(None, "")
+    assert "upper bound" not in made
+
+
+def test_a_figure_has_a_panel_for_every_other_axis_and_the_best_scale(swept):
+    sweep, path, table = swept
+    left, right = sweep.plot(path, x="k", y="average_loss", hue="schedule")
+    assert [ax.get_title() for ax in (left, right)] == ["with-replacement", "cyclic"]
+    words = [text.get_text() for text in left.get_legend().get_texts()]
+    assert words == ["none", "up, best of 2 scales", "ridge, best of 2 scales"]
+    drawn = left.containers[1].lines[0].get_ydata()
+    part = table.where(ordering="with-replacement", schedule="up")
+    for k, value in zip((8, 16, 32), drawn, strict=True):
+        means = [np.mean(part.where(k=k, scale=scale).columns["average_loss"]) for scale in (0.1, 1.0)]
+        assert value == pytest.approx(min(means))
+    ax = sweep.plot(path, x="scale", hue="schedule", where={"ordering": "cyclic", "k": 8})
+    assert ax.get_xlabel() == "scale"
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"x": "lambda"}, "there is no 'lambda' in this sweep; it has tasks, schedule, scale"),
+        ({"x": "tasks"}, "x must be k, scale or seed"),
+        ({"y": "accuracy"}, "there is no 'accuracy'"),
+        ({"hue": "k"}, "x and hue must be two axes"),
+        ({"where": {"colour": 1}}, "there is no 'colour'"),
+        ({"where": {"k": 5}}, "nothing to draw"),
+    ],
+)
+def test_figures_of_what_is_not_there_are_refused(swept, options, words):
+    sweep, path, _ = swept
+    with pytest.raises(ValueError, match=words):
+        sweep.plot(path, **options)
+
+
+def test_one_axes_takes_one_panel(swept):
+    sweep, path, _ = swept
+    ax = mpl.pyplot.subplots()[1]
+    with pytest.raises(ValueError, match="choose by where="):
+        sweep.plot(path, ax=ax)
+    assert sweep.plot(path, ax=ax, where={"ordering": "cyclic"}) is ax
+    mpl.pyplot.close("all")
+
+
+def test_slopes_need_two_points_and_leave_out_what_is_not_positive():
+    assert report.slope_of({8: 1.0}) == (None, None)
+    assert report.slope_of({8: 0.0, 16: 1.0}) == (None, None)
+    slope, error = report.slope_of({1: 9.0, 8: 1.0, 16: 0.5, 32: 0.25, 64: 0.125})
+    assert (slope, error) == (pytest.approx(-1), pytest.approx(0, abs=1e-12))
+
+
+def test_an_empty_store_has_no_summary(tmp_path):
+    sweep = small(tasks={"none": lambda seed: 1 / 0})
+    assert len(sweep.run(tmp_path / "a.db", n_workers=0)) == 0
+    with pytest.raises(ValueError, match="holds no results"):
+        sweep.summary(tmp_path / "a.db")
+
+
+def test_latex_prints_what_the_table_says():
+    table = Table("t", {"a_b": ["50 %", "{x}"], "y": [Noted(-1.5e-7, " ± 2e-08"), None], "k·loss": [-2.0, 3e10]})
+    assert table.to_latex().splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"a\_b & y & k$\cdot$loss \\",
+        r"\midrule",
+        r"50 \% & $-$1.5$\cdot 10^{-7}$ $\pm$ 2$\cdot 10^{-8}$ & $-$2 \\",
+        r"\{x\} & -- & 3$\cdot 10^{10}$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
