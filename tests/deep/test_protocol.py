@@ -150,6 +150,9 @@ def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
     assert "One strength for all streams" in (tmp_path / "out" / "table.txt").read_text()
     assert json.loads((tmp_path / "out" / "gains.json").read_text()) == gains
     assert (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns == before
+    (tmp_path / "out" / "split-domain.json").write_text("[1, 2")
+    assert main(words) == 1
+    assert "split-domain.json is not a record of this benchmark" in capsys.readouterr().err
     record["settings"]["steps"] = 7
     (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
     assert main(words) == 1
