@@ -156,8 +156,14 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
     for one, (title, lines) in zip(every, panels.items(), strict=True):
         for i, line in enumerate(lines):
             _plot_line(one, i, line)
-        positive = all(point.mean > 0 for line in lines for point in line.points)
-        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if positive else "linear")
+        means = [point.mean for line in lines for point in line.points]
+        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
+        if min(means) > 0:  # a bar as long as its mean would reach down for ever
+            one.set_ylim(bottom=max(min(means) / 5, one.get_ylim()[0]))
+        ticks = sorted({at for line in lines for at in line.x if at == at})
+        if len(ticks) <= 8:
+            one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+            one.minorticks_off()
         one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=drawn(title, 60))
     every[0].legend()
     return every[0] if len(every) == 1 else every

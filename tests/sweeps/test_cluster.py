@@ -86,6 +86,14 @@ def test_work_that_dask_forgot_is_given_again(client, path, monkeypatch):
     assert len(lost) == 2
 
 
+def test_a_worker_without_the_sweep_is_given_it(client, path, monkeypatch):
+    real = client.register_plugin
+    monkeypatch.setattr(
+        client, "register_plugin", lambda *_, **__: monkeypatch.setattr(client, "register_plugin", real)
+    )
+    assert len(small().run(path, client)) == 18
+
+
 class Forgotten:
     def __init__(self, key):
         self.key = key

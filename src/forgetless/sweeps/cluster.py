@@ -1,9 +1,9 @@
 """Batches on a dask cluster: native futures, each committed as it completes, and a watchdog over lost workers."""
 
-import hashlib
 import pickle
 import queue
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +18,9 @@ from forgetless.sweeps.identity import version
 
 CONNECT = "10s"
 """How long a scheduler is waited for."""
+
+FETCH = 10.0
+"""Seconds that a result may take to come from its worker; then it is computed again."""
 
 LOOK = 1.0
 """Seconds without news after which the cluster is looked at."""
@@ -68,7 +71,13 @@ def _remote(name: str, made_by: str, batch: Batch) -> list[Outcome]:
         raise StoreError(
             f"a worker has forgetless {version()} and the driver {made_by}; install one version everywhere"
         )
+    if name not in _sweeps:
+        raise NotThereError(name)
     return evaluate(_sweeps[name], batch)
+
+
+class NotThereError(Exception):
+    """A worker has not got the sweep."""
 
 
 class Dask:
@@ -76,7 +85,8 @@ class Dask:
 
     def __init__(self, payload: bytes, client: Any, note: Callable[[str], None]) -> None:
         self._client, self._note = client, note
-        self._payload, self._name = payload, f"forgetless-{hashlib.sha256(payload).hexdigest()[:16]}"
+        # A name of its own: another run of the same sweep must not take it away at its end.
+        self._payload, self._name = payload, f"forgetless-{uuid.uuid4().hex[:16]}"
         self._events: queue.Queue[Any] = queue.Queue()
         self._held: dict[str, tuple[Any, Batch]] = {}
         self._deaths: Counter[Batch] = Counter()
@@ -87,7 +97,7 @@ class Dask:
         """Yield finished batches, several at once where several have come."""
         todo = deque(batches)
         with self._saying():
-            self._client.register_plugin(Carrier(self._name, self._payload), name=self._name)
+            self._carry()
             self._look(todo)
         try:
             while todo or self._held:
@@ -101,6 +111,9 @@ class Dask:
             with suppress(Exception):  # whatever ends a run is worth more than what this would say
                 self._client.cancel([future for future, _ in self._held.values()], force=True)
                 self._client.unregister_worker_plugin(self._name)
+
+    def _carry(self) -> None:
+        self._client.register_plugin(Carrier(self._name, self._payload), name=self._name)
 
     @contextmanager
     def _saying(self) -> Iterator[None]:
@@ -142,22 +155,25 @@ class Dask:
         return finished
 
     def _settle(self, future: Any, batch: Batch, todo: "deque[Batch]") -> Finished:
-        if future.status == "finished":
-            try:
-                return [(batch, future.result(timeout=10))]
-            except (TimeoutError, OSError):  # it was left on a worker that died before it could be fetched
-                pass
-        elif future.status == "error":
-            error = future.exception(timeout=10)
-            if not isinstance(error, KilledWorker):
-                if isinstance(error, StoreError):
-                    raise error
-                why = f"{type(error).__name__}: {error}"
-                raise StoreError(f"workers cannot compute ({why}); is forgetless installed there?")
+        """Return what became of a batch; or put it back, where nothing did."""
+        try:
+            if future.status == "finished":
+                return [(batch, future.result(timeout=FETCH))]
+            error = future.exception(timeout=FETCH) if future.status == "error" else None
+        except (OSError, TimeoutError):  # it was left on a worker that died before it could be fetched
+            error = None
+        if isinstance(error, StoreError):
+            raise error
+        if isinstance(error, NotThereError):
+            self._carry()
+        elif isinstance(error, KilledWorker):
             self._deaths[batch] += 1
             if self._deaths[batch] >= DEATHS:
                 why = f"WorkerDied: workers died over it again and again ({error}); is there enough memory?"
                 return [(batch, [Outcome(member.key, (), why, 0.0) for member in batch.members])]
+        elif error is not None:
+            why = f"{type(error).__name__}: {error}"
+            raise StoreError(f"workers cannot compute ({why}); is forgetless installed there?")
         todo.append(batch)
         return []
 
