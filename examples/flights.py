@@ -189,7 +189,8 @@ def continual(**solver: Any) -> list[Method]:
         Method("ContinualRidge(increasing)", lambda _, k: scheduled("increasing", k)),
         Method("ContinualRidge(increasing, scale)", lambda a, k: scheduled(increasing(a), k), PER_ROW),
         Method("ContinualRidge(exact first, scale)", lambda a, k: scheduled(exact_first(increasing(a)), k), PER_ROW),
-        Method("ContinualRidge(auto)", lambda *_: ridge(schedule="auto")),
+        Method("ContinualRidge(auto)", lambda *_: ridge(schedule="auto", loss="mean")),
+        Method("ContinualRidge(auto, next)", lambda *_: ridge(schedule="auto", objective="next", loss="mean")),
         Method("ContinualRidge(none)", lambda *_: ridge(schedule="none")),
         Method("ContinualGD(n_steps)", lambda n, _: descent(n), STEPS),
     ]
@@ -383,7 +384,8 @@ Errors are root mean squares in minutes; every table is sorted by the error on s
   ContinualRidge(increasing)          schedule="increasing", scale of the theorem, with loss="mean"
   ContinualRidge(increasing, scale)   the same with a scale chosen by the first tasks
   ContinualRidge(exact first, scale)  the same, but the first task is solved without any pull
-  ContinualRidge(auto)                what would have predicted a window of past tasks best
+  ContinualRidge(auto)                eight strengths at once, answers of the best on all tasks seen so far
+  ContinualRidge(auto, next)          the same, of the best on rows before they were learned
   ContinualRidge(none)                every task is solved without any pull, from the weights before"""
 
 

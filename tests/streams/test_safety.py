@@ -246,8 +246,18 @@ def test_a_model_keeps_the_precision_of_its_first_task():
     assert narrow.predict(X.astype(np.float32)).dtype == np.float64
 
 
-@pytest.mark.parametrize("options", [{}, {"holdout": 0.5, "random_state": 0}, {"schedule": "auto"}])
-@pytest.mark.parametrize("where", ["forgetless.streams._scheme.learn", "forgetless.streams._monitor.History.with_row"])
+INTERRUPTED = [
+    ("_scheme.learn", {}),
+    ("_scheme.learn", {"holdout": 0.5, "random_state": 0}),
+    ("_remembering.learn", {"rank": 2}),
+    ("directions.Directions.with_task", {"rank": 2}),
+    ("_remembering.learn_many", {"schedule": "auto"}),
+    ("_candidates.Candidates.choosing", {"schedule": "auto", "rank": 2}),
+]
+INTERRUPTED += [("_monitor.History.with_row", options) for options in ({}, {"rank": 2}, {"schedule": "auto"})]
+
+
+@pytest.mark.parametrize(("where", "options"), INTERRUPTED)
 def test_an_interrupted_task_changes_nothing(monkeypatch, where, options):
     """Interrupted in the middle of the step, and at the very end."""
     model = fl.ContinualRidge(**options).partial_fit(X, y)
@@ -256,7 +266,7 @@ def test_an_interrupted_task_changes_nothing(monkeypatch, where, options):
     def interrupted(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(where, interrupted)
+    monkeypatch.setattr(f"forgetless.streams.{where}", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(2 * X, y)
     assert pickle.dumps(model.__dict__) == before

@@ -1,6 +1,5 @@
 """What a model keeps of the user's data: no rows that it was trained on, and those held out only where asked."""
 
-import copy
 import json
 import pickle
 from pathlib import Path
@@ -12,7 +11,6 @@ from sklearn.base import clone
 
 import forgetless as fl
 from forgetless._base.archive import read_arrays
-from forgetless.streams import _replay
 
 MODELS = [
     fl.ContinualRidge(0.3, fit_intercept=True),
@@ -70,36 +68,9 @@ def test_the_search_for_rows_finds_them(tmp_path, rng):
     model = learned(fl.ContinualRidge(holdout=0.5, random_state=0), tasks)
     model.save(tmp_path / "m.npz")
     assert found_rows((tmp_path / "m.npz").read_bytes(), tasks) == 32
-    window = learned(fl.ContinualRidge(schedule="auto"), tasks)._state.advisor.window
-    assert found_rows(b"".join((2.5 * A).tobytes() for A in window.rows), tasks) == 64
+    assert found_rows(b"".join((2.5 * A).tobytes() for A, _ in tasks), tasks) == 64
     model.save(tmp_path / "m.npz", state="predict")
     assert found_rows((tmp_path / "m.npz").read_bytes(), tasks) == 0
-
-
-def test_a_loaded_auto_model_goes_on_with_its_strength_and_begins_another_window(tmp_path, rng):
-    tasks = stream(rng, 40, d=8)
-    model = learned(fl.ContinualRidge(schedule="auto"), tasks[:20])
-    model.save(tmp_path / "m.npz")
-    back = fl.ContinualRidge.load(tmp_path / "m.npz")
-    advisor = back._state.advisor
-    assert advisor.window is None
-    assert advisor.coefficient == advisor.kept == model._state.advisor.coefficient > 0
-    back.partial_fit(*tasks[20])
-    assert back.history_["strength"][-1] == advisor.coefficient
-    assert len(back._state.advisor.window.targets) == 1
-    for X, y in tasks[21:]:
-        back.partial_fit(X, y)
-    assert len(back._state.advisor.window.targets) == 20
-    assert back.history_["strength"][-1] != advisor.coefficient
-    # A copy stays in the process, and so does its window.
-    for other in (copy.copy(model), copy.deepcopy(model)):
-        assert other._state.advisor.window is model._state.advisor.window
-
-
-def test_a_new_window_is_judged_from_what_the_last_one_found(rng):
-    window = learned(fl.ContinualRidge(schedule="auto"), stream(rng, 3))._state.advisor.window
-    near, far = _replay._best(window, 1e-3), _replay._best(window, 1e3)
-    assert near < _replay._best(window) < far
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -157,8 +128,8 @@ def test_files_of_version_2_are_read(name, tmp_path):
     model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
     model.save(tmp_path / "m.npz")
     assert type(model).load(tmp_path / "m.npz").n_tasks_seen_ == 5
-    if name == "auto":  # the rows that it held are not taken over
-        assert model._state.advisor.kept > 0
+    if name == "auto":  # the rows that it held are not taken over, and candidates begin with the weights that are there
+        assert model._state.advisor.tasks == 1
         assert not any("advisor.0" in array for array in read_arrays(tmp_path / "m.npz", "model"))
 
 
@@ -178,7 +149,11 @@ def test_older_files_are_read(version, name, tmp_path):
     X, y = stream(np.random.default_rng(3), 1, d=3)[0]
     model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
     model.save(tmp_path / "m.npz")
-    np.testing.assert_allclose(type(model).load(tmp_path / "m.npz").coef_, known["next"], rtol=1e-12)
+    back = type(model).load(tmp_path / "m.npz")
+    if name == "auto":  # what it chose then is not taken over: candidates begin with the weights that are there
+        assert (back.n_tasks_seen_, back._state.advisor.tasks) == (5, 1)
+    else:
+        np.testing.assert_allclose(back.coef_, known["next"], rtol=1e-12)
 
 
 # --- numbers that would spoil a model for good ---
@@ -200,12 +175,13 @@ def test_a_huge_task_under_auto_does_no_lasting_harm(rng, at, scale, options):
             refused.append(t)
     assert refused in ([], [at])
     assert np.isfinite(model.prequential_mse_)
-    assert len(model._state.advisor.window.targets) > 3
+    assert np.isfinite(model._state.advisor.seen_errors()).all()
+    assert np.isfinite(model.history_["strength"]).all()
 
 
 def test_blocks_after_a_huge_task_find_a_strength(rng):
-    model = fl.ContinualRidge(schedule="auto").partial_fit(1e155 * np.eye(3), np.zeros(3))
-    assert model.radius_ == pytest.approx(1e155)
+    model = fl.ContinualRidge(schedule="auto").partial_fit(1e144 * np.eye(3), np.zeros(3))
+    assert model.radius_ == pytest.approx(1e144)
     model.partial_fit_blocks([(np.eye(3), np.ones(3))])
     assert np.isfinite(model.history_["strength"]).all()
 

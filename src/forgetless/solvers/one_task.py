@@ -29,8 +29,6 @@ class Learned(NamedTuple):
 SMALL_SIDE = _costs.SMALL_SIDE
 """Up to this smaller side the norm of a task comes with its solution."""
 
-rough_norm = _costs.rough_norm
-
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 

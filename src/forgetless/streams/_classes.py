@@ -46,6 +46,10 @@ def with_classes(state: State, labels: Any) -> State:
             changed["intercept"] = zeros((len(classes),), state.coef)
     if state.iterate is not None:
         changed["iterate"] = state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T)
+    if state.advisor is not None:
+        xp, few = namespace_of(state.advisor.weights), state.advisor
+        weights = xp.permute_dims(_placed(xp.permute_dims(few.weights, (2, 0, 1)), place), (1, 2, 0))
+        changed["advisor"] = few._replace(weights=weights, answers=_placed(few.answers.T, place).T)
     if state.holdout is not None and state.holdout.y is not None:
         changed["holdout"] = state.holdout._replace(y=_placed(state.holdout.y.T, place).T)
     return state._replace(**changed)
@@ -54,7 +58,7 @@ def with_classes(state: State, labels: Any) -> State:
 def _placed(array: Array, place: Any) -> Array:
     """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
     empty = zeros((1, *array.shape[1:]), array)
-    return namespace_of(array).concat([array[at : at + 1] if at >= 0 else empty for at in place.tolist()], axis=0)
+    return namespace_of(array).concat([array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0)
 
 
 def counted(state: State, labels: Any) -> State:

@@ -1,4 +1,4 @@
-"""Explicit L2 with a memory: what ``rank``, ``metric`` and ``forget`` do to a task."""
+"""Explicit L2 with a memory, and with strengths that the stream chooses: what both do to a task."""
 
 import math
 from typing import Any
@@ -9,11 +9,13 @@ from forgetless._base import checks
 from forgetless._base.arrays import Array, namespace_of, zeros
 from forgetless.filters import Filter, Ridge
 from forgetless.solvers.given import Limits, OneTask
-from forgetless.solvers.one_task import SMALL_SIDE, learn, rough_norm
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.many import learn_many
+from forgetless.solvers.one_task import Learned as Solution
+from forgetless.solvers.one_task import learn
 from forgetless.solvers.stacked import Stacked, columns_divided
+from forgetless.streams._candidates import OBJECTIVES, Candidates
 from forgetless.streams._scheme import Continual
-from forgetless.streams.directions import Directions, squared_norm
+from forgetless.streams.directions import Directions, diagonal, squared_norm
 from forgetless.streams.state import Change, Gathered, Learned, State, squares
 
 METRICS = ("isotropic", "diagonal")
@@ -33,6 +35,7 @@ class Remembering(Continual):
     metric: str
     forget: float
     precision: str
+    objective: str
 
     _fixed_names = (*Continual._fixed_names, "rank", "metric", "precision")
 
@@ -44,7 +47,8 @@ class Remembering(Continual):
     def _check_parameters(self, state: State | None) -> None:
         super()._check_parameters(state)
         checks.integer("rank", self.rank, 0, "use 0 to remember the weights alone")
-        for name, allowed in (("metric", METRICS), ("precision", PRECISIONS)):
+        choices = (("metric", METRICS), ("precision", PRECISIONS), ("objective", OBJECTIVES))
+        for name, allowed in choices:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         if not 0.0 <= checks.number("forget", self.forget, "use 0 to let all tasks count the same") < 1.0:
@@ -60,36 +64,71 @@ class Remembering(Continual):
         return self.rank > 0 or self.metric != "isotropic"
 
     def _learned(self, state: State, task: Gathered, filter: Filter, norm: float | None, scale: float) -> Change:
-        if not self._remembers:
+        auto = isinstance(self.schedule, str) and self.schedule == "auto"
+        if not self._remembers and not auto:
             return super()._learned(state, task, filter, norm, scale)
-        rows, size = task.rows, squared_norm(task.rows)
+        size = squared_norm(task.rows)
         if not size < LARGEST:
             raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
+        known = self._known(state, task, size, scale)
+        stack = Stacked(known.rows(task.start.dtype, math.sqrt(scale)), task.rows)
+        parts: dict[str, Any] = {}
+        if auto:
+            change, error, strength, parts["advisor"] = self._best_of_all(state, task, known, stack, scale)
+        else:
+            strength = self._strength_of(filter, known)
+            if self.metric == "isotropic":
+                made = self._solved(task, stack, strength * scale)
+            else:
+                made = self._solved(task, stack, scale, known.root(strength))
+            change, error = made.change, made.error
+        if self._remembers:
+            parts["directions"] = known.with_task(stack, min(self.rank, task.rows.shape[1]), scale, size)
+        return Change(change, task.error_after(change), strength, error=error, parts=parts)
+
+    def _known(self, state: State, task: Gathered, size: float, scale: float) -> Directions:
+        """Return what is remembered when a task comes, faded as it should."""
         known = state.directions
         if known is None:
-            known = Directions.none(task.start, self.precision, self.metric)
-            known = known._replace(unit=size / task.total / scale)
-        known = known.faded(self.forget)
-        strength = self._strength_of(filter, known)
-        B = known.rows(task.start.dtype, math.sqrt(scale))
-        stack, residual = Stacked(B, rows), _below_zeros(B, task.residual)
-        limits = Limits(self.tol, self.memory)
+            known = Directions.none(task.start, self.precision, self.metric)._replace(unit=size / task.total / scale)
+        return known.faded(self.forget)
+
+    def _solved(self, task: Gathered, stack: Stacked, coefficient: float, root: Array | None = None) -> Solution:
+        """Return the step on a task below what is remembered, with λ·diag(root)² as the penalty."""
+        residual, right = _below_zeros(stack.above, task.residual), task.right
+        right = task.rows.adjoint(task.residual) if right is None else right
+        if root is not None:
+            below = columns_divided(task.rows, root)
+            stack, right = Stacked(_over(stack.above, root), below), right / _cast(root, right)[:, None]
+        made = learn(OneTask(stack, residual, right), Ridge(coefficient), self.solver, Limits(self.tol, self.memory))
+        return made if root is None else made._replace(change=_over(made.change.T, root).T)
+
+    def _best_of_all(
+        self, state: State, task: Gathered, known: Directions, stack: Stacked, scale: float
+    ) -> tuple[Array, float, float, Candidates]:
+        """Return the way to the weights of the best candidate, its error, its strength, and all after the task."""
+        xp = namespace_of(task.start)
+        candidates = Candidates.starting_from(task.start) if state.advisor is None else state.advisor
+        candidates = candidates.measured(diagonal(task.rows) / scale)
+        units, strengths = candidates.units(), candidates.coefficients
+        met = [task.seen_from(own) for own in candidates.each()]
         if self.metric == "isotropic":
-            right = rows.adjoint(task.residual) if task.right is None else task.right
-            met = OneTask(stack, residual, right, _stack_norm(rows, norm, B))
-            made = learn(met, Ridge(strength * scale), self.solver, limits)
+            below = Stacked(_over(stack.above, units), columns_divided(task.rows, units))
+            given = [(_below_zeros(stack.above, each.residual), _maybe_over(each.right, units)) for each in met]
+            limits = Limits(self.tol, self.memory)
+            steps, error = learn_many(below, given, (strengths * scale).tolist(), limits, self.solver)
+            steps = [_over(step.T, units).T for step in steps]
         else:
-            root = known.root(strength) * math.sqrt(scale)
-            right = None if task.right is None else task.right / root[:, None]
-            met = OneTask(Stacked(_over(B, root), columns_divided(rows, root)), residual, right)
-            made = learn(met, Ridge(1.0), self.solver, limits)
-            made = made._replace(change=_over(made.change.T, root).T)
-        if rows.readable:
-            after: Any = squares(task.residual - rows.forward(_cast(made.change, B)))
-        else:
-            after = max(0.0, float(np.sum(made.after)) - squares(B @ _cast(made.change, B)))
-        directions = known.with_task(stack, min(self.rank, rows.shape[1]), scale, size)
-        return Change(made.change, after, strength, error=made.error, parts={"directions": directions})
+            rest = known.root(0.0) ** 2
+            roots = [xp.sqrt(strength * units**2 + rest) for strength in strengths.tolist()]
+            made = [self._solved(each, stack, scale, root) for each, root in zip(met, roots, strict=True)]
+            steps, error = [each.change for each in made], max(each.error for each in made)
+        weights = xp.stack([own + _cast(step, own) for own, step in zip(candidates.each(), steps, strict=True)])
+        candidates = candidates.after(weights, task, scale, np.array([squares(each.residual) for each in met]))
+        held = state.held_error if state.holdout is not None and state.holdout.X is not None else None
+        candidates = candidates.choosing(self.objective, classes=self._has_classes, held=held)
+        best = candidates.chosen
+        return candidates.weights[best, ...] - task.start, error, float(strengths[best]), candidates
 
     def _strength_of(self, filter: Filter, known: Directions) -> float:
         """Return λ of the coming task."""
@@ -115,15 +154,10 @@ def _cast(array: Array, like: Array) -> Array:
     return namespace_of(array).astype(array, like.dtype, copy=False)
 
 
+def _maybe_over(right: Array | None, root: Array) -> Array | None:
+    return None if right is None else _over(right.T, root).T
+
+
 def _over(B: Array, root: Array) -> Array:
     """Return B·diag(root)⁻¹."""
     return B / _cast(root, B)[None, :]
-
-
-def _stack_norm(rows: Rows, norm: float | None, B: Array) -> float | None:
-    """Return about ‖[B; X]‖₂ where a solver asks for it: for large tasks, which may be iterated."""
-    if rows.in_parts or min(rows.shape[0] + B.shape[0], rows.shape[1]) <= SMALL_SIDE:
-        return None
-    sizes = namespace_of(B).sum(B * B, axis=1)
-    largest = math.sqrt(float(namespace_of(B).max(sizes))) if B.shape[0] else 0.0
-    return math.hypot(rough_norm(rows) if norm is None else norm, largest)

@@ -9,7 +9,6 @@ from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules.names import named
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
-from forgetless.streams._replay import Advisor
 from forgetless.streams._strength import Strength
 from forgetless.streams.model import StreamingModel
 from forgetless.streams.state import Change, Gathered, Learned, Plan, State
@@ -79,27 +78,19 @@ class Continual(StreamingModel):
     def _step(self, state: State, task: Gathered) -> Change:
         plan, number = self._plan(state), state.n_tasks + 1
         scale = task.total if self.loss == "mean" else 1.0
-        advisor = (state.advisor or Advisor()) if _is_auto(self.schedule) else None
-
         norm: float | None = None
-        # Streaming advice knows nothing before it has seen two tasks, and starts from the norm.
-        asked = (plan.strength.needs_radius and self.radius is None) or (advisor is not None and number <= 2)
+        asked = plan.strength.needs_radius and self.radius is None
         if asked or self._norm_always or task.rows.small_side <= SMALL_SIDE:
             norm = task_norm(task.rows, self.memory)
         largest = state.radius if norm is None else max(state.radius, norm / math.sqrt(scale))
         radius = largest if self.radius is None else self.radius
 
         filter = plan.strength.at(number, radius)
-        if advisor is not None:
-            filter = Ridge(advisor.advised(radius))
         if isinstance(filter, GradientDescent):
             norm = task_norm(task.rows, self.memory) if norm is None else norm
             _check_contraction(filter, norm / math.sqrt(scale))
         made = self._learned(state, task, filter, norm, scale)
-
-        if advisor is not None:  # else None: a window that lacks a task cannot be replayed
-            advisor = advisor.observed(task.rows, task.residual, scale, task.start, number)
-        parts = {**made.parts, "radius": largest, "advisor": advisor, "plan": plan}
+        parts = {"advisor": None, **made.parts, "radius": largest, "plan": plan}
         return Change(made.weights, made.after, made.strength, math.nan if norm is None else radius, made.error, parts)
 
     def _learned(self, state: State, task: Gathered, filter: Filter, norm: float | None, scale: float) -> Change:
@@ -110,10 +101,6 @@ class Continual(StreamingModel):
         met = OneTask(task.rows, task.residual, task.right, norm)
         made = learn(met, filter.scaled(scale), self.solver, Limits(self.tol, self.memory))
         return Change(made.change, made.after, float(filter.strength()), error=made.error)
-
-
-def _is_auto(schedule: Any) -> bool:
-    return isinstance(schedule, str) and schedule == "auto"
 
 
 def _check_contraction(filter: GradientDescent, norm: float) -> None:

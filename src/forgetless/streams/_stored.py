@@ -13,8 +13,8 @@ import numpy as np
 from forgetless._base.archive import Fields, from_json
 from forgetless._base.arrays import to_numpy
 from forgetless.solvers.rows import check_sparse, is_sparse
+from forgetless.streams._candidates import SKETCH, STRENGTHS, Candidates
 from forgetless.streams._monitor import COLUMNS, History, Holdout
-from forgetless.streams._replay import Advisor
 from forgetless.streams.directions import Directions
 from forgetless.streams.state import Iterate, Origin, State
 
@@ -57,7 +57,7 @@ def to_arrays(state: State, *, predict: bool = False) -> dict[str, Any]:
     if state.directions is not None:
         parts["directions"] = _remembered(state.directions.mixed())
     if state.advisor is not None:
-        parts["advisor"] = {"coefficient": np.array(state.advisor.without_rows().coefficient)}
+        parts["advisor"] = {name: _as_numpy(value) for name, value in state.advisor._asdict().items()}
     found |= {f"{part}.{name}": value for part, held in parts.items() for name, value in held.items()}
     return {name: np.asarray(value) for name, value in found.items()}
 
@@ -132,7 +132,7 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         intercept,
         n_tasks,
         fields.number("radius"),
-        _advisor(advised) if len(advised) else None,
+        _advisor(advised, weights, coef.dtype) if len(advised) else None,
         _memory(remembered, memory, weights),
         iterate=None if fixed.get("average") is None else _iterate(fields, weights, n_tasks, coef.dtype),
         directions=_directions(kept, fixed, weights["d"]) if len(kept) else None,
@@ -216,13 +216,23 @@ def _holdout(fields: Fields, fixed: Mapping[str, Any], d: int, c: int, n_tasks: 
     return empty._replace(X=X, y=y, tasks=tasks, counts=counts)
 
 
-def _advisor(fields: Fields) -> Advisor:
-    # NaN before two tasks were seen.
-    coefficient = float(fields.array("coefficient", "f", (), low=0.0, finite=False))
+def _advisor(fields: Fields, sizes: Mapping[str, int], dtype: Any) -> Candidates:
+    count, d, c = len(STRENGTHS), sizes["d"], sizes["c"]
+    weights = fields.array("weights", "f", (count, d, c))
+    if weights.dtype != dtype:
+        raise ValueError(f"advisor.weights have the dtype {weights.dtype}, the weights {dtype}")
+    found = Candidates(
+        weights,
+        fields.array("squares", "f", (d,), low=0.0).astype(np.float64),
+        fields.array("before", "f", (count,), low=0.0).astype(np.float64),
+        fields.array("sketch", "f", (SKETCH, d)).astype(np.float32),
+        fields.array("answers", "f", (SKETCH, c)).astype(np.float32),
+        fields.number("unit"),
+        fields.integer("tasks", 1),
+        fields.integer("chosen", 0, count - 1),
+    )
     fields.end()
-    if math.isinf(coefficient):
-        raise ValueError("advisor.coefficient is not finite")
-    return Advisor(coefficient=coefficient).without_rows()
+    return found
 
 
 def _memory(fields: Fields, shapes: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -241,8 +251,6 @@ def upgraded(arrays: Mapping[str, Any]) -> dict[str, Any]:
     old: dict[str, Any] = {name[8:]: array for name, array in arrays.items() if name.startswith("holdout.")}
     total, squares = np.asarray(found.pop("history.sums"), dtype=np.float64).reshape(2).tolist()
     found["history.prequential"] = np.array([total, squares / total if total > 0 else 0.0])
-    if "advisor.numbers" in arrays:
-        found["advisor.coefficient"] = np.array(float(np.asarray(arrays["advisor.numbers"]).reshape(2)[0]))
     if not old:
         return found
     found["holdout.seed"] = old.pop("seed")
@@ -271,9 +279,11 @@ def with_average(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def with_directions(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays of a version 4 file as those of version 5, which may remember directions.
 
-    A classifier also counts the rows of its classes; how many there were is not known.
+    A classifier also counts the rows of its classes; how many there were is not known. What ``schedule="auto"`` chose
+    is left out: it now chooses among candidates, which begin with the weights that are there.
     """
     found = _with_fixed(arrays, DIRECTIONS)
+    found.pop("advisor.coefficient", None)
     if "classes" in found and "radius" in found:
         found["memory.class_counts_"] = np.zeros(len(found["classes"]))
     return found
@@ -286,6 +296,11 @@ def _with_fixed(arrays: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str,
         raise ValueError("fixed parameters are not those of a model")
     text = json.dumps({**fixed, **more}, sort_keys=True)
     return {**arrays, "fixed": np.frombuffer(text.encode(), dtype=np.uint8)}
+
+
+def _as_numpy(value: Any) -> Any:
+    """Return an array of any library as NumPy's, and a number as an array without dimensions."""
+    return to_numpy(value) if hasattr(value, "shape") else np.array(value)
 
 
 def _plain(value: Any) -> Any:

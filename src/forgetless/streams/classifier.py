@@ -34,7 +34,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     class_weight : "balanced" or dict, optional
         Weights of classes in the loss of a task: given, or N/(K·N_k) for the N_k of N rows so far, the task included,
         that are of class k, one of K.
-    rank, metric, forget, precision, schedule, n_tasks, radius, beyond, average, loss, solver, tol, memory
+    rank, metric, forget, precision, schedule, objective, n_tasks, radius, beyond, average, loss, solver, tol, memory
     history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
@@ -77,6 +77,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         precision: str = "float16",
         class_weight: Any = None,
         schedule: Any = None,
+        objective: str = "seen",
         n_tasks: int | None = None,
         radius: float | None = None,
         beyond: str = "error",

@@ -107,7 +107,7 @@ class Directions(NamedTuple):
         rows = stack.below
         found = self._replace(
             seen=self.seen + size / scale,
-            diagonal=None if self.diagonal is None else self.diagonal + _diagonal(rows) / scale,
+            diagonal=None if self.diagonal is None else self.diagonal + diagonal(rows) / scale,
             gram=None,
         )
         if rank == 0:
@@ -234,7 +234,7 @@ def _sum_of_squares(block: Any) -> float:
     return float(xp.sum(xp.astype(values, xp.float64, copy=False) ** 2))
 
 
-def _diagonal(rows: Rows) -> Array:
+def diagonal(rows: Rows) -> Array:
     """Return the diagonal of XᵀX."""
     if rows.has_gram and not rows.dual:
         return namespace_of(rows.gram).linalg.diagonal(rows.gram)

@@ -53,8 +53,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     NumPy's, and loaded as such.
 
     Rows that the model was trained on are not stored. Directions that it remembers are, as combinations of all rows
-    seen (of a single row there is only one); ``schedule="auto"`` goes on with the strength it chose last and
-    begins another window. Held-out rows are, where ``holdout`` asked for them.
+    seen (of a single row there is only one), and so are the random sums of rows that ``schedule="auto"`` keeps.
+    Held-out rows are, where ``holdout`` asked for them.
 
     Parameters
     ----------
@@ -145,7 +145,10 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         if header["version"] < 4 and header["class"] in AVERAGING:
             header, found = _with(header, {"average": None}), _stored.with_average(found)
         if header["version"] < 5 and header["class"] in REMEMBERING:
-            header, found = _with(header, _stored.DIRECTIONS | {"forget": 0.0}), _stored.with_directions(found)
+            header, found = (
+                _with(header, _stored.DIRECTIONS | {"forget": 0.0, "objective": "seen"}),
+                _stored.with_directions(found),
+            )
             if header["class"] == "ContinualRidgeClassifier":
                 header = _with(header, {"class_weight": None})
         return header, found

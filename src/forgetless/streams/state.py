@@ -14,8 +14,8 @@ import numpy as np
 from forgetless._base.arrays import Array, namespace_of, to_numpy, zeros
 from forgetless._base.averages import next_total
 from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse
+from forgetless.streams._candidates import Candidates
 from forgetless.streams._monitor import History, Holdout, nbytes
-from forgetless.streams._replay import Advisor
 from forgetless.streams._strength import Strength
 from forgetless.streams.directions import Directions
 
@@ -51,6 +51,22 @@ class Gathered(NamedTuple):
     targets: tuple[int, ...]
     right: Array | None = None
     shown: float | None = None
+
+    def seen_from(self, weights: Array) -> "Gathered":
+        """Return the task as it is seen from other weights (d, c)."""
+        back = self.start - weights
+        if self.rows.readable:
+            return self._replace(start=weights, residual=self.residual + self.rows.forward(back), right=None)
+        assert self.right is not None
+        moved = self.rows.gram @ back
+        inner = np.sum((2 * self.right + moved) * back, axis=0)
+        size = np.maximum(np.sum(self.residual**2, axis=0) + inner, 0.0)
+        return self._replace(start=weights, residual=np.sqrt(size)[None, :], right=self.right + moved)
+
+    def error_after(self, change: Array) -> float:
+        """Return ‖r − Xδ‖² after a change δ of the weights."""
+        xp = namespace_of(change)
+        return squares(self.seen_from(self.start + xp.astype(change, self.start.dtype, copy=False)).residual)
 
 
 class Change(NamedTuple):
@@ -115,8 +131,8 @@ class State(NamedTuple):
     n_tasks : int
     radius : float
         The running maximum of ‖X_t‖₂, where the model asks for it.
-    advisor : Advisor or None
-        The replay window of ``schedule="auto"``.
+    advisor : Candidates or None
+        The weights among which ``schedule="auto"`` chooses.
     memory : dict
         What a baseline knows of all tasks, e.g. the sum of XᵀX, under the names of its attributes.
     plan : Plan or None
@@ -134,7 +150,7 @@ class State(NamedTuple):
     intercept: Any = 0.0
     n_tasks: int = 0
     radius: float = 0.0
-    advisor: Advisor | None = None
+    advisor: Candidates | None = None
     memory: Mapping[str, Any] = {}
     plan: Plan | None = None
     iterate: Iterate | None = None
@@ -176,7 +192,11 @@ class State(NamedTuple):
         """Return the mean over tasks of the mean squared error on their held-out rows; NaN where there are none."""
         if self.holdout is None:
             return math.nan
-        weights = self.weights
+        return self.held_error(self.weights)
+
+    def held_error(self, weights: Array) -> float:
+        """Return the same of other weights (d, c), for a state with held-out rows."""
+        assert self.holdout is not None
         return self.holdout.error(lambda X: self._predicted(X, weights))
 
     def after(self, task: Gathered, change: Change, held: Any = None) -> "State":

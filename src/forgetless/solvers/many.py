@@ -1,0 +1,54 @@
+"""One task met by several weights, each with a strength of its own: explicit L2 from one decomposition for all."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless.filters import Ridge
+from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.one_task import learn
+from forgetless.solvers.rows import Rows
+
+WHOLE = 1000
+"""Side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved for itself."""
+
+
+def learn_many(
+    rows: Rows, met: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float], limits: Limits, solver: str
+) -> tuple[list[Array], float]:
+    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and the largest relative error (estimated) of them.
+
+    Parameters
+    ----------
+    rows : Rows
+    met : sequence of (residual, right)
+        r_j of shape (n, c); Xᵀr_j, which must be known where rows cannot be read again.
+    coefficients : sequence of float
+        λ_j > 0.
+    limits, solver
+        As of :func:`forgetless.solvers.one_task.learn`, which solves large tasks.
+    """
+    if rows.readable and (rows.small_side > WHOLE or solver in ("krylov", "svd")):
+        made = [
+            learn(OneTask(rows, residual, right), Ridge(coefficient), solver, limits)
+            for (residual, right), coefficient in zip(met, coefficients, strict=True)
+        ]
+        return [each.change for each in made], max(each.error for each in made)
+    values, vectors = np.linalg.eigh(to_numpy(rows.gram))
+    values = np.maximum(values, 0.0)
+    xp = namespace_of(met[0][0])
+    if rows.dual:
+        given = xp.concat([residual for residual, _ in met], axis=1)
+    elif met[0][1] is None:
+        given = rows.adjoint(xp.concat([residual for residual, _ in met], axis=1))
+    else:
+        given = xp.concat([right for _, right in met], axis=1)
+    c = met[0][0].shape[1]
+    gain = np.repeat(1.0 / (values[:, None] + np.asarray(coefficients)[None, :]), c, axis=1)
+    V = from_numpy(np.ascontiguousarray(vectors), like=given)
+    found = V @ ((V.T @ xp.astype(given, V.dtype, copy=False)) * from_numpy(gain, like=V))
+    if rows.dual:
+        found = rows.adjoint(xp.astype(found, met[0][0].dtype, copy=False))
+    error = 10 * float(np.finfo(np.float64).eps) * (1.0 + float(values[-1]) / min(coefficients))
+    return [found[:, i : i + c] for i in range(0, c * len(met), c)], error
