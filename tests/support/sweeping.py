@@ -1,5 +1,7 @@
 """Small sweeps that tests share; importable by worker processes, and a script that runs one for tests to kill."""
 
+import os
+import signal
 import sys
 import time
 
@@ -28,6 +30,34 @@ def broken(seed):
     if seed % 2:
         raise ValueError("no tasks for odd seeds")
     return gauss(seed)
+
+
+def fatal(seed):
+    """Tasks that kill the process which makes them, for one seed."""
+    if seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return gauss(seed)
+
+
+class Unpicklable:
+    """Tasks that cannot be sent to another process."""
+
+    def __call__(self, seed):
+        return gauss(seed)
+
+    def __reduce__(self):
+        raise TypeError("this one does not travel")
+
+
+class Unloadable(Unpicklable):
+    """Tasks that can be sent and not received."""
+
+    def __reduce__(self):
+        return _fail, ()
+
+
+def _fail():
+    raise ImportError("there is no such module here")
 
 
 def small(**changes):

@@ -13,7 +13,7 @@ from forgetless.sweeps import _local
 from forgetless.sweeps.store import Store
 from support import sweeping
 from support.processes import alive, descendants
-from support.sweeping import SCHEDULES, broken, gauss, small
+from support.sweeping import SCHEDULES, Unloadable, Unpicklable, broken, fatal, gauss, small
 
 
 @pytest.fixture
@@ -114,12 +114,6 @@ def test_failed_cells_are_tried_again_only_if_told(path, tmp_path, monkeypatch):
     assert len(sweep.failures(path)) == 0
 
 
-def fatal(seed):
-    if seed == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return gauss(seed)
-
-
 def test_a_cell_that_kills_its_workers_fails_alone(path, monkeypatch):
     monkeypatch.setattr(_local, "DEATHS", 2)
     sweep = small(tasks={"fatal": fatal}, k=4)
@@ -127,23 +121,6 @@ def test_a_cell_that_kills_its_workers_fails_alone(path, monkeypatch):
     failed = sweep.failures(path)
     assert set(failed.columns["seed"]) == {1}
     assert "2 worker processes ended over it (exit code -9)" in failed.columns["error"][0]
-
-
-class Unpicklable:
-    def __call__(self, seed):
-        return gauss(seed)
-
-    def __reduce__(self):
-        raise TypeError("this one does not travel")
-
-
-class Unloadable(Unpicklable):
-    def __reduce__(self):
-        return _fail, ()
-
-
-def _fail():
-    raise ImportError("there is no such module here")
 
 
 def test_what_cannot_travel_is_named(path):
@@ -201,7 +178,7 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
 
 def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
-    words = [sys.executable, "-P", "-m", "support.sweeping", str(path), "12", "local"]
+    words = [sys.executable, "-P", "-m", "support.sweeping", str(path), "200", "local"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     assert process.stdout.readline().startswith("committed")
     workers = descendants(process.pid)
@@ -212,5 +189,5 @@ def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     assert len(workers) == 2
     assert not [pid for pid in workers if alive(pid)]
     with Store(path) as store:
-        assert 0 < len(store.finished()) < len(sweeping.slow(12))
+        assert 0 < len(store.finished()) < len(sweeping.slow(200))
     assert not path.with_name("results.db.lock").exists()

@@ -8,7 +8,7 @@ from importlib.metadata import version as installed
 from typing import Any
 
 from forgetless._base.compiled import n_threads
-from forgetless.sweeps.identity import version
+from forgetless._base.version import version
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "dask", "distributed")
 

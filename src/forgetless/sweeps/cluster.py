@@ -11,10 +11,10 @@ from typing import Any
 
 from distributed import Client, KilledWorker, WorkerPlugin
 
+from forgetless._base.version import version
 from forgetless.errors import StoreError
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
-from forgetless.sweeps.identity import version
 
 CONNECT = "10s"
 """How long a scheduler is waited for."""

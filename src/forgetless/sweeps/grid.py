@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base import averages, checks
+from forgetless._base.version import version
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.schedules.names import named, title_of
-from forgetless.sweeps.identity import LENGTH, content, digest, version
+from forgetless.sweeps.identity import LENGTH, content, digest
 from forgetless.tasks import TaskCollection
 
 AXES = ("tasks", "schedule", "scale", "ordering", "k", "seed")

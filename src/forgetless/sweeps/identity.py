@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 import os
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,6 @@ from forgetless.tasks import TaskCollection
 
 LENGTH = 24
 """Hexadecimal digits of a digest: 96 bits, so that even 10⁹ cells do not meet."""
-
-
-def version() -> str:
-    """Return the version of the package, which is part of every cell."""
-    return str(import_module("forgetless").__version__)
 
 
 def digest(plain: Any) -> str:

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 from forgetless._base.files import check_folder, check_source
 from forgetless._base.tables import Table
+from forgetless._base.version import version
 from forgetless.errors import StoreError
 from forgetless.sweeps._lock import Lock, is_locked
 from forgetless.sweeps._provenance import provenance
 from forgetless.sweeps.evaluate import Outcome
 from forgetless.sweeps.grid import Batch, Grid
-from forgetless.sweeps.identity import version
 
 APPLICATION = int.from_bytes(b"flsw", "big")
 """SQLite's application_id of a store; ``user_version`` is ``VERSION``."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless import __version__
 from forgetless._base.files import replace_file
+from forgetless._base.version import version
 from forgetless.datasets import STREAMS, load_stream
 from forgetless.errors import DataMissingError
 from forgetless.streams.benchmark.methods import methods
@@ -80,7 +80,7 @@ def _stream(
     name: str, file: Path, only: Sequence[str], seeds: int, units: float, deadline: float, tell: Tell
 ) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"stream": name, "scores": {}}
-    if record.get("forgetless") not in (None, __version__):
+    if record.get("forgetless") not in (None, version()):
         raise ValueError(f"{file} was made by forgetless {record['forgetless']}; remove it, or give another folder")
     for seed in range(seeds):
         stream = load_stream(name, seed)
@@ -92,7 +92,7 @@ def _stream(
             stream = stream.scaled(factors)
         tasks = list(stream)
         record |= {
-            "forgetless": __version__, "title": stream.name, "source": stream.source, "kind": stream.kind,
+            "forgetless": version(), "title": stream.name, "source": stream.source, "kind": stream.kind,
             "task": stream.task, "timed": stream.timed, "n_tasks": stream.n_tasks, "n_features": stream.n_features,
             "rows": sum(len(task.y) for task in tasks), "units": units,
         }  # fmt: skip
