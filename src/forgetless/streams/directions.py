@@ -20,6 +20,9 @@ from forgetless.solvers.stacked import Stacked
 NEGLIGIBLE = 1e-15
 """Eigenvalues below this share of the largest are rounding."""
 
+ORTHOGONAL = 5e-3
+"""Cosines between rows that are directions: half precision makes them so small, and tasks hardly ever."""
+
 WHOLE = 1000
 """Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged block by block."""
 
@@ -149,7 +152,13 @@ class Directions(NamedTuple):
         B = self.rows(namespace_of(self.units).float64)
         if B.shape[0] < 2:
             return self.apart()
-        _, vectors = largest(to_numpy(B @ B.T))
+        gram = to_numpy(B @ B.T)
+        size = np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
+        cosines = np.abs(gram / size / size[:, None])
+        np.fill_diagonal(cosines, 0.0)
+        if cosines.max() < ORTHOGONAL:  # as a cut leaves them, up to rounding: a second time changes nothing
+            return self.apart()
+        _, vectors = largest(gram)
         units, sizes = normalised(from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B, self.units.dtype)
         return self._replace(units=units, sizes=sizes, gram=None)
 
