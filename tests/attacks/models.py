@@ -15,10 +15,12 @@ MODELS = {
     "held": (fl.ContinualRidge(schedule="increasing", n_tasks=99, **HELD), np.asarray),
     "sparse": (fl.ContinualRidge(**HELD), sparse.csr_array),
     "auto": (fl.ContinualRidge(schedule="auto"), np.asarray),
+    "memory": (fl.ContinualRidge(rank=2, metric="diagonal"), np.asarray),
     "budget": (fl.ContinualGD(3, schedule="increasing", n_tasks=99), np.asarray),
     "joint": (fl.JointRidge(0.2, fit_intercept=True), np.asarray),
     "rls": (fl.RecursiveLeastSquares(0.2), np.asarray),
     "classes": (fl.ContinualRidgeClassifier(), np.asarray),
+    "untuned": (fl.ContinualRidgeClassifier(rank=2), np.asarray),
 }
 
 

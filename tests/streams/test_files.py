@@ -43,7 +43,7 @@ def test_a_loaded_model_goes_on_as_if_it_had_never_stopped(tmp_path, model, targ
     model.save(tmp_path / "m.npz")
     other = type(model).load(tmp_path / "m.npz")
     assert repr(other) == repr(model)
-    model = pickle.loads(pickle.dumps(model))  # a window of rows to replay is not kept there either
+    model = pickle.loads(pickle.dumps(model))  # rows that wait to be cut are mixed there too
     for X, y in tasks(1, targets=targets):
         np.testing.assert_array_equal(model.partial_fit(X, y).coef_, other.partial_fit(X, y).coef_)
     np.testing.assert_array_equal(model.intercept_, other.intercept_)

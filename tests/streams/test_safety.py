@@ -13,6 +13,7 @@ MODELS = [
     fl.ContinualRidge(0.5),
     fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, holdout=0.2, random_state=0),
     fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(rank=2),
     fl.ContinualGD(4),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(),

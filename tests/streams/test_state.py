@@ -20,6 +20,9 @@ HELD = {"holdout": 0.4, "holdout_size": 7, "random_state": 0}
 MODELS = [
     fl.ContinualRidge(0.3),
     fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, history_size=3, **HELD),
+    fl.ContinualRidge(0.3, rank=2, fit_intercept=True),
+    fl.ContinualRidge(0.3, rank=3, metric="diagonal", precision="float32", forget=0.1, **HELD),
+    fl.ContinualRidge(schedule="auto", rank=2, precision="float64"),
     fl.ContinualRidge(schedule="auto", loss="mean"),
     fl.ContinualRidge(schedule="auto", fit_intercept=True, **HELD),
     fl.ContinualGD(4),
@@ -65,7 +68,7 @@ def test_a_state_comes_back_from_arrays_and_goes_on(model, options):
     other = clone(model)
     other._state = other._resumed(from_arrays(arrays, model._remembered, labels=model._has_classes))
     assert_same_arrays(to_arrays(other._state), arrays)
-    # Rows that were replayed do not leave the process, neither in files nor in pickles.
+    # Rows that wait to be cut do not leave the process as they are, neither in files nor in pickles.
     model = pickle.loads(pickle.dumps(model))
     assert type(other.intercept_) is type(model.intercept_)
     more = list(tasks(model, 1, **options))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Array, Floats
+from forgetless._base.half import to_single
 from forgetless.streams.directions import Directions, how_many, largest, normalised
 
 SINGLE = 1e4
@@ -37,7 +38,8 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
     top = max(square, float(sizes[0]) ** 2 if q else 0.0, float(gram.diagonal()[:q].max(initial=0.0)))
     exact = known.units.dtype == np.float64
     work: Any = np.float64 if exact or top > SINGLE * strength else np.float32
-    B = units.astype(work, copy=False)
+    B = to_single(units) if units.dtype == np.float16 else units
+    B = B.astype(work, copy=False)
     norm = math.sqrt(square)
     unit = (x / norm).astype(known.units.dtype)
     row = x.astype(work, copy=False)
@@ -78,7 +80,7 @@ def _with_room(known: Directions, count: int) -> Directions:
         units = np.empty((count - 1, units.shape[1]), dtype=units.dtype)
         units[:q] = known.units[:q]
     if gram is None or len(gram) < count - 1:
-        B = known.rows(np.float64)
+        B = known.rows(np.float64 if units.dtype == np.float64 else np.float32)
         made = np.empty((count - 1, count - 1))
         made[:q, :q] = B @ B.T if gram is None else gram[:q, :q]
         gram = made

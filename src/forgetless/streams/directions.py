@@ -13,11 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._base.half import to_half, to_single
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
 
 NEGLIGIBLE = 1e-15
 """Eigenvalues below this share of the largest are rounding."""
+
+ORTHOGONAL = 5e-3
+"""Cosines between rows that are directions: half precision makes them so small, and tasks hardly ever."""
 
 WHOLE = 1000
 """Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged block by block."""
@@ -70,6 +74,9 @@ class Directions(NamedTuple):
     def rows(self, dtype: Any, factor: float = 1.0) -> Array:
         """Return factor·B."""
         xp = namespace_of(self.units)
+        if type(self.units) is np.ndarray and self.units.dtype == np.float16:
+            units = to_single(self.units[: len(self.sizes)])
+            return np.multiply(units, (factor * self.sizes).astype(dtype)[:, None], dtype=dtype)
         units = xp.astype(self.units[: len(self.sizes), :], dtype, copy=False)
         return units * xp.astype(from_numpy(factor * self.sizes, like=units), dtype, copy=False)[:, None]
 
@@ -145,7 +152,13 @@ class Directions(NamedTuple):
         B = self.rows(namespace_of(self.units).float64)
         if B.shape[0] < 2:
             return self.apart()
-        _, vectors = largest(to_numpy(B @ B.T))
+        gram = to_numpy(B @ B.T)
+        size = np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
+        cosines = np.abs(gram / size / size[:, None])
+        np.fill_diagonal(cosines, 0.0)
+        if cosines.max() < ORTHOGONAL:  # as a cut leaves them, up to rounding: a second time changes nothing
+            return self.apart()
+        _, vectors = largest(gram)
         units, sizes = normalised(from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B, self.units.dtype)
         return self._replace(units=units, sizes=sizes, gram=None)
 
@@ -176,7 +189,7 @@ class Directions(NamedTuple):
             V = namespace_of(V).astype(V, stack.above.dtype, copy=False)
             q, X = stack.above.shape[0], stack.below.single
             new = V[:q, :].T @ stack.above
-            new = new + ((X.T @ V[q:, :]).T if is_sparse(X) else V[q:, :].T @ X)
+            new += (X.T @ V[q:, :]).T if is_sparse(X) else V[q:, :].T @ X
         else:
             new = V.T * from_numpy(np.sqrt(values[:keep]), like=V)[:, None]
         units, sizes = normalised(new, self.units.dtype)
@@ -198,7 +211,13 @@ def how_many(values: Floats, rank: int, n: int, exact: bool) -> int:
 def normalised(rows: Array, dtype: Any) -> tuple[Array, Floats]:
     """Return rows as unit rows of a dtype, and their norms."""
     xp = namespace_of(rows)
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) if xp is np else xp.sqrt(xp.sum(rows * rows, axis=1))
+    if type(rows) is np.ndarray:
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        if dtype == np.float16:
+            single = np.divide(rows, norms[:, None], dtype=np.float32, casting="same_kind")
+            return to_half(single), norms.astype(np.float64)
+    else:
+        norms = xp.sqrt(xp.sum(rows * rows, axis=1))
     return xp.astype(rows / norms[:, None], dtype, copy=False), to_numpy(norms).astype(np.float64)
 
 

@@ -330,7 +330,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def nbytes_(self) -> int:
-        """Bytes of what is kept from one task to the next: weights, memories, history, held-out and replayed rows."""
+        """Bytes of what is kept from one task to the next: weights, memories, history, candidates, held-out rows."""
         return self._fitted().nbytes
 
     def _holding(self, state: State | None) -> Any:

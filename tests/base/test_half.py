@@ -1,0 +1,38 @@
+"""Half precision converted by compiled code: NumPy's bits."""
+
+import numpy as np
+import pytest
+
+from forgetless._base import half
+
+
+@pytest.fixture
+def numba_always(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setenv("FORGETLESS_NUMBA", "always")
+
+
+def test_every_half_up_to_one_comes_back(numba_always):
+    bits = np.arange(2**16, dtype=np.uint16)
+    numbers = bits.view(np.float16)
+    with np.errstate(invalid="ignore"):
+        numbers = numbers[np.abs(numbers) <= 1.0]
+    single = half.to_single(numbers)
+    assert single.dtype == np.float32
+    np.testing.assert_array_equal(single, numbers.astype(np.float32))
+    np.testing.assert_array_equal(half.to_half(single), numbers)
+
+
+def test_rounding_is_numpys(numba_always, rng):
+    for scale in (1.0, 1e-2, 1e-4, 1e-6, 1e-8):
+        values = (scale * rng.uniform(-1, 1, (70, 90))).astype(np.float32)
+        np.testing.assert_array_equal(half.to_half(values), values.astype(np.float16))
+    between = np.linspace(0, 1, 2**14 + 1, dtype=np.float32)  # ties among them
+    np.testing.assert_array_equal(half.to_half(between), between.astype(np.float16))
+
+
+def test_without_numba_it_is_numpy(monkeypatch, rng):
+    monkeypatch.setenv("FORGETLESS_NUMBA", "never")
+    values = rng.uniform(-1, 1, (70, 90)).astype(np.float32)
+    np.testing.assert_array_equal(half.to_half(values), values.astype(np.float16))
+    np.testing.assert_array_equal(half.to_single(half.to_half(values)), values.astype(np.float16).astype(np.float32))
