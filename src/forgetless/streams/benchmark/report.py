@@ -84,40 +84,62 @@ def _against_rows(records: list[Record], rank: int) -> str:
 
 
 def plot_frontier(record: Record, ax: Any) -> Any:
-    """Draw error against memory, one line for every family, a point for every other method."""
+    """Draw error against memory: a line for every family of methods, a point with its name for each of the others."""
     drawn = set()
-    for part, name in FAMILIES.items():
-        methods = [method for method in record["scores"] if method.startswith(part) and "auto" not in method]
+    for name, methods in _families(record).items():
         points = sorted((mean(record, method, "nbytes"), mean(record, method)) for method in methods)
         points = [point for point in points if math.isfinite(point[1])]
         drawn |= set(methods)
         if points:
-            ax.plot(*zip(*points, strict=True), marker="o", label=name, linewidth=2 if part == "r = " else 1)
+            width = 2 if name.startswith("forgetless") else 1
+            ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, linewidth=width)
     for method in record["scores"]:
         error = mean(record, method)
         if method in drawn or not math.isfinite(error):
             continue
-        ax.plot([mean(record, method, "nbytes")], [error], marker="x", linestyle="none", label=method)
+        at = (mean(record, method, "nbytes"), error)
+        ax.plot(*at, marker="x", color="0.4", linestyle="none")
+        ax.annotate(method, at, xytext=(4, 0), textcoords="offset points", fontsize=6, va="center")
     ax.set(xscale="log", yscale="log", xlabel="bytes", ylabel="error on all tasks", title=record["title"])
-    ax.legend(fontsize=6)
+    _plain_ticks(ax)
+    ax.legend(fontsize=7)
     return ax
+
+
+def _families(record: Record) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for method in record["scores"]:
+        for part, name in FAMILIES.items():
+            if method.startswith(part):
+                label = f"{name}, {method.split(', ')[1]}" if part == "r = " and ", " in method else name
+                found.setdefault(label, []).append(method)
+    return found
 
 
 def plot_summary(records: list[Record], ax: Any) -> Any:
-    """Draw the error over that of joint ridge regression against r, a line for every stream and their mean."""
-    lines = []
-    for record in records:
-        ratios = [mean(record, method) / mean(record, BOUND) for method in OURS]
-        if all(map(math.isfinite, ratios)):
-            lines.append(ratios)
-            ax.plot(range(len(OURS)), ratios, color="0.7", linewidth=1)
-    if lines:
-        ax.plot(range(len(OURS)), np.exp(np.log(lines).mean(axis=0)), marker="o", linewidth=2, label="geometric mean")
-        ax.legend()
+    """Draw the error over that of joint ridge regression against r, a line for every stream, and their mean."""
+    lines = np.array([[mean(record, method) / mean(record, BOUND) for method in OURS] for record in records])
+    lines = lines[np.isfinite(lines).sum(axis=1) > 1]
+    for line in lines:
+        ax.plot(range(len(OURS)), line, color="0.75", linewidth=1)
+    whole = lines[np.isfinite(lines).all(axis=1)]
+    if len(whole):
+        means = np.exp(np.log(whole).mean(axis=0))
+        ax.plot(range(len(OURS)), means, marker="o", label=f"geometric mean of {len(whole)} streams with all four")
+        ax.legend(fontsize=7)
     ax.axhline(1.0, color="0.3", linewidth=0.8, linestyle=":")
     ax.set_xticks(range(len(OURS)), OURS)
     ax.set(yscale="log", ylabel=f"error over that of {BOUND}", title=f"{len(lines)} streams")
+    _plain_ticks(ax)
     return ax
+
+
+def _plain_ticks(ax: Any) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def figures(records: list[Record], folder: Path) -> list[Path]:
