@@ -2,11 +2,13 @@
 
     python benchmarks/torch_overhead.py [repeats]
 
-A perceptron of a million parameters, batches of 128; medians of interleaved repeats, on the GPU too where there is one.
-Beside the pull, what it costs to copy the weights once after every step: no pull moves less memory.
+A perceptron of a million parameters, batches of 128, on the GPU too where there is one; medians of ratios of a few steps
+taken in turns. Beside the pull, what it costs to copy the weights once after every step: no pull moves less memory.
 """
 
+import statistics
 import sys
+import time
 from collections.abc import Callable
 
 import torch
@@ -58,14 +60,28 @@ def training(device: str, make: Callable, pull: str | None, steps: int) -> Calla
 
 
 def overhead(device: str, repeats: int) -> str:
-    steps, rows = (10, []) if device == "cpu" else (100, [])
+    steps, pairs, rows = (3, 3 * repeats, []) if device == "cpu" else (10, 15 * repeats, [])
     for name, make in OPTIMIZERS.items():
         kinds = {"plain": None, "copy": "copy", "pull": "identity", "importances": "diagonal", "penalty": "loss"}
-        times = medians({kind: training(device, make, pull, steps) for kind, pull in kinds.items()}, repeats)
+        times = paired({kind: training(device, make, pull, steps) for kind, pull in kinds.items()}, pairs)
         plain = times.pop("plain")
-        rows.append([name, f"{1e3 * plain / steps:.2f} ms", *(f"{each / plain:.3f}" for each in times.values())])
+        ratios = [statistics.median(a / b for a, b in zip(each, plain, strict=True)) for each in times.values()]
+        rows.append([name, f"{1e3 * statistics.median(plain) / steps:.2f} ms", *(f"{each:.3f}" for each in ratios)])
     header = ["optimizer", "plain step", "weights copied", "pull", "pull, importances", "penalty in the loss"]
     return table(f"Training with a pull, {device}", "python benchmarks/torch_overhead.py", header, rows)
+
+
+def paired(runs: dict[str, Callable[[], None]], n: int) -> dict[str, list[float]]:
+    """Return n times of each, taken in turns and in both directions: what else the machine does meets all alike."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for i in range(n):
+        for name in list(runs)[:: 1 if i % 2 else -1]:
+            start = time.perf_counter()
+            runs[name]()
+            times[name].append(time.perf_counter() - start)
+    return times
 
 
 def by_loop(net: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
