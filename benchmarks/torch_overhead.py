@@ -2,7 +2,7 @@
 
     python benchmarks/torch_overhead.py [repeats]
 
-A perceptron of a million parameters, batches of 128, on the GPU too where there is one; medians of ratios of a few steps
+A perceptron of a million parameters, batches of 128, on the GPU too if there is one; medians of ratios of a few steps
 taken in turns. Beside the pull, what it costs to copy the weights once after every step: no pull moves less memory.
 """
 
