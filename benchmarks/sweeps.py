@@ -124,7 +124,7 @@ def peak():
 
 
 def by_dask(n, workers):
-    """Return the weights, the seconds and the largest memory of a worker beyond what it had before."""
+    """Return the weights, the seconds, those of the workers' processors, and the most memory that one took more."""
     import dask
     import dask.array as da
     from distributed import Client, LocalCluster
@@ -135,31 +135,33 @@ def by_dask(n, workers):
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         client.run(by_numpy, 2)  # imports, and what one block takes anyway
-        before = client.run(peak)
+        before, worked = client.run(peak), client.run(time.process_time)
         began = time.perf_counter()
         model = fl.ContinualRidge(alpha=1.0).partial_fit(X, y)
         seconds = time.perf_counter() - began
-        after = client.run(peak)
-    return model.coef_, seconds, max(after[each] - before[each] for each in before)
+        after, ended = client.run(peak), client.run(time.process_time)
+    work = sum(ended[each] - worked[each] for each in ended)
+    return model.coef_, seconds, work, max(after[each] - before[each] for each in before)
 
 
 def task(gigabytes):
     """Return one task in generated blocks: NumPy's own pass, one worker, two workers."""
     n = max(2, round(gigabytes * 1e9 / (8 * D * ROWS)))
     by_numpy(2)
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     want = by_numpy(n)
-    own = time.perf_counter() - began
-    rows = [["NumPy, one pass", f"{own:.1f} s", "1.0×", "", ""]]
+    own, busy = time.perf_counter() - began, time.process_time() - busy
+    rows = [["NumPy, one pass", f"{own:.1f} s", "1.0×", f"{busy:.1f} s", "1.0×", "", ""]]
     for workers in (1, 2):
-        found, seconds, memory = by_dask(n, workers)
+        found, seconds, work, memory = by_dask(n, workers)
         gap = np.abs(found - want).max() / np.abs(want).max()
         blocks = f"{memory / (8 * D * ROWS):.1f} blocks"
-        rows.append(
-            [f"{workers} worker{'s'[: workers - 1]}", f"{seconds:.1f} s", ratio(seconds / own), f"{gap:.0e}", blocks]
-        )
+        cells = [f"{seconds:.1f} s", ratio(seconds / own), f"{work:.1f} s", ratio(work / busy), f"{gap:.0e}", blocks]
+        rows.append([f"{workers} worker{'s'[: workers - 1]}", *cells])
     title = f"One task of {n} blocks, {n * ROWS * D * 8 / 1e9:.1f} GB, {D} features"
-    return table(title, f"{COMMAND} task", ["", "time", "against NumPy", "difference", "memory of a worker"], rows)
+    return table(
+        title, f"{COMMAND} task", ["", "time", "", "of processors", "", "difference", "memory of a worker"], rows
+    )
 
 
 def literal(tasks, coefficients, seed):

@@ -150,7 +150,7 @@ def test_other_refusals(folder, capsys, monkeypatch):
 
 def test_ctrl_c_says_how_to_go_on(folder):
     (folder / "sweep.toml").write_text(SWEEP.replace("d = 3", "d = 3\nwait = 0.2").replace("count = 2", "count = 60"))
-    env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    env = {**os.environ, "PYTHONPATH": ":".join(sys.path), "FORGETLESS_NUMBA": "never"}
     words = [sys.executable, "-m", "forgetless", "sweep", "sweep.toml", "--store", "a.db", "--workers", "1"]
     process = subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
     while not (folder / "a.db").exists() or not done(folder / "a.db"):

@@ -171,6 +171,20 @@ class Counted(np.ndarray):
             self.held[0] -= 1
 
 
+def test_what_x_and_y_share_is_made_once(rng):
+    made = []
+
+    def rows(i):
+        made.append(i)
+        return np.full((3, 2), 1.0 + i), np.ones(3)
+
+    parts = [dask.delayed(rows, nout=2)(i) for i in range(5)]
+    X = da.concatenate([da.from_delayed(part[0], (3, 2), float) for part in parts])
+    y = da.concatenate([da.from_delayed(part[1], (3,), float) for part in parts])
+    fl.ContinualRidge(alpha=1.0).partial_fit(X, y)
+    assert sorted(made) == list(range(5))
+
+
 @pytest.mark.parametrize("targets", [None, 2])
 def test_collections_of_dask_arrays_are_those_of_numpy(rng, targets):
     pairs = tasks(rng, targets=targets)

@@ -32,15 +32,30 @@ def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
         raise TypeError(f"X is a dask {type(X).__name__}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n, d), got {X.shape}")
-    X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    X = _whole_rows(X)
     rows = X.chunks[0]
-    parts = [list(X.to_delayed().ravel()), _parts("y", y, rows), _parts("sample_weight", weight, rows)]
+    y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
+    named = {"X": X, "y": y, "sample_weight": weight}
+    # Optimized each by itself, dask would make what they share, such as the reading of a file, anew for each.
+    alone = not _share([values for values in named.values() if is_remote(values)])
+    parts = [_delayed(name, values, rows, alone) for name, values in named.items()]
     return [Block(*each) for each in zip(*parts, strict=True)]
 
 
-def _parts(name: str, values: Any, rows: Sequence[Any]) -> list[Any]:
+def _share(arrays: list[Any]) -> bool:
+    """Return whether some arrays come from the same computations in part."""
+    layers = [set(getattr(array.__dask_graph__(), "layers", array.__dask_graph__())) for array in arrays]
+    return sum(map(len, layers)) > len(set().union(*layers))
+
+
+def _whole_rows(array: Any) -> Any:
+    return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
+
+
+def _aligned(name: str, values: Any, rows: Sequence[Any]) -> Any:
+    """Return targets or weights with the blocks of X, as far as their lengths are known; numbers as they are."""
     if values is None or np.ndim(values) == 0:
-        return [values] * len(rows)
+        return values
     known = not any(math.isnan(n) for n in rows)
     if not is_remote(values):
         values = np.asarray(values)
@@ -49,11 +64,17 @@ def _parts(name: str, values: Any, rows: Sequence[Any]) -> list[Any]:
     if known and not math.isnan(values.shape[0]) and values.shape[0] != sum(rows):
         raise ValueError(f"{name} must have one value per row of X, got {values.shape[0]} for {sum(rows)} rows")
     if not is_remote(values):
+        return values
+    return _whole_rows(values.rechunk({0: rows}) if known and values.chunks[0] != rows else values)
+
+
+def _delayed(name: str, values: Any, rows: Sequence[Any], optimize: bool) -> list[Any]:
+    """Return the part of every block, not yet computed where it is not here."""
+    if values is None or np.ndim(values) == 0:
+        return [values] * len(rows)
+    if not is_remote(values):
         return np.split(values, np.cumsum(rows)[:-1])
-    if known and values.chunks[0] != rows:
-        values = values.rechunk({0: rows})
-    values = values if values.ndim == 1 or values.numblocks[1] == 1 else values.rechunk({1: -1})
-    found = list(values.to_delayed().ravel())
+    found = list(values.to_delayed(optimize_graph=optimize).ravel())
     if len(found) != len(rows):
         raise ValueError(f"{name} must have the blocks of X, got {len(found)} for {len(rows)}; rechunk one of them")
     return found

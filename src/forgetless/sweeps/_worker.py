@@ -55,7 +55,7 @@ def _work(inbox: "queue.SimpleQueue[bytes]", answers: IO[bytes]) -> None:
         from forgetless._base.compiled import has_numba
         from forgetless.sweeps.evaluate import evaluate
 
-        if has_numba():
+        if has_numba() and os.environ.get("FORGETLESS_NUMBA") != "never":
             import numba  # noqa: F401 - now, so that the first batch does not take the blame for its time
         sweep: Any = pickle.loads(inbox.get())
     except BaseException as error:
