@@ -6,8 +6,8 @@ units of a column change little; τ is the size of the first task in them. All c
 beside its weights, and the model answers with the one whose errors are smallest:
 
 - on the next task: Σ‖y_t − X_t w_{t−1}‖², every row predicted before it was learned;
-- on all tasks seen, besides: Σ‖y_t − X_t w‖² for the weights of now, known from a sketch, ``SKETCH`` random sums
-  ±1 of all rows of all tasks, whose expected squared error is the sum over all rows.
+- on all tasks seen: Σ‖y_t − X_t w‖² for the weights of now, known from a sketch, ``SKETCH`` random sums ±1 of all rows
+  of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
 
 Nothing here grows with the number of tasks, and no row is kept.
 """
@@ -23,14 +23,17 @@ from forgetless.solvers.rows import Rows, is_sparse
 STRENGTHS = 10.0 ** np.arange(-7.0, 1.0)
 """c_j: what a penalty of the first task's size is multiplied with."""
 
-SKETCH = 32
-"""Sums of rows that are kept: their squared error is known to a quarter, differences of similar candidates better."""
+SKETCH = 64
+"""Sums of rows that are kept: their squared error is known to a fifth, differences of similar candidates better."""
 
 SMALLEST = 1e-14
 """Columns whose mean square is a smaller share of the largest one are taken for rounding."""
 
 LARGEST = 1e140
 """Tasks with a larger ‖X‖² or squared error are learned but not counted: they would decide for good."""
+
+BEFORE = 0.25
+"""What the error on rows before they were learned counts for where those seen are asked for: the sketch is rough."""
 
 OBJECTIVES = ("seen", "next")
 
@@ -126,11 +129,11 @@ class Candidates(NamedTuple):
         held : callable, optional
             Weights (d, c) ↦ the mean squared error on held-out rows of the tasks seen, where there are such rows.
         """
-        scores = np.zeros_like(self.before) if classes and objective == "seen" else self.before.copy()
-        if objective == "seen" and held is not None:
-            scores = scores + np.array([held(weights) for weights in self.each()]) * self.tasks
-        elif objective == "seen":
-            scores = scores + self.seen_errors()
+        if objective == "next":
+            scores = self.before
+        else:
+            seen = self.seen_errors() if held is None else self.tasks * np.array([held(own) for own in self.each()])
+            scores = seen if classes else seen + BEFORE * self.before
         return self._replace(chosen=int(np.nanargmin(scores))) if np.isfinite(scores).any() else self
 
     def seen_errors(self) -> Floats:

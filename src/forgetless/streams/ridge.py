@@ -45,11 +45,11 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
         ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` learns with eight strengths at once
         and answers with the weights that do best so far; it needs neither horizon nor scaled features, eight times the
-        weights and 32 sums of rows.
+        weights and 64 sums of rows.
     objective : {"seen", "next"}, default "seen"
-        What ``"auto"`` asks of the weights: small errors on all tasks seen, besides those of rows before they were
-        learned; or these alone, for streams where only the next task counts. With ``holdout`` the former are those on
-        held-out rows.
+        What ``"auto"`` asks of the weights: small errors on all tasks seen, those of rows before they were learned
+        counting for a quarter; or these alone, for streams where only the next task counts. With ``holdout`` the former
+        are those on held-out rows.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit`` goes
         in epochs of doubling length: a heuristic without a theorem, since the schedule starts anew in every epoch.
