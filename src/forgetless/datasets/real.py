@@ -10,6 +10,7 @@ from forgetless.datasets.stream import Stream
 
 _MAKERS: dict[str, Callable[..., Stream]] = {
     **{name: partial(_tables.load, name) for name in _tables.TABLES},
+    "flights-wide": _words.wide_flights,
     "debian-size": partial(_words.debian, "size"),
     "debian-sections": partial(_words.debian, "sections"),
     "fashion-classes": partial(_images.fashion, "classes"),
