@@ -46,6 +46,9 @@ def table(tmp_path_factory):
     X = rng.standard_normal((len(HOSTILE) * 6, 2))
     columns = {"[/]\x1b[31mf": X[:, 0], "<b>g": X[:, 1], "y": X @ [1.0, -2.0], "t": np.repeat(HOSTILE, 6)}
     pandas.DataFrame(columns).to_parquet(folder / "data.parquet")
+    schedules = ", ".join(f'{json.dumps(name)} = "ridge:{i}"' for i, name in enumerate(HOSTILE))
+    tasks = f'[tasks.{json.dumps(HOSTILE[3])}]\nfile = "data.parquet"\ntask = "t"\ntarget = "y"'
+    (folder / "sweep.toml").write_text(f"k = 30\nschedules = {{{schedules}}}\n{tasks}")
     return folder / "data.parquet"
 
 
@@ -84,6 +87,9 @@ COMMANDS = [
     ("certified", "--k", 30),
     ("advise", *ON_TASKS),
     ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
+    ("sweep", "sweep.toml", "--store", "s.db", "--workers", 1),
+    ("sweep", "table", "s.db"),
+    ("sweep", "table", "s.db", "--format", "latex"),
     ("bounds",),
     ("bench", "deep", "--help"),  # it needs torch
     ("proofs", "--help"),  # it takes half a minute

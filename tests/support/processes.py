@@ -1,15 +1,15 @@
 """Processes as the system lists them."""
 
+import contextlib
 from pathlib import Path
 
 
 def descendants(pid):
     """Return the processes that a process started, and that these started."""
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    direct = [int(word) for word in text.split()]
+    direct = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):  # of every thread: dask starts workers from another
+        with contextlib.suppress(OSError):
+            direct += [int(word) for word in listed.read_text().split()]
     return direct + [each for child in direct for each in descendants(child)]
 
 

@@ -35,7 +35,7 @@ def run(
     """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
     if n_workers is not None:
         n_workers = checks.integer("n_workers", n_workers, 0, "0 computes in this process")
-    payload = b"" if n_workers == 0 else packed(sweep)
+    payload = b"" if n_workers == 0 and client is None else packed(sweep)
     with Store(path, write=True) as store:
         number = store.begin(sweep, _name(client, n_workers))
         since = number if retry else 0
