@@ -64,7 +64,7 @@ def test_numbers_are_those_of_numpy(rng, name, options):
     for X, y in tasks(rng):
         ours.partial_fit(remotely(X), remotely(y))
         theirs.partial_fit(X, y)
-    if name != "auto":  # whose advisor replays rows in memory only
+    if name != "auto":  # which chooses by random sums of rows, and here has others
         same(ours, theirs)
     assert ours.n_tasks_seen_ == 2
     assert isinstance(ours.coef_, np.ndarray)
@@ -235,3 +235,31 @@ def test_other_refusals(rng):
         fl.ContinualRidge().partial_fit(X, y, remotely(-np.ones(N)))
     with pytest.raises(TypeError, match="give a dask array"):
         fl.ContinualRidge().partial_fit(dask.delayed(np.eye(2)), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X * 1j, y), "X must hold real numbers, got dtype complex128"),
+        (lambda X, y: (X, y * 1j), "y must hold real numbers, got dtype complex128"),
+        (lambda X, y: (X.astype(object), y), "X must hold real numbers, got dtype object"),
+        (lambda X, y: (da.ma.masked_greater(X, 0.5), y), "X has masked blocks"),
+        (lambda X, y: (X, 5.0), r"y must have shape \(n,\) or \(n, c\)"),
+        (lambda X, y: (X, None), "y must hold real numbers"),
+        (lambda X, y: (X, y.to_delayed()[0]), "y is a dask Delayed; give a dask array"),
+    ],
+)
+def test_what_is_refused_in_memory_is_refused_on_a_cluster(change, message):
+    X, y = da.ones((6, 2), chunks=(3, 2)), da.ones(6, chunks=3)
+    model = fl.ContinualRidge()
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.partial_fit(*change(X, y))
+    assert not hasattr(model, "coef_")
+
+
+def test_half_precision_is_widened_as_in_memory(rng):
+    X, y = rng.standard_normal((30, 3)).astype(np.float16), rng.standard_normal(30)
+    here = fl.ContinualRidge(alpha=0.1).partial_fit(X, y)
+    there = fl.ContinualRidge(alpha=0.1).partial_fit(da.from_array(X, chunks=(10, 3)), da.from_array(y, chunks=10))
+    assert there.coef_.dtype == here.coef_.dtype
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-10)

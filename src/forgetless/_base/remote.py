@@ -28,8 +28,10 @@ class Block(NamedTuple):
 
 def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
     """Return the row blocks of X with their targets and weights, which are dask arrays or lie in memory."""
-    if type(X).__name__ != "Array":  # what is delayed has every attribute
-        raise TypeError(f"X is a dask {type(X).__name__}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
+    for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
+        _check_kind(name, values)
+    if y is None or np.ndim(y) == 0:
+        raise ValueError(f"y must have shape (n,) or (n, c), one value per row of X, got {y!r}")
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n, d), got {X.shape}")
     X = _whole_rows(X)
@@ -40,6 +42,19 @@ def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
     alone = not _share([values for values in named.values() if is_remote(values)])
     parts = [_delayed(name, values, rows, alone) for name, values in named.items()]
     return [Block(*each) for each in zip(*parts, strict=True)]
+
+
+def _check_kind(name: str, values: Any) -> None:
+    """Refuse what is no array of real numbers, as tasks in memory do; blocks are not looked into."""
+    if is_remote(values):
+        if type(values).__name__ != "Array":  # what is delayed has every attribute
+            kind = type(values).__name__
+            raise TypeError(f"{name} is a dask {kind}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
+        if isinstance(values._meta, np.ma.MaskedArray):
+            raise TypeError(f"{name} has masked blocks, whose gaps would count as numbers; fill or drop them")
+    dtype = getattr(values, "dtype", None)
+    if dtype is not None and dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, got dtype {dtype}; convert it first")
 
 
 def _share(arrays: list[Any]) -> bool:

@@ -233,7 +233,7 @@ def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tup
     """Return a task given as dask arrays, seen from the weights of a state, and the state; after one pass over it."""
     y = y if hasattr(y, "shape") else np.asarray(y)
     blocks = blocks_of(X, y, weight)
-    wide = np.result_type(X.dtype, np.float32) if X.dtype.kind == "f" else np.dtype(np.float64)
+    wide = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)  # as for tasks in memory
     targets = tuple(int(each) for each in y.shape[1:])
     # Shapes and types are checked like those of any task, by a row of them.
     one, _, _, state = check(state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None)
