@@ -32,6 +32,7 @@ d = 3
 """
 
 TASKS = """
+from support.processes import listening
 from support.sweeping import gauss as made
 
 def gauss(seed, d, wait=0.0):
@@ -152,7 +153,7 @@ def test_ctrl_c_says_how_to_go_on(folder):
     (folder / "sweep.toml").write_text(SWEEP.replace("d = 3", "d = 3\nwait = 0.2").replace("count = 2", "count = 60"))
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path), "FORGETLESS_NUMBA": "never"}
     words = [sys.executable, "-m", "forgetless", "sweep", "sweep.toml", "--store", "a.db", "--workers", "1"]
-    process = subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=listening)
     while not (folder / "a.db").exists() or not done(folder / "a.db"):
         assert process.poll() is None
         time.sleep(0.05)

@@ -1,6 +1,7 @@
 """Processes as the system lists them."""
 
 import contextlib
+import signal
 from pathlib import Path
 
 
@@ -19,3 +20,8 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def listening():
+    """Call before a program starts that is to be interrupted: the background jobs of a shell ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -12,7 +12,7 @@ import forgetless as fl
 from forgetless.sweeps import _local
 from forgetless.sweeps.store import Store
 from support import sweeping
-from support.processes import alive, descendants
+from support.processes import alive, descendants, listening
 from support.sweeping import SCHEDULES, Unloadable, Unpicklable, broken, fatal, gauss, small
 
 
@@ -179,7 +179,9 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
 def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     words = [sys.executable, "-P", "-m", "support.sweeping", str(path), "200", "local"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=listening
+    )
     assert process.stdout.readline().startswith("committed")
     workers = descendants(process.pid)
     process.send_signal(signal.SIGINT)
