@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-ARGUMENTS = {"flights.py": ["--fraction", "0.03"]}  # all flights take most of a minute
+ARGUMENTS = {"flights.py": ["--fraction", "0.02"]}
+LONG = {"flights.py"}  # a minute, also on a sample
 ELSEWHERE = {"avalanche_stream.py"}  # needs Avalanche, and is run by make test-avalanche
 EXAMPLES = [
     script for script in sorted((Path(__file__).parents[1] / "examples").glob("*.py")) if script.name not in ELSEWHERE
 ]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(script, marks=[pytest.mark.long] if script.name in LONG else []) for script in EXAMPLES],
+    ids=lambda script: script.name,
+)
 def test_runs(script, tmp_path):
     command = [sys.executable, script, *ARGUMENTS.get(script.name, [])]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

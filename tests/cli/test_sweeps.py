@@ -14,6 +14,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.sweeps import Store, cluster, load_sweep
+from support.processes import listening
 
 SWEEP = """
 k = [4, 16]

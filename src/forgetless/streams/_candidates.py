@@ -160,8 +160,6 @@ def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
 
     Of rows that were read once XᵀX is left, and any matrix with the same XᵀX will do.
     """
-    signs = np.random.default_rng([number, 1]).choice([-1.0, 1.0], (SKETCH, max(task.rows.shape)))
-    signs /= math.sqrt(SKETCH * scale)
     start, residual, rows = task.start, task.residual, task.rows
     xp = namespace_of(start)
     if not rows.readable:
@@ -172,6 +170,8 @@ def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
         made = (side / math.sqrt(SKETCH * scale) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         d = rows.shape[1]
         return made[:, :d], made[:, d:] + made[:, :d] @ to_numpy(start)
+    signs = np.random.default_rng([number, 1]).choice([-1.0, 1.0], (SKETCH, rows.shape[0]))
+    signs /= math.sqrt(SKETCH * scale)
     total = xp.astype(zeros((SKETCH, rows.shape[1]), start), start.dtype, copy=False)
     answers: Any = 0.0
     first = 0
