@@ -41,11 +41,11 @@ def run(
         since = number if retry else 0
         there = sweep.keys & store.finished(since)
         with told(progress, len(there), len(sweep)) as tell:
-            while batches := _missing(sweep, there):
+            while len(there) < len(sweep):
                 before = len(there)
                 engine = _engine(sweep, payload, client, n_workers, tell.note)
                 # Closed whatever happens, also where a traceback keeps what it came through: workers must not stay.
-                with closing(engine.run(batches)) as coming:
+                with closing(engine.run(_missing(sweep, there))) as coming:
                     for finished in coming:
                         store.add(number, finished)
                         tell.more(sum(len(outcomes) for _, outcomes in finished))
