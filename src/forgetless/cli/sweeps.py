@@ -8,6 +8,7 @@ import click
 
 from forgetless._base.files import replace_file
 from forgetless.cli.shared import progress, say
+from forgetless.errors import StoreError
 
 FORMS = ("text", "latex", "csv", "json")
 
@@ -56,6 +57,8 @@ def run(file: Path, store: Path, cluster: str | None, workers: int | None, retry
     failed = loaded.failures(store)
     if len(failed):
         say(failed.text(), err=True)
+    if len(failed) == len(loaded):
+        raise StoreError(f"all {len(loaded)} cells failed; after a cure, --retry tries them again")
 
 
 def _connected(address: str) -> Any:
