@@ -62,7 +62,7 @@ def wide(
     return Table("Sweep", columns, tuple(facts))
 
 
-def lacking(missing: int, failed: int) -> list[str]:
+def lacking(missing: int | None, failed: int) -> list[str]:
     """Return in words how many cells of a sweep have no results."""
     return [f"{count} cells {what}" for count, what in ((missing, "are missing"), (failed, "failed")) if count]
 

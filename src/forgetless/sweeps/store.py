@@ -242,14 +242,15 @@ class Store:
             runs = self.database.execute("SELECT count(*) FROM run").fetchone()[0]
             total, sweep = self._last() or (0, None)
             cells = list(self.database.execute(f"SELECT {', '.join(AXES)}, version, error FROM cell"))
-        own = [cell for cell in cells if sweep is not None and _belongs(cell, sweep)]
+        known = sweep is not None and "once" in sweep  # else written before sweeps said which cells have no seed
+        own = [cell for cell in cells if known and _belongs(cell, sweep or {})]
         failed = sum(cell[-1] is not None for cell in own)
         facts = {
             "cells": total,
-            "done": len(own) - failed,
-            "failed": failed,
-            "missing": total - len(own),
-            "of other sweeps": len(cells) - len(own),
+            "done": len(own) - failed if known else None,
+            "failed": failed if known else None,
+            "missing": total - len(own) if known else None,
+            "of other sweeps": len(cells) - len(own) if known else None,
             "seconds of work": round(seconds, 3),
             "last commit": last,
             "runs": runs,
