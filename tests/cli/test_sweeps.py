@@ -85,7 +85,8 @@ def test_a_file_is_run_and_its_store_read(folder, capsys):
         code, out, _ = run(capsys, "sweep", "export", store, "--out", folder / name)
         assert (code, out) == (0, f"48 rows in {folder / name}\n")
         frame = read(folder / name)
-        assert frame.shape == (48, 8)
+        assert list(frame.columns[8:]) == ["average_loss rounding", "drift", "drift rounding", "version", "key"]
+        assert len(frame) == 48
         np.testing.assert_array_equal(frame["drift"], sweep.table(store).columns["drift"])
 
 
@@ -123,6 +124,12 @@ def test_stores_are_merged(folder, capsys):
         (("my_tasks:gauss", "my_tasks:none"), "'gauss' cannot be found"),
         (("my_tasks:gauss", "my_tasks"), "must be 'module:name'"),
         (("d = 3", ""), "need an argument d"),
+        (("d = 3", "d = 3\nseed = 1"), "tasks 'gauss' have seed=1 bound"),
+        (("k = [4, 16]", 'k = [4, 16]\nbounds = "no"'), "bounds must be True or False, got 'no'"),
+        (("count = 3}", "count = 2.5}"), "count of scales must be a whole number, got 2.5"),
+        (("count = 2}", "count = 2.0}"), "count of seeds must be a whole number, got 2.0"),
+        (("count = 2}", "count = true}"), "seeds must be a list, or have positive count"),
+        (("to = 10", "to = inf"), "scales must be a list, or have positive from, to, count"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(folder, capsys, change, words):
@@ -138,6 +145,31 @@ def test_failed_cells_are_listed(folder, capsys):
     (folder / "my_tasks.py").write_text("def gauss(seed, d): raise OSError('away')")
     code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0)
     assert (code, "failed           32" in out, err.count("OSError: away")) == (0, True, 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 / 0", "my_tasks cannot be imported: ZeroDivisionError: division by zero"),
+        ("def gauss(", "my_tasks cannot be imported: SyntaxError"),
+        ("raise SystemExit(4)", "my_tasks cannot be imported: SystemExit: 4"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_one_sentence(folder, capsys, text, words):
+    (folder / "my_tasks.py").write_text(text)
+    code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert words in err
+
+
+def test_a_sweep_of_which_nothing_came_is_a_failure(folder, capsys):
+    (folder / "my_tasks.py").write_text("def gauss(seed, d): raise OSError('away')")
+    (folder / "sweep.toml").write_text(SWEEP.replace('[tasks.mine]\nfile = "tasks.npz"\n', ""))
+    code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0)
+    assert (code, "failed           32" in out) == (1, True)
+    assert "all 32 cells failed" in err.splitlines()[-1]
+    code, _, err = run(capsys, "sweep", "table", folder / "a.db")
+    assert (code, "holds no results of this sweep (32 cells failed)" in err) == (1, True)
 
 
 def test_other_refusals(folder, capsys, monkeypatch):

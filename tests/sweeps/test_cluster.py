@@ -133,3 +133,19 @@ def test_a_cluster_that_goes_takes_nothing_with_it(path):
     there = len(sweep.table(path))
     assert 12 <= there < len(sweep)
     assert len(sweep.run(path, n_workers=0)) == len(sweep)
+
+
+def test_a_run_that_ends_before_it_begins_leaves_nothing_on_the_workers(client, path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.Dask, "_look", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small().run(path, client)
+
+    def held():
+        from forgetless.sweeps import cluster
+
+        return len(cluster._sweeps)
+
+    assert set(client.run(held).values()) == {0}

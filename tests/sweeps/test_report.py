@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas
 import pytest
+from matplotlib import pyplot as plt
 
 import forgetless as fl
 from forgetless._base.tables import Noted, Table
@@ -13,6 +14,8 @@ from forgetless.sweeps import report
 from support.sweeping import SCHEDULES, gauss, small
 
 mpl.use("agg")
+
+FIRST = fl.__version__
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +90,7 @@ def test_a_figure_has_a_panel_for_every_other_axis_and_the_best_scale(swept):
         assert value == pytest.approx(min(means))
     ax = sweep.plot(path, x="scale", hue="schedule", where={"ordering": "cyclic", "k": 8})
     assert ax.get_xlabel() == "scale"
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.mark.parametrize(
@@ -109,11 +112,11 @@ def test_figures_of_what_is_not_there_are_refused(swept, options, words):
 
 def test_one_axes_takes_one_panel(swept):
     sweep, path, _ = swept
-    ax = mpl.pyplot.subplots()[1]
+    ax = plt.subplots()[1]
     with pytest.raises(ValueError, match="choose by where="):
         sweep.plot(path, ax=ax)
     assert sweep.plot(path, ax=ax, where={"ordering": "cyclic"}) is ax
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_slopes_need_two_points_and_leave_out_what_is_not_positive():
@@ -126,8 +129,48 @@ def test_slopes_need_two_points_and_leave_out_what_is_not_positive():
 def test_an_empty_store_has_no_summary(tmp_path):
     sweep = small(tasks={"none": lambda seed: 1 / 0})
     assert len(sweep.run(tmp_path / "a.db", n_workers=0)) == 0
-    with pytest.raises(ValueError, match="holds no results"):
+    with pytest.raises(ValueError, match=r"holds no results of this sweep \(18 cells failed\)"):
         sweep.summary(tmp_path / "a.db")
+    sweep = small(record=[1, 2])
+    assert len(sweep.run(tmp_path / "b.db", n_workers=0)) == 36
+    with pytest.raises(ValueError, match="made of the values at step k, and none was recorded"):
+        sweep.summary(tmp_path / "b.db")
+
+
+def test_a_summary_shows_schedules_that_lack_the_largest_k(tmp_path):
+    small(schedules={"up": SCHEDULES["up"]}).run(tmp_path / "a.db", n_workers=0)
+    small(schedules={"none": SCHEDULES["none"]}, k=[4]).run(tmp_path / "a.db", n_workers=0)
+    made = small().summary(tmp_path / "a.db")
+    row = made.columns["schedule"].index("none")
+    assert made.columns["k = 4"][row].value == pytest.approx(
+        np.mean([exact("none", 4, seed, fl.WithReplacement()) for seed in range(3)])
+    )
+    assert (made.columns["k = 16"][row], made.columns["k·average_loss"][row]) == (Noted(None, ""), None)
+    assert made.facts[1:] == (
+        "gauss, with-replacement, none: nothing at k = 16, the largest is 4",
+        "9 cells are missing",
+    )
+
+
+def test_a_scale_whose_mean_is_not_a_number_is_not_the_best():
+    axes = {"tasks": ["t"] * 2, "schedule": ["up"] * 2, "scale": [1.0, 2.0], "ordering": ["o"] * 2}
+    table = Table("Sweep", {**axes, "k": [4, 4], "seed": [0, 0], "loss": [None, 3.0]})
+    assert report.summary(table, "loss").columns["scale"] == [2.0]
+
+
+def test_cells_of_other_versions_are_exported_and_never_hidden_silently(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    first = small(seeds=[0]).run(path, n_workers=0)
+    monkeypatch.setattr(fl, "__version__", "9.9")
+    small(seeds=[0, 1]).run(path, n_workers=0)
+    held, _ = report.of_store(path)
+    assert len(held) == 12
+    assert held.facts == ("6 cells of other versions of forgetless (" + FIRST + ") are left out; an export has them",)
+    whole = report.everything(path).columns
+    assert len(set(whole["key"])) == len(whole["key"]) == 18
+    old = [value for value, made in zip(whole["average_loss"], whole["version"], strict=True) if made == FIRST]
+    assert sorted(old) == sorted(first.columns["average_loss"])
+    assert all(each is not None for each in whole["average_loss rounding"])
 
 
 def test_latex_prints_what_the_table_says():

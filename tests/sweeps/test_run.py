@@ -176,6 +176,15 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
         small(k=[4, 16, 64]).run(path, n_workers=0)
 
 
+def test_a_sweep_whose_cells_cannot_all_be_kept_is_never_complete(path, monkeypatch):
+    from forgetless.sweeps import grid
+
+    real = grid._key
+    monkeypatch.setattr(grid, "_key", lambda text: real(text[:60]))  # without the schedule
+    with pytest.raises(fl.StoreError, match=r"cells are missing .* none of them could be computed"):
+        small().run(path, n_workers=0)
+
+
 def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     words = [sys.executable, "-P", "-m", "support.sweeping", str(path), "200", "local"]

@@ -180,7 +180,7 @@ def test_stores_are_merged_by_content(path, tmp_path):
     assert merge(path, other) == 6
     assert merge(path, other) == 0
     assert small().table(path).columns == whole.columns
-    assert facts(path, "SELECT count(*) FROM run") == [(3,)]
+    assert facts(path, "SELECT count(*) FROM run") == [(2,)]
     refused(lambda: merge(path, path), "into itself")
     small(metrics="drift").run(tmp_path / "drift.db", n_workers=0)
     refused(lambda: merge(path, tmp_path / "drift.db"), "other settings")
@@ -200,3 +200,37 @@ def test_what_failed_in_one_store_is_taken_from_the_other(path, tmp_path):
     assert merge(path, tmp_path / "good.db") == len(sweep)
     assert len(sweep.failures(path)) == 0
     assert merge(tmp_path / "good.db", path) == 0
+
+
+def test_a_value_keeps_its_name_in_a_store(path, tmp_path):
+    small(schedules={"up": SCHEDULES["up"]}).run(path, n_workers=0)
+    renamed = small(schedules={"new": SCHEDULES["up"]})
+    refused(lambda: renamed.run(path, n_workers=0), "holds the schedule 'new' under the name 'up'")
+    assert set(renamed.table(path).columns["schedule"]) == {"new"}
+    renamed.run(tmp_path / "other.db", n_workers=0)
+    refused(lambda: merge(path, tmp_path / "other.db"), "calls 'new' the schedule", "calls 'up'")
+
+
+def status(path):
+    with Store(path) as store:
+        found = store.status().columns
+    return {name: found[name][0] for name in ("cells", "done", "failed", "missing", "of other sweeps", "runs")}
+
+
+def test_the_status_of_a_merged_store_is_counted_in_it(path, tmp_path):
+    other, third = tmp_path / "other.db", tmp_path / "third.db"
+    whole = small(scales=[0.1, 1.0])
+    with Store(other, write=True) as store:  # cut short after a batch
+        batch = whole.batches[0]
+        store.add(store.begin(whole, "test"), [(batch, evaluate(whole, batch))])
+    assert status(other) == {"cells": 30, "done": 5, "failed": 0, "missing": 25, "of other sweeps": 0, "runs": 1}
+    small().run(path, n_workers=0)  # the same without scales: two cells of each batch are others
+    for _ in range(2):
+        merge(third, path, other)
+        assert status(third) == {"cells": 18, "done": 18, "failed": 0, "missing": 0, "of other sweeps": 4, "runs": 2}
+    merge(path, other)
+    assert status(path) == status(third)
+    whole.run(third, n_workers=0)
+    assert status(third) == {"cells": 30, "done": 30, "failed": 0, "missing": 0, "of other sweeps": 12, "runs": 3}
+    facts(path, "UPDATE run SET sweep = json_remove(sweep, '$.once')")  # by an early build: unknown, and said so
+    assert (status(path)["cells"], status(path)["missing"]) == (18, None)

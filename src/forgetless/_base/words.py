@@ -25,6 +25,21 @@ def printable(text: str, width: int | None = None) -> str:
     return printable(shown, width)
 
 
+def in_words(error: BaseException, width: int = 2000) -> str:
+    r"""Return an error on one line that can be printed and encoded, whatever its message is, or even without one.
+
+    Examples
+    --------
+    >>> in_words(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
+    'ValueError: no such file \\ud800'
+    """
+    try:
+        message = " ".join(str(error).split())
+    except Exception as other:
+        message = f"its message cannot be read ({type(other).__name__})"
+    return printable(f"{type(error).__name__}: {message}", width)
+
+
 def label(text: object) -> str:
     """Return a label of a user's as it is shown in tables and pages."""
     return printable(str(text), LABEL)

@@ -8,6 +8,7 @@ import click
 
 from forgetless._base.files import replace_file
 from forgetless.cli.shared import progress, say
+from forgetless.errors import StoreError
 
 FORMS = ("text", "latex", "csv", "json")
 
@@ -56,6 +57,8 @@ def run(file: Path, store: Path, cluster: str | None, workers: int | None, retry
     failed = loaded.failures(store)
     if len(failed):
         say(failed.text(), err=True)
+    if len(failed) == len(loaded):
+        raise StoreError(f"all {len(loaded)} cells failed; after a cure, --retry tries them again")
 
 
 def _connected(address: str) -> Any:
@@ -110,12 +113,12 @@ def table(store: Path, y: str | None, form: str) -> None:
 @click.argument("store", type=STORE)
 @click.option("--out", type=STORE, required=True, help="File: .csv or .parquet.")
 def export(store: Path, out: Path) -> None:
-    """Write every number in STORE to a table, a row for each cell and step."""
+    """Write every number in STORE, of all versions, to a table: a row for each cell and step, with version and key."""
     from forgetless.sweeps import report
 
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
-    held, _ = report.of_store(store)
+    held = report.everything(store)
     replace_file(out, held.to_csv().encode() if out.suffix == ".csv" else held.to_parquet())
     say(f"{len(held)} rows in {out}")
 

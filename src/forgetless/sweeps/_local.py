@@ -25,6 +25,9 @@ DEATHS = 5
 STARTS = 10
 """Workers that may die one after the other while they start; then something is wrong with all of them."""
 
+ENDING = 2.0
+"""Seconds that a process may take between the end of its answers and its own."""
+
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "FORGETLESS_THREADS")
 
 
@@ -32,7 +35,8 @@ class _Worker:
     """A process, what it was given and has not yet answered, and a thread that waits for its answers."""
 
     def __init__(self, events: "queue.Queue[tuple[_Worker, Any]]") -> None:
-        self.given: deque[Batch] = deque()
+        self.given: deque[tuple[int, Batch]] = deque()
+        self._count = 0
         self.ready, self.lost = False, False
         # All places that this process imports from, before the worker's own; -P keeps the current folder out.
         path = os.pathsep.join(place or os.getcwd() for place in sys.path)
@@ -64,11 +68,15 @@ class _Worker:
 
     def give(self, batch: Batch) -> None:
         """Hand over a batch."""
-        self.given.append(batch)
-        self._send(pickle.dumps(batch))
+        self._count += 1
+        self.given.append((self._count, batch))
+        self._send(pickle.dumps(self.given[-1]))
 
     def end(self) -> None:
-        """Stop it at once."""
+        """Stop it at once; one that is ending anyway keeps its own exit code."""
+        if self.lost:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(ENDING)
         self.process.kill()
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):  # what could not be sent is of no interest any more
@@ -122,13 +130,14 @@ class Local:
         worker, news = self._events.get()
         while True:
             if news is _Death:
+                worker.lost = True
                 finished += self._bury(worker, todo)
             elif isinstance(news, str):
                 raise StoreError(f"the sweep cannot be loaded in a worker process ({news}); import what it uses there")
             elif news is None:
                 worker.ready, self._starts = True, 0
-            else:
-                finished.append((worker.given.popleft(), news))
+            elif worker.given and worker.given[0][0] == news[0]:  # anything else was not said by it
+                finished.append((worker.given.popleft()[1], news[1]))
             try:
                 worker, news = self._events.get_nowait()
             except queue.Empty:
@@ -143,7 +152,7 @@ class Local:
             self._starts += 1
             if self._starts >= STARTS:
                 raise StoreError(f"{STARTS} worker processes ended while they started (exit code {code}); see above")
-        given = list(worker.given)
+        given = [batch for _, batch in worker.given]
         failed: Finished = []
         if worker.ready and given:
             self._deaths[given[0]] += 1  # it works in turn: the others it had not begun

@@ -25,22 +25,28 @@ class Lock:
         while fcntl is not None and self._descriptor < 0:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                holder = _holder(self.path)
-                os.close(descriptor)
-                raise StoreError(
-                    f"{store} is being written by {holder}; wait until it ends, or give this sweep another store and "
-                    "merge the two afterwards"
-                ) from None
-            # The one before may have removed the file between our opening and locking it.
-            if os.fstat(descriptor).st_nlink:
-                self._descriptor = descriptor
-            else:
-                os.close(descriptor)
-        if self._descriptor >= 0:
-            os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
+                self._take(descriptor, store)
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
+
+    def _take(self, descriptor: int, store: Path) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"{store} is being written by {_holder(self.path)}; wait until it ends, or give this sweep another "
+                "store and merge the two afterwards"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{store} cannot be locked ({error}); use a local disk") from None
+        # The one before may have removed the file between our opening and locking it.
+        if not os.fstat(descriptor).st_nlink:
+            return
+        with contextlib.suppress(OSError):  # the lock holds without the note, for which a full disk has no room
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
+        self._descriptor = descriptor
 
     def release(self) -> None:
         """Let others write; again and again without harm."""

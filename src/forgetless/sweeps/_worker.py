@@ -10,9 +10,10 @@ import pickle
 import queue
 import signal
 import struct
-import sys
 import threading
 from typing import IO, Any
+
+from forgetless._base.words import in_words
 
 HEAD = struct.Struct("<Q")
 """What precedes every message: the number of its bytes."""
@@ -36,12 +37,19 @@ def receive(stream: IO[bytes]) -> bytes | None:
 def main() -> None:
     """Work until the driver closes the input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the user's functions print must not stand between the answers
+    # Copies, which programs started by the user's functions do not get: those read nothing, and print to where errors
+    # go. What forks keeps them; there they lead nowhere, so that nobody else answers or holds the driver up.
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(2, 1)
+    os.register_at_fork(
+        after_in_child=lambda: [os.dup2(nowhere, each.fileno(), inheritable=False) for each in (questions, answers)]
+    )
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def listen() -> None:
-        while (message := receive(sys.stdin.buffer)) is not None:
+        while (message := receive(questions)) is not None:
             inbox.put(message)
         os._exit(0)
 
@@ -59,8 +67,9 @@ def _work(inbox: "queue.SimpleQueue[bytes]", answers: IO[bytes]) -> None:
             import numba  # noqa: F401 - now, so that the first batch does not take the blame for its time
         sweep: Any = pickle.loads(inbox.get())
     except BaseException as error:
-        send(answers, pickle.dumps(f"{type(error).__name__}: {error}"))
+        send(answers, pickle.dumps(in_words(error)))
         raise
     send(answers, pickle.dumps(None))
     while True:
-        send(answers, pickle.dumps(evaluate(sweep, pickle.loads(inbox.get()))))
+        number, batch = pickle.loads(inbox.get())
+        send(answers, pickle.dumps((number, evaluate(sweep, batch))))

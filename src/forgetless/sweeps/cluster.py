@@ -12,6 +12,7 @@ from typing import Any
 from distributed import Client, KilledWorker, WorkerPlugin
 
 from forgetless._base.version import version
+from forgetless._base.words import in_words
 from forgetless.errors import StoreError
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
@@ -45,6 +46,16 @@ def connected(address: str) -> Iterator[Any]:
         raise StoreError(f"there is no dask scheduler at {address} ({why}); nothing was begun") from None
     with client:
         yield client
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no client of dask, or one that must be awaited."""
+    if not isinstance(client, Client):
+        raise TypeError(
+            f"client must be a distributed.Client, got {type(client).__name__}; connect by distributed.Client(address)"
+        )
+    if client.asynchronous:
+        raise TypeError("client must be a distributed.Client with asynchronous=False, got one that must be awaited")
 
 
 _sweeps: dict[str, Grid] = {}
@@ -96,10 +107,10 @@ class Dask:
     def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
         """Yield finished batches, several at once where several have come."""
         todo = deque(batches)
-        with self._saying():
-            self._carry()
-            self._look(todo)
         try:
+            with self._saying():
+                self._carry()
+                self._look(todo)
             while todo or self._held:
                 with self._saying():
                     while todo and len(self._held) < self._room:
@@ -172,8 +183,7 @@ class Dask:
                 why = f"WorkerDied: workers died over it again and again ({error}); is there enough memory?"
                 return [(batch, [Outcome(member.key, (), why, 0.0) for member in batch.members])]
         elif error is not None:
-            why = f"{type(error).__name__}: {error}"
-            raise StoreError(f"workers cannot compute ({why}); is forgetless installed there?")
+            raise StoreError(f"workers cannot compute ({in_words(error)}); is forgetless installed there?")
         todo.append(batch)
         return []
 

@@ -13,6 +13,7 @@ import numpy as np
 from forgetless._base.arrays import to_numpy
 from forgetless._base.compiled import has_numba
 from forgetless._base.products import one_blas_thread
+from forgetless._base.words import in_words
 from forgetless.certificates.certificate import BOUNDS, check_bound, setting_of
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
@@ -55,20 +56,16 @@ def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
     with _one_at_a_time, _the_same_everywhere():
         try:
             found = _together(sweep, batch)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if len(batch.members) > 1:  # which of them it was, and what the others are
                 return [one for member in batch.members for one in evaluate(sweep, batch._replace(members=(member,)))]
-            found = [((), _words(error))]
+            found = [((), in_words(error))]
     each = (time.perf_counter() - began) / len(batch.members)
     return [Outcome(m.key, rows, why, each) for m, (rows, why) in zip(batch.members, found, strict=True)]
 
 
 _one_at_a_time = threading.RLock()
 """Threads of a dask worker take turns: what is fixed for one batch is fixed for the whole process."""
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:2000]
 
 
 @contextmanager

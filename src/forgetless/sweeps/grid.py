@@ -1,15 +1,16 @@
 """A sweep as data: named axes, cells with a digest of their content, batches of cells that are computed together."""
 
+import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from forgetless._base import averages, checks
 from forgetless._base.version import version
+from forgetless._base.words import printable
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
@@ -23,6 +24,10 @@ AXES = ("tasks", "schedule", "scale", "ordering", "k", "seed")
 
 TOGETHER = 32
 """Schedules of one batch, at most: more gain nothing and cost memory."""
+
+
+LARGEST = 2**63 - 1
+"""Of numbers in a store."""
 
 
 class Value(NamedTuple):
@@ -87,7 +92,12 @@ class Grid:
         self.metrics = check_metrics(metrics, METRICS if self.n_trials is not None else (*METRICS, "worst_case"))
         self.average = averages.power(average)
         self.record = _recorded(record)
-        self.bounds = bool(bounds)
+        self.bounds = _switch("bounds", bounds)
+        if self.bounds and self.average is not None:
+            raise ValueError(
+                f"bounds=True needs average=None, got average={average!r}: the bounds are proved for the last iterate; "
+                "leave one of the two out"
+            )
         self.k = _integers("k", k, 1)
         self.seeds = _integers("seeds", seeds, 0)
         self.scales = (None,) if scales is None else _scales(scales)
@@ -120,9 +130,17 @@ class Grid:
         """Return the whole sweep as plain data."""
         axes = {axis: {value.label: value.digest for value in values.values()} for axis, values in self.axes.items()}
         plain = {"k": list(self.k), "seed": list(self.seeds), "scale": [each for each in self.scales if each]}
-        return {"settings": self.settings, "axes": axes | plain, "version": version()}
+        once = {
+            "seed": [label for label in self.axes["tasks"] if not self.depends_on_seed(label)],
+            "scale": [
+                value.label
+                for value in self.axes["schedule"].values()
+                if self.scales == (None,) or not _has_strength(value.thing)
+            ],
+        }
+        return {"settings": self.settings, "axes": axes | plain, "once": once, "version": version()}
 
-    @cached_property
+    @functools.cached_property
     def batches(self) -> tuple[Batch, ...]:
         """All cells of the sweep, in batches; those that can share a collection come one after the other."""
         return tuple(self._enumerate())
@@ -147,7 +165,7 @@ class Grid:
     def __len__(self) -> int:
         return sum(len(batch.members) for batch in self.batches)
 
-    @cached_property
+    @functools.cached_property
     def keys(self) -> frozenset[str]:
         """The keys of all cells."""
         return frozenset(member.key for batch in self.batches for member in batch.members)
@@ -191,11 +209,17 @@ def _axis(
     for label, thing in pairs:
         if label in made:
             raise ValueError(f"{name} has two values called {label!r}; give a dictionary with a name for each")
+        if printable(label) != label:
+            raise ValueError(f"{name} has a value called {label!r}; give it a name that can be printed on a line")
         right = checked(f"{name} {label!r}", thing)
         try:
-            made[label] = Value(label, right, digest(content(right)))
-        except (TypeError, ValueError) as error:
+            value = Value(label, right, digest(content(right)))
+        except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"{name} {label!r} cannot be told from others by its content: {error}") from None
+        same = next((other.label for other in made.values() if other.digest == value.digest), None)
+        if same is not None:
+            raise ValueError(f"{name} {same!r} and {label!r} have the same content; leave one of them out")
+        made[label] = value
     return made
 
 
@@ -252,10 +276,21 @@ def _parameters(value: Value) -> frozenset[str]:
     """Return which of ``seed`` and ``k`` a function that makes tasks takes; refuse one that needs more."""
     if isinstance(value.thing, TaskCollection):
         return frozenset()
+    bound = [name for name in getattr(value.thing, "keywords", {}) if name in ("seed", "k")]
+    if isinstance(value.thing, functools.partial) and bound:
+        raise TypeError(
+            f"tasks {value.label!r} have {bound[0]}={value.thing.keywords[bound[0]]!r} bound, and a sweep gives "
+            f"{bound[0]} itself; leave it free, or wrap the function in one that does not take it"
+        )
+    cure = "wrap it in a function that takes them by name, such as def made(seed): ..."
     try:
         parameters = inspect.signature(value.thing).parameters.values()
     except (TypeError, ValueError):
-        return frozenset()
+        raise TypeError(f"tasks {value.label!r} do not say whether they take seed and k; {cure}") from None
+    unnamed = [p for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
+    anything = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if unnamed or (anything and not any(p.name in ("seed", "k") for p in parameters)):
+        raise TypeError(f"tasks {value.label!r} take {(unnamed or anything)[0]}, not seed and k by name; {cure}")
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     missing = [p.name for p in parameters if p.default is p.empty and p.name not in ("seed", "k") and p.kind in kinds]
     if missing:
@@ -270,7 +305,16 @@ def _integers(name: str, given: Any, minimum: int) -> tuple[int, ...]:
     values = [given] if np.ndim(given) == 0 else list(given)
     if not values:
         raise ValueError(f"{name} must hold at least one number, got none")
-    return tuple(dict.fromkeys(checks.integer(name, value, minimum, "give whole numbers") for value in values))
+    made = tuple(dict.fromkeys(checks.integer(name, value, minimum, "give whole numbers") for value in values))
+    if max(made) > LARGEST:
+        raise ValueError(f"{name} must be below 2**63, got {max(made)}; a store keeps no larger numbers")
+    return made
+
+
+def _switch(name: str, given: Any) -> bool:
+    if not isinstance(given, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {given!r}")
+    return bool(given)
 
 
 def _scales(given: Any) -> tuple[float | None, ...]:

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import os
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ def digest(plain: Any) -> str:
 def content(value: Any) -> Any:
     """Return any value of an axis as plain data that says all that its results depend on.
 
-    Arrays are named by a digest of their numbers, functions by their name and their source, objects by their class and
-    attributes. TypeError for what has no content that could be read, such as a generator.
+    Arrays are named by a digest of their numbers, functions by their name, their source and what they were made with,
+    objects by their class and attributes, modules by their name. TypeError for what has no content that could be read,
+    such as a generator.
 
     Examples
     --------
@@ -36,28 +38,39 @@ def content(value: Any) -> Any:
     >>> content(fl.schedules.increasing(scale=0.5))
     {'class': 'Increasing', 'scale': 0.5}
     """
+    return _content(value, ())
+
+
+def _content(value: Any, within: tuple[int, ...]) -> Any:
+    """Return the content of a part of the values with the identities ``within``: functions may refer to themselves."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, ModuleType):
+        return {"module": value.__name__}
+    if id(value) in within:
+        return {"again": within.index(id(value))}
+    within = (*within, id(value))
     if isinstance(value, TaskCollection):
-        return {"tasks": [[content(task.X), content(task.y)] for task in value]}
+        return {"tasks": [[_content(task.X, within), _content(task.y, within)] for task in value]}
     if inspect.isfunction(value) or inspect.isbuiltin(value) or inspect.isclass(value):
-        return _code(value) | _closure(value)
+        return _code(value, within) | _closure(value, within)
     if is_array_api_obj(value):
         return _array(to_numpy(value))
     if isinstance(value, list | tuple | range | set | frozenset):
-        parts = [content(each) for each in value]
+        parts = [_content(each, within) for each in value]
         return sorted(parts, key=str) if isinstance(value, set | frozenset) else parts
     if isinstance(value, dict):
-        return {str(key): content(each) for key, each in value.items()}
+        return {str(key): _content(each, within) for key, each in value.items()}
     if isinstance(value, functools.partial):
-        return {"function": content(value.func), "arguments": content(value.args), "named": content(value.keywords)}
+        parts = [_content(each, within) for each in (value.func, value.args, value.keywords)]
+        return dict(zip(("function", "arguments", "named"), parts, strict=True))
     if inspect.ismethod(value):
-        return {"function": value.__name__, "of": content(value.__self__)}
-    return _object(value)
+        return {"function": value.__name__, "of": _content(value.__self__, within)}
+    return _object(value, within)
 
 
 def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -69,39 +82,70 @@ def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {"array": found, "shape": list(array.shape), "dtype": array.dtype.name}
 
 
-def _code(thing: Any) -> dict[str, Any]:
+def _code(thing: Any, within: tuple[int, ...]) -> dict[str, Any]:
     """Return name and source; of this package the name alone, since its version is part of every cell anyway."""
     found: dict[str, Any] = {"name": thing.__qualname__}
     if (thing.__module__ or "").split(".")[0] == "forgetless":
         return found
-    try:
-        source = inspect.cleandoc(inspect.getsource(thing))
-    except (OSError, TypeError):  # typed into a session, compiled, or built in
-        return found | {"module": thing.__module__, "code": _bytecode(thing)}
-    return found | {"source": hashlib.sha256(source.encode()).hexdigest()[:LENGTH]}
-
-
-def _bytecode(thing: Any) -> str | None:
     code = getattr(thing, "__code__", None)
-    if code is None:
+    try:
+        # Of the code: of a function that wraps another, the source would be the other's, which is in the closure.
+        source = inspect.cleandoc(inspect.getsource(thing if code is None else code))
+    except (OSError, TypeError):  # typed into a session, compiled, or built in
+        return found | {"module": thing.__module__, "code": _compiled(thing, within)}
+    found["source"] = hashlib.sha256(source.encode()).hexdigest()[:LENGTH]
+    if code is not None and code.co_name == "<lambda>":  # its source is a whole line, on which there may be others
+        found["code"] = digest(_instructions(code))
+    return found
+
+
+def _compiled(thing: Any, within: tuple[int, ...]) -> Any:
+    code = getattr(thing, "__code__", None)
+    if code is not None:
+        return digest(_instructions(code))
+    if not inspect.isclass(thing):
         return None
-    parts = [code.co_code, repr([each for each in code.co_consts if not inspect.iscode(each)]).encode()]
-    return hashlib.sha256(b"|".join([*parts, repr(code.co_names).encode()])).hexdigest()[:LENGTH]
+    return {name: _content(each, within) for name, each in sorted(vars(thing).items()) if inspect.isfunction(each)}
 
 
-def _closure(thing: Any) -> dict[str, Any]:
+def _instructions(code: CodeType) -> list[Any]:
+    """Return what a compiled function does as plain data, with the functions, classes and loops inside it."""
+    names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
+    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
+    return [code.co_code.hex(), counts, [list(each) for each in names], [_constant(each) for each in code.co_consts]]
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return _instructions(value)
+    if isinstance(value, tuple):
+        return [_constant(each) for each in value]
+    if isinstance(value, frozenset):  # whose order differs between processes
+        return {"set": sorted((_constant(each) for each in value), key=str)}
+    return repr(value)
+
+
+def _closure(thing: Any, within: tuple[int, ...]) -> dict[str, Any]:
     """Return the values that a function was made with: defaults, and those of the function around it."""
     if not inspect.isfunction(thing):
         return {}
     found: dict[str, Any] = {}
     if thing.__defaults__ or thing.__kwdefaults__:
-        found["defaults"] = [content(thing.__defaults__ or ()), content(thing.__kwdefaults__ or {})]
+        found["defaults"] = [_content(each, within) for each in (thing.__defaults__ or (), thing.__kwdefaults__ or {})]
     if thing.__closure__:
-        found["around"] = [content(cell.cell_contents) for cell in thing.__closure__]
+        found["around"] = [_cell(cell, within) for cell in thing.__closure__]
     return found
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _cell(cell: Any, within: tuple[int, ...]) -> Any:
+    try:
+        value = cell.cell_contents
+    except ValueError:  # not set yet
+        return {"nothing": True}
+    return _content(value, within)
+
+
+def _object(value: Any, within: tuple[int, ...]) -> dict[str, Any]:
     kind = type(value)
     if dataclasses.is_dataclass(value):
         attributes = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -111,5 +155,5 @@ def _object(value: Any) -> dict[str, Any]:
         raise TypeError(f"{kind.__name__} has no content to tell it by; use an array, a function or a plain object")
     named: dict[str, Any] = {"class": kind.__qualname__}
     if kind.__module__.split(".")[0] != "forgetless":
-        named |= {"code": _code(kind)}
-    return named | {name: content(each) for name, each in attributes.items()}
+        named |= {"code": _code(kind, within)}
+    return named | {name: _content(each, within) for name, each in attributes.items()}

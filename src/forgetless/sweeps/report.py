@@ -15,43 +15,77 @@ LAST = 4
 """Values of k, the largest ones, that a slope is fitted on."""
 
 
-def wide(rows: Iterable[Sequence[Any]], order: Mapping[str, Iterable[str]], missing: int = 0, failed: int = 0) -> Table:
-    """Return rows of the view ``results`` as a table with a column per metric, sorted as the axes are in ``order``."""
+def wide(
+    rows: Iterable[Sequence[Any]], order: Mapping[str, Iterable[str]], facts: Iterable[str] = (), whole: bool = False
+) -> Table:
+    """Return rows of the view ``results`` as a table with a column per metric, sorted as the axes are in ``order``.
+
+    The ``whole`` has bounds of rounding errors too, and from which version and cell each row is.
+    """
     ranks = {axis: {label: i for i, label in enumerate(labels)} for axis, labels in order.items()}
     at = {name: i for i, name in enumerate(RESULTS)}
-    cells: dict[tuple[Any, ...], dict[str, tuple[Any, Any]]] = {}
+    cells: dict[tuple[Any, ...], dict[str, tuple[Any, Any, Any]]] = {}
+    parts = (*AXES, "step", "version", "key")
     metrics: dict[str, None] = {}
     for row in rows:
-        place = (*(row[at[axis]] for axis in AXES), row[at["step"]])
-        cells.setdefault(place, {})[row[at["metric"]]] = (row[at["value"]], row[at["standard_error"]])
+        place = tuple(row[at[name]] for name in parts)
+        found = (row[at["value"]], row[at["standard_error"]], row[at["rounding"]])
+        cells.setdefault(place, {})[row[at["metric"]]] = found
         metrics[row[at["metric"]]] = None
 
     def rank(place: tuple[Any, ...]) -> tuple[Any, ...]:
-        tasks, schedule, scale, ordering, k, seed, step = place
+        tasks, schedule, scale, ordering, k, seed, step, made_by, _ = place
         named = (("tasks", tasks), ("ordering", ordering), ("schedule", schedule))
-        return (*(ranks.get(axis, {}).get(name, math.inf) for axis, name in named), scale or 0, k, seed or 0, step)
+        return (
+            *(ranks.get(axis, {}).get(name, math.inf) for axis, name in named),
+            scale or 0,
+            k,
+            seed or 0,
+            step,
+            made_by,
+        )
 
     places = sorted(cells, key=rank)
     columns: dict[str, list[Any]] = {axis: [place[i] for place in places] for i, axis in enumerate(AXES)}
-    if any(place[-1] != place[AXES.index("k")] for place in places):
-        columns["step"] = [place[-1] for place in places]
+    steps = [place[parts.index("step")] for place in places]
+    if whole or steps != columns["k"]:
+        columns["step"] = steps
     for name in sorted(metrics, key=lambda name: ("." in name, name)):
-        found = [cells[place].get(name, (None, None)) for place in places]
-        columns[name] = [value for value, _ in found]
-        if any(error is not None for _, error in found):
-            columns[f"{name} ±"] = [error for _, error in found]
-    facts = [f"{count} cells {what}" for count, what in ((missing, "are missing"), (failed, "failed")) if count]
+        values, errors, roundings = zip(*(cells[place].get(name, (None,) * 3) for place in places), strict=True)
+        columns[name] = list(values)
+        if any(error is not None for error in errors):
+            columns[f"{name} ±"] = list(errors)
+        if whole and any(each is not None for each in roundings):
+            columns[f"{name} rounding"] = list(roundings)
+    if whole:
+        columns |= {name: [place[parts.index(name)] for place in places] for name in ("version", "key")}
     return Table("Sweep", columns, tuple(facts))
 
 
+def lacking(missing: int | None, failed: int) -> list[str]:
+    """Return in words how many cells of a sweep have no results."""
+    return [f"{count} cells {what}" for count, what in ((missing, "are missing"), (failed, "failed")) if count]
+
+
 def of_store(path: str | os.PathLike[str]) -> tuple[Table, str]:
-    """Return all that a store holds, and the name of the first metric; where versions differ, of the newest run."""
+    """Return what a store holds of the version of the sweep run last, and the name of the first metric."""
     with Store(path) as store:
         sweep = store.last_sweep()
         rows = list(store.rows(sweep["version"]))
-        failed = len(store.failures())
-        missing = store.status().columns["missing"][0]
-    return wide(rows, sweep["axes"], missing, failed), str(sweep["settings"]["metrics"][0])
+        facts = lacking(store.status().columns["missing"][0], len(store.failures()))
+        others = {name: count for name, count in sorted(store.versions().items()) if name != sweep["version"]}
+    if others:
+        facts.append(
+            f"{sum(others.values())} cells of other versions of forgetless ({', '.join(others)}) are left out; "
+            "an export has them"
+        )
+    return wide(rows, sweep["axes"], facts), str(sweep["settings"]["metrics"][0])
+
+
+def everything(path: str | os.PathLike[str]) -> Table:
+    """Return every number in a store, of all versions, with the version and the key of its cell."""
+    with Store(path) as store:
+        return wide(store.rows(), store.last_sweep()["axes"], whole=True)
 
 
 class Point(NamedTuple):
@@ -149,31 +183,37 @@ def summary(table: Table, y: str) -> Table:
     values of k ± its standard error, k·y at the largest k, and there the least upper and the largest lower bound.
     """
     if not len(table):
-        raise ValueError("the store holds no results of this sweep yet; run it first")
+        why = f" ({'; '.join(table.facts)})" if table.facts else ""
+        raise ValueError(f"the store holds no results of this sweep{why}; run it, or see why its cells failed")
     ks = sorted(set(table.columns["k"]))
-    rows, names = [], ("tasks", "ordering", "schedule")
+    rows, short, names = [], [], ("tasks", "ordering", "schedule")
     found = points(table, y, [*names, "scale", "k"])
+    if not found:
+        raise ValueError("a summary is made of the values at step k, and none was recorded; record the last step too")
     shown = [name for name in names if name == "schedule" or len(set(table.columns[name])) > 1]
     for place in dict.fromkeys(key[:3] for key in found):
-        scales = [key[3] for key in found if key[:3] == place and key[4] == ks[-1]]
-        if not scales:
-            continue
-        best = min(scales, key=lambda scale: found[(*place, scale, ks[-1])].mean)
+        own = {key[3:]: point.mean for key, point in found.items() if key[:3] == place}
+        end = max(k for _, k in own)
+        # What is not a number compares as nothing does, and must not be the best.
+        best, _ = min((at for at in own if at[1] == end), key=lambda at: (math.isnan(own[at]), own[at]))
+        if end < ks[-1]:
+            short.append(f"{', '.join(map(str, place))}: nothing at k = {ks[-1]}, the largest is {end}")
         curve = {k: found[(*place, best, k)] for k in ks if (*place, best, k) in found}
         row: dict[str, Any] = {name: value for name, value in zip(names, place, strict=True) if name in shown}
         if len(set(table.columns["scale"])) > 1:
             row["scale"] = best
         row |= {f"k = {k}": _noted(curve.get(k)) for k in ks}
         slope, error = slope_of({k: point.mean for k, point in curve.items()})
-        end = curve[ks[-1]]
-        row |= {"slope": _noted(None if slope is None else Point(slope, error), ".2f"), f"k·{y}": ks[-1] * end.mean}
-        row |= {"upper bound": end.upper, "lower bound": end.lower}
+        last = curve.get(ks[-1])
+        row |= {"slope": _noted(None if slope is None else Point(slope, error), ".2f")}
+        row |= {f"k·{y}": None if last is None else ks[-1] * last.mean}
+        row |= {"upper bound": last and last.upper, "lower bound": last and last.lower}
         rows.append(row)
     keep = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
     made = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in keep} for row in rows])
     fitted = ks[-LAST:]
     fact = f"slope of log {y} in log k, fitted on k = {', '.join(map(str, fitted))}; bounds at k = {ks[-1]}"
-    return Table(made.title, made.columns, (fact, *table.facts), formats={"slope": ".2f"})
+    return Table(made.title, made.columns, (fact, *short, *table.facts), formats={"slope": ".2f"})
 
 
 def slope_of(curve: Mapping[int, float]) -> tuple[float | None, float | None]:

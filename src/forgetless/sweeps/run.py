@@ -35,17 +35,24 @@ def run(
     """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
     if n_workers is not None:
         n_workers = checks.integer("n_workers", n_workers, 0, "0 computes in this process")
+    if client is not None:
+        if n_workers is not None:
+            raise ValueError(
+                f"n_workers={n_workers} is for this machine and client= for a cluster, which has workers of its own; "
+                "give one of the two"
+            )
+        _check_client(client)
     payload = b"" if n_workers == 0 and client is None else packed(sweep)
     with Store(path, write=True) as store:
         number = store.begin(sweep, _name(client, n_workers))
         since = number if retry else 0
         there = sweep.keys & store.finished(since)
         with told(progress, len(there), len(sweep)) as tell:
-            while batches := _missing(sweep, there):
+            while len(there) < len(sweep):
                 before = len(there)
                 engine = _engine(sweep, payload, client, n_workers, tell.note)
                 # Closed whatever happens, also where a traceback keeps what it came through: workers must not stay.
-                with closing(engine.run(batches)) as coming:
+                with closing(engine.run(_missing(sweep, there))) as coming:
                     for finished in coming:
                         store.add(number, finished)
                         tell.more(sum(len(outcomes) for _, outcomes in finished))
@@ -55,6 +62,14 @@ def run(
                     missing = f"{len(sweep) - before} of {len(sweep)} cells"
                     raise StoreError(f"{missing} are missing in {store.path} and none of them could be computed")
         store.end(number)
+
+
+def _check_client(client: Any) -> None:
+    try:
+        from forgetless.sweeps.cluster import check_client
+    except ImportError:
+        raise ImportError("client= needs dask; install it with: pip install 'forgetless[cluster]'") from None
+    check_client(client)
 
 
 def _missing(sweep: Grid, there: set[str] | frozenset[str]) -> list[Batch]:

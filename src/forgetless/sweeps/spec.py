@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.files import check_source
+from forgetless._base.words import in_words, printable
 from forgetless.datasets.files import load_tasks
 from forgetless.errors import FileError
 from forgetless.sweeps.sweep import Sweep
@@ -77,16 +78,21 @@ def _tasks(path: Path, name: str, given: Any) -> Any:
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {error}") from None
+        raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {in_words(error)}") from None
     return functools.partial(found, **options) if options else found
 
 
 def _geometric(path: Path, given: Mapping[str, Any]) -> list[float]:
     low, high, count = _numbers(path, "scales", given, ("from", "to", "count"))
-    return [float(each) for each in np.geomspace(low, high, int(count))]
+    return [float(each) for each in np.geomspace(low, high, count)]
 
 
 def _numbers(path: Path, name: str, given: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
-    if set(given) != set(parts) or not all(isinstance(each, int | float) and each > 0 for each in given.values()):
+    positive = all(isinstance(each, int | float) and 0 < each < np.inf for each in given.values())
+    if set(given) != set(parts) or not positive or any(isinstance(each, bool) for each in given.values()):
         raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(given)}")
+    if not isinstance(given["count"], int):
+        raise ValueError(f"{path.name}: count of {name} must be a whole number, got {given['count']}")
     return [given[part] for part in parts]

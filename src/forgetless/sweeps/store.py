@@ -20,7 +20,7 @@ from forgetless.errors import StoreError
 from forgetless.sweeps._lock import Lock, is_locked
 from forgetless.sweeps._provenance import provenance
 from forgetless.sweeps.evaluate import Outcome
-from forgetless.sweeps.grid import Batch, Grid
+from forgetless.sweeps.grid import AXES, Batch, Grid
 
 APPLICATION = int.from_bytes(b"flsw", "big")
 """SQLite's application_id of a store; ``user_version`` is ``VERSION``."""
@@ -46,8 +46,8 @@ CREATE VIEW results AS
 """
 """Version 1. docs/sweeps.md says what every column means."""
 
-RESULTS = ("tasks", "schedule", "scale", "ordering", "k", "seed", "metric", "step", "value", "standard_error")
-"""Columns of the view ``results`` that make a table; ``rounding``, ``version`` and ``key`` are there too."""
+RESULTS = (*AXES, "metric", "step", "value", "standard_error", "rounding", "version", "key")
+"""Columns of the view ``results``."""
 
 
 class Store:
@@ -67,7 +67,7 @@ class Store:
         elif not os.access(self.path, os.W_OK) or not os.access(self.path.parent, os.W_OK):
             raise StoreError(f"{self.path} or its folder is read-only; allow writing, or give another store")
         if write:
-            self._lock = Lock(self.path)
+            self._lock = Lock(self.path.resolve())  # by whatever name others know it
         try:
             with self.saying():
                 self.database = self._open(write)
@@ -83,7 +83,7 @@ class Store:
             mode = "mode=rwc" if write else "mode=rw"  # a reader that may not write would leave files beside the store
         else:
             # Without a place for the files that readers share, it can only be read as it lies there.
-            mode = "mode=ro" if self.path.with_name(f"{self.path.name}-wal").exists() else "mode=ro&immutable=1"
+            mode = "mode=ro" if Path(f"{self.path.resolve()}-wal").exists() else "mode=ro&immutable=1"
         database = sqlite3.connect(f"{place}?{mode}", uri=True, isolation_level=None, timeout=30)
         try:
             kind, found = (
@@ -142,8 +142,8 @@ class Store:
 
     def _check(self, sweep: Grid) -> None:
         """Refuse the results of another sweep: other settings, or another thing under the same name."""
-        last = self.database.execute("SELECT sweep FROM run ORDER BY id DESC LIMIT 1").fetchone()
-        held = sweep.settings if last is None else json.loads(last[0])["settings"]
+        last = self._last()
+        held = sweep.settings if last is None else last[1]["settings"]
         for name, value in sweep.settings.items():
             if held.get(name) != value:
                 raise StoreError(
@@ -157,6 +157,12 @@ class Store:
                     raise StoreError(
                         f"{self.path} holds results of another {axis} {value.label!r}, with another content; give it "
                         "another name, or this sweep another store"
+                    )
+                called = next((label for label, found in known.items() if found == value.digest), value.label)
+                if called != value.label:
+                    raise StoreError(
+                        f"{self.path} holds the {axis} {value.label!r} under the name {called!r}; call it so, or give "
+                        "this sweep another store"
                     )
 
     def add(self, run: int, finished: Sequence[tuple[Batch, Sequence[Outcome]]]) -> None:
@@ -205,41 +211,50 @@ class Store:
             return dict(self.database.execute("SELECT key, error FROM cell WHERE error IS NOT NULL"))
 
     def rows(self, made_by: str | None = None) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of ``results``, the key of the cell behind ``RESULTS``; of one version of the package only."""
-        asked = f"SELECT {', '.join(RESULTS)}, key FROM results"
+        """Yield the rows of the view ``results``, of one version of the package or of all."""
+        asked = f"SELECT {', '.join(RESULTS)} FROM results WHERE version = ifnull(?, version)"
         with self.saying():
-            if made_by is None:
-                yield from self.database.execute(asked)
-            else:
-                yield from self.database.execute(f"{asked} WHERE version = ?", (made_by,))
+            yield from self.database.execute(asked, (made_by,))
+
+    def versions(self) -> dict[str, int]:
+        """Return how many cells there are of each version of the package."""
+        with self.saying():
+            return dict(self.database.execute("SELECT version, count(*) FROM cell GROUP BY version"))
 
     def last_sweep(self) -> dict[str, Any]:
         """Return the sweep that was run last as plain data; StoreError where none was."""
         with self.saying():
-            found = self.database.execute("SELECT sweep FROM run ORDER BY id DESC LIMIT 1").fetchone()
+            found = self._last()
         if found is None:
             raise StoreError(f"{self.path} is empty: no sweep was run into it")
-        plain: dict[str, Any] = json.loads(found[0])
-        return plain
+        return found[1]
+
+    def _last(self) -> tuple[int, dict[str, Any]] | None:
+        """Return how many cells the sweep has that was begun last, here or in a store that was merged, and itself."""
+        asked = "SELECT total, sweep FROM run ORDER BY started DESC, id DESC LIMIT 1"
+        found = self.database.execute(asked).fetchone()
+        return None if found is None else (found[0], json.loads(found[1]))
 
     def status(self) -> Table:
         """Return what is there, what failed, what is missing of the sweep run last, and who runs it."""
         with self.saying():
-            done, failed, seconds, last = self.database.execute(
-                "SELECT count(*), count(error), total(seconds), max(finished) FROM cell"
-            ).fetchone()
+            seconds, last = self.database.execute("SELECT total(seconds), max(finished) FROM cell").fetchone()
             runs = self.database.execute("SELECT count(*) FROM run").fetchone()[0]
-            newest = self.database.execute("SELECT total, others FROM run ORDER BY id DESC LIMIT 1").fetchone()
-            total, others = newest or (0, 0)
+            total, sweep = self._last() or (0, None)
+            cells = list(self.database.execute(f"SELECT {', '.join(AXES)}, version, error FROM cell"))
+        known = sweep is not None and "once" in sweep  # else written before sweeps said which cells have no seed
+        own = [cell for cell in cells if known and _belongs(cell, sweep or {})]
+        failed = sum(cell[-1] is not None for cell in own)
         facts = {
             "cells": total,
-            "done": done - failed,
-            "failed": failed,
-            "missing": max(0, total - (done - others)),
+            "done": len(own) - failed if known else None,
+            "failed": failed if known else None,
+            "missing": total - len(own) if known else None,
+            "of other sweeps": len(cells) - len(own) if known else None,
             "seconds of work": round(seconds, 3),
             "last commit": last,
             "runs": runs,
-            "running now": "yes" if is_locked(self.path) else "no",
+            "running now": "yes" if is_locked(self.path.resolve()) else "no",
         }
         return Table(f"Status of {self.path.name}", {name: [value] for name, value in facts.items()})
 
@@ -256,6 +271,17 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _belongs(cell: Sequence[Any], sweep: dict[str, Any]) -> bool:
+    """Return whether a cell, by the names of its values and its version, is one of a sweep."""
+    tasks, schedule, scale, ordering, k, seed, made_by, _ = cell
+    axes, once = sweep["axes"], sweep["once"]
+    if made_by != sweep["version"] or tasks not in axes["tasks"] or schedule not in axes["schedule"]:
+        return False
+    seeds = (None,) if tasks in once["seed"] else axes["seed"]
+    scales = (None,) if schedule in once["scale"] else axes["scale"]
+    return ordering in axes["ordering"] and k in axes["k"] and seed in seeds and scale in scales
 
 
 def now() -> str:
@@ -288,19 +314,34 @@ def merge(target: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> i
 def _merged(store: Store, other: Store) -> int:
     theirs = other.last_sweep()["settings"]
     database = store.database
-    mine = database.execute("SELECT sweep FROM run ORDER BY id DESC LIMIT 1").fetchone()
-    if mine is not None and json.loads(mine[0])["settings"] != theirs:
+    mine = store._last()
+    if mine is not None and mine[1]["settings"] != theirs:
         raise StoreError(f"{other.path} holds a sweep with other settings than {store.path}; keep them apart")
     with store._transaction():
         known = {(name, label): digest for name, label, digest in database.execute("SELECT * FROM axis")}
+        called = {(name, digest): label for (name, label), digest in known.items()}
         for name, label, digest in other.database.execute("SELECT * FROM axis"):
             if known.get((name, label), digest) != digest:
                 raise StoreError(f"{other.path} means another {name} by {label!r} than {store.path}; keep them apart")
+            if called.get((name, digest), label) != label:
+                same = called[name, digest]
+                raise StoreError(
+                    f"{other.path} calls {label!r} the {name} that {store.path} calls {same!r}; rename one"
+                )
             database.execute("INSERT OR IGNORE INTO axis VALUES (?,?,?)", (name, label, digest))
+        # A run that came with an earlier merge is there already, perhaps from before it ended.
+        there_already = {
+            tuple(facts): number
+            for number, *facts in database.execute("SELECT id, started, total, sweep, provenance FROM run")
+        }
         runs = {}
         for number, *facts in other.database.execute("SELECT * FROM run"):
-            made = database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?,?)", facts)
-            runs[number] = made.lastrowid
+            started, ended, total, _, sweep, made_by = facts
+            runs[number] = there_already.get((started, total, sweep, made_by))
+            if runs[number] is None:
+                runs[number] = database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?,?)", facts).lastrowid
+            else:
+                database.execute("UPDATE run SET ended = ifnull(ended, ?) WHERE id = ?", (ended, runs[number]))
         good, there = store.finished(failed_since=None), store.finished()
         cells = [
             (*cell[:-1], runs[cell[-1]])

@@ -1,7 +1,7 @@
 """Sweeps: many runs over named axes, on all processors or a cluster, into a store that loses nothing."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forgetless._base.progress import Progress
@@ -100,22 +100,26 @@ class Sweep(Grid):
 
     def table(self, store: Path) -> Table:
         """Return what the store holds of this sweep: a row per cell and recorded step, a column per axis and metric."""
+        called = dict(self._cells())
         with Store(store) as opened:
-            rows = [row for row in opened.rows() if row[-1] in self.keys]
+            held = [row for row in opened.rows() if row[-1] in self.keys]
             failed = self.keys & opened.failures().keys()
             there = self.keys & opened.finished()
-        return report.wide(rows, self.axes, len(self) - len(there), len(failed))
+        # By the names of this sweep, whatever the store calls its values.
+        rows = [(*called[row[-1]], *row[len(AXES) :]) for row in held]
+        return report.wide(rows, self.axes, report.lacking(len(self) - len(there), len(failed)))
+
+    def _cells(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield the keys of all cells, with their values on ``AXES``."""
+        for batch in self.batches:
+            for member in batch.members:
+                yield member.key, (batch.tasks, member.schedule, member.scale, batch.ordering, batch.k, batch.seed)
 
     def failures(self, store: Path) -> Table:
         """Return the cells that failed, with their errors."""
         with Store(store) as opened:
             why = opened.failures()
-        found = [
-            (batch.tasks, member.schedule, member.scale, batch.ordering, batch.k, batch.seed, why[member.key])
-            for batch in self.batches
-            for member in batch.members
-            if member.key in why
-        ]
+        found = [(*axes, why[key]) for key, axes in self._cells() if key in why]
         names = (*AXES, "error")
         return Table("Failed cells", {name: [row[i] for row in found] for i, name in enumerate(names)})
 
