@@ -57,3 +57,9 @@ def test_the_softened_largest_eigenvalue_is_a_norm_with_its_derivative():
         expected = (np.linalg.norm(values + h, 4) - np.linalg.norm(values - h, 4)) / 2e-6
         assert slopes[i] == pytest.approx(expected, rel=1e-8, abs=1e-9)
     assert _softened(values, 0.0) == (2.0, pytest.approx([0, 0, 0, 1]))
+
+
+def test_tasks_without_a_direction_have_no_loss():
+    found = fl.gradient(fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))]), fl.Ridge(1.0), 4, objective="worst_case")
+    assert found.loss == 0.0
+    assert not np.any(found.coefficient)

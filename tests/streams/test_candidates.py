@@ -145,3 +145,15 @@ def test_a_model_may_begin_to_choose_later_and_stop(rng):
     assert model._state.advisor is None
     with pytest.raises(ValueError, match="objective must be one of seen, next"):
         model.set_params(objective="past").partial_fit(*tasks[5])
+
+
+@pytest.mark.parametrize("metric", ["isotropic", "diagonal"])
+def test_a_mean_is_the_sum_of_rows_divided_by_the_root_of_their_number(rng, metric):
+    w = rng.standard_normal(5)
+    mean, total = (fl.ContinualRidge(schedule="auto", loss=loss, metric=metric) for loss in ("mean", "sum"))
+    for n in (8, 8, 8, 8):
+        X = rng.standard_normal((n, 5))
+        y = X @ w + 0.3 * rng.standard_normal(n)
+        mean.partial_fit(X, y)
+        total.partial_fit(X / np.sqrt(n), y / np.sqrt(n))
+    np.testing.assert_allclose(mean.coef_, total.coef_, rtol=1e-8)

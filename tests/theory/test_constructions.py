@@ -20,6 +20,7 @@ def test_claims_equal_exact_values(schedule):
         assert two.claim(schedule, 9) == pytest.approx(fl.worst_case(two, schedule, 9).loss, rel=1e-12)
     for k, sign in itertools.product((2, 3, 10, 40), (1, -1)):
         unseen = fl.constructions.unseen_task(k, sign)
+        np.testing.assert_array_equal(unseen.radii, np.ones(k))  # the theorem's R, of every task
         steps = max(k, 3)
         exact = fl.expect(unseen, schedule, steps, start=unseen.origin).average_loss[0]
         assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
