@@ -46,9 +46,11 @@ def table(tmp_path_factory):
     X = rng.standard_normal((len(HOSTILE) * 6, 2))
     columns = {"[/]\x1b[31mf": X[:, 0], "<b>g": X[:, 1], "y": X @ [1.0, -2.0], "t": np.repeat(HOSTILE, 6)}
     pandas.DataFrame(columns).to_parquet(folder / "data.parquet")
-    schedules = ", ".join(f'{json.dumps(name)} = "ridge:{i}"' for i, name in enumerate(HOSTILE))
-    tasks = f'[tasks.{json.dumps(HOSTILE[3])}]\nfile = "data.parquet"\ntask = "t"\ntarget = "y"'
-    (folder / "sweep.toml").write_text(f"k = 30\nschedules = {{{schedules}}}\n{tasks}")
+    named = [name for name in HOSTILE if name and name.isprintable()]  # others are refused
+    schedules = ", ".join(f'{json.dumps(name)} = "ridge:{i}"' for i, name in enumerate(named))
+    for file, name in (("sweep.toml", named[0]), ("refused.toml", HOSTILE[3])):
+        tasks = f'[tasks.{json.dumps(name)}]\nfile = "data.parquet"\ntask = "t"\ntarget = "y"'
+        (folder / file).write_text(f"k = 30\nschedules = {{{schedules}}}\n{tasks}")
     return folder / "data.parquet"
 
 
@@ -105,6 +107,9 @@ def test_every_command_in_a_terminal(table):
         code, text = in_terminal(table.parent, *words)
         assert code == 0, text[-2000:]
         harmless(text)
+    code, text = in_terminal(table.parent, "sweep", "refused.toml", "--store", "r.db")
+    assert (code, "that can be printed on a line" in text) == (1, True)
+    harmless(text)
 
 
 def harmless(text):
