@@ -140,7 +140,10 @@ def test_missing_and_damaged_images(pictures):
     with pytest.raises(DataMissingError, match="apt-get install dataset-fashion-mnist"):
         fashion("classes", 0, folder=pictures / "none")
     (pictures / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc"))
-    with pytest.raises(FileError, match="not an idx file"):
+    with pytest.raises(FileError, match="not those of an array"):
+        fashion("classes", 0, folder=pictures)
+    (pictures / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"text"))
+    with pytest.raises(FileError, match="is not an idx file of bytes"):
         fashion("classes", 0, folder=pictures)
 
 

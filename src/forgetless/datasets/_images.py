@@ -1,6 +1,5 @@
 """Streams of images: class after class, pixels permuted, pictures turned; random features make them wide."""
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._base.arrays import Floats
+from forgetless._base.idx import read_idx
 from forgetless.datasets.stream import RandomFeatures, Stream, Task
-from forgetless.errors import DataMissingError, FileError
+from forgetless.errors import DataMissingError
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package puts the files."""
@@ -84,27 +84,17 @@ def _by_class(
 def _images(folder: Path) -> tuple[Floats, NDArray[Any], Floats, NDArray[Any]]:
     found = []
     for part in ("train", "t10k"):
-        images, classes = (_idx(folder / f"{part}-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
+        try:
+            images, classes = (read_idx(folder / f"{part}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1"))
+        except FileNotFoundError as error:
+            raise DataMissingError(
+                f"there is no {error.filename}; Fashion-MNIST is in Debian's package: "
+                "apt-get install dataset-fashion-mnist"
+            ) from None
         found.append((images.reshape(len(images), -1) / 255.0, classes.astype(np.int64)))
     (train, labels), (test, truth) = found
     center, unit = train.mean(), train.std()
     return (train - center) / unit, labels, (test - center) / unit, truth
-
-
-def _idx(path: Path) -> NDArray[np.uint8]:
-    """Return the bytes of a file in the format of MNIST."""
-    try:
-        with gzip.open(path) as file:
-            raw = file.read(2**27)
-    except FileNotFoundError:
-        raise DataMissingError(
-            f"there is no {path}; Fashion-MNIST is in Debian's package: apt-get install dataset-fashion-mnist"
-        ) from None
-    dims = raw[3] if len(raw) > 4 and raw[:3] == b"\0\0\x08" else 0
-    shape = tuple(np.frombuffer(raw, ">i4", dims, 4).tolist()) if dims and len(raw) >= 4 + 4 * dims else ()
-    if not shape or len(raw) - 4 - 4 * dims != int(np.prod(shape)):
-        raise FileError(f"{path.name} is not an idx file of bytes, or damaged")
-    return np.frombuffer(raw, np.uint8, -1, 4 + 4 * dims).reshape(shape)
 
 
 def _turned(X: Floats, angle: float) -> Floats:

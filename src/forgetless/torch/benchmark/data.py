@@ -1,6 +1,5 @@
 """Images and flights: where they are found, and the fixed part of them that the benchmark takes."""
 
-import gzip
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from forgetless._base.idx import read_idx
 
 Array = NDArray[Any]
 
@@ -84,18 +85,6 @@ def _images(name: str, folder: Path | None) -> dict[str, Array]:
         pick = rng.permutation(len(images))[:most]
         found[f"x{end}"], found[f"y{end}"] = images.reshape(len(images), -1)[pick], labels[pick]
     return found
-
-
-def read_idx(file: Path) -> Array:
-    """Return the array of an idx file of bytes, gzipped or not."""
-    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    if len(raw) < 4 or raw[:3] != b"\x00\x00\x08":
-        raise ValueError(f"{file} is not an idx file of bytes; it begins with {raw[:4]!r} instead of 00 00 08")
-    rank = raw[3]
-    shape = tuple(np.frombuffer(raw, ">u4", rank, 4).tolist())
-    if len(raw) != 4 + 4 * rank + int(np.prod(shape)):
-        raise ValueError(f"{file} has {len(raw)} bytes, not those of an array {shape}; get it anew")
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
 def _flights() -> dict[str, Array]:
