@@ -30,7 +30,7 @@ VERSION = 1
 SCHEMA = """
 CREATE TABLE run (
   id INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, total INTEGER NOT NULL,
-  others INTEGER NOT NULL, sweep TEXT NOT NULL, provenance TEXT NOT NULL);
+  sweep TEXT NOT NULL, provenance TEXT NOT NULL);
 CREATE TABLE axis (
   name TEXT NOT NULL, label TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (name, label)) WITHOUT ROWID;
 CREATE TABLE cell (
@@ -134,10 +134,9 @@ class Store:
             for axis, values in sweep.axes.items():
                 rows = [(axis, value.label, value.digest) for value in values.values()]
                 self.database.executemany("INSERT OR IGNORE INTO axis VALUES (?,?,?)", rows)
-            others = len(self.finished() - sweep.keys)
-            facts = (now(), len(sweep), others, json.dumps(plain), json.dumps(provenance(engine)))
-            names = "started, total, others, sweep, provenance"
-            made = self.database.execute(f"INSERT INTO run ({names}) VALUES (?,?,?,?,?)", facts)
+            facts = (now(), len(sweep), json.dumps(plain), json.dumps(provenance(engine)))
+            names = "started, total, sweep, provenance"
+            made = self.database.execute(f"INSERT INTO run ({names}) VALUES (?,?,?,?)", facts)
             return int(made.lastrowid or 0)
 
     def _check(self, sweep: Grid) -> None:
@@ -336,10 +335,10 @@ def _merged(store: Store, other: Store) -> int:
         }
         runs = {}
         for number, *facts in other.database.execute("SELECT * FROM run"):
-            started, ended, total, _, sweep, made_by = facts
+            started, ended, total, sweep, made_by = facts
             runs[number] = there_already.get((started, total, sweep, made_by))
             if runs[number] is None:
-                runs[number] = database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?,?)", facts).lastrowid
+                runs[number] = database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?)", facts).lastrowid
             else:
                 database.execute("UPDATE run SET ended = ifnull(ended, ?) WHERE id = ?", (ended, runs[number]))
         good, there = store.finished(failed_since=None), store.finished()
