@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from support.sweeping import gauss, small
-
-
-def tensors(seed, device="cpu"):
-    return [(torch.as_tensor(X, device=device), torch.as_tensor(y, device=device)) for X, y in gauss(seed)]
+from support.sweeping import small
+from support.deep.tensors import tensors
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
