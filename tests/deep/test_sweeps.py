@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from support.sweeping import small
 from support.deep.tensors import tensors
+from support.sweeping import small
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
