@@ -5,6 +5,7 @@
 
 import argparse
 import functools
+import os
 import resource
 import statistics
 import subprocess
@@ -24,6 +25,7 @@ from generated import ROWS, D, block
 from harness import medians, ratio, table
 
 COMMAND = "python benchmarks/sweeps.py"
+THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def gauss(seed, d=10, M=10, rank=2, noise=0.3, seconds=0.0, busy=False):
@@ -124,7 +126,10 @@ def peak():
 
 
 def by_dask(n, workers):
-    """Return the weights, the seconds, those of the workers' processors, and the most memory that one took more."""
+    """Return the weights, the seconds, those of the processors, the most memory of a worker, and NumPy's seconds there.
+
+    Dask has its workers give memory back at once, which a plain process does not.
+    """
     import dask
     import dask.array as da
     from distributed import Client, LocalCluster
@@ -140,8 +145,12 @@ def by_dask(n, workers):
         model = fl.ContinualRidge(alpha=1.0).partial_fit(X, y)
         seconds = time.perf_counter() - began
         after, ended = client.run(peak), client.run(time.process_time)
+        began = time.perf_counter()
+        if workers == 1:
+            client.run(by_numpy, n)
+        own = time.perf_counter() - began
     work = sum(ended[each] - worked[each] for each in ended)
-    return model.coef_, seconds, work, max(after[each] - before[each] for each in before)
+    return model.coef_, seconds, work, max(after[each] - before[each] for each in before), own
 
 
 def task(gigabytes):
@@ -153,12 +162,14 @@ def task(gigabytes):
     own, busy = time.perf_counter() - began, time.process_time() - busy
     rows = [["NumPy, one pass", f"{own:.1f} s", "1.0×", f"{busy:.1f} s", "1.0×", "", ""]]
     for workers in (1, 2):
-        found, seconds, work, memory = by_dask(n, workers)
+        found, seconds, work, memory, inside = by_dask(n, workers)
         gap = np.abs(found - want).max() / np.abs(want).max()
         blocks = f"{memory / (8 * D * ROWS):.1f} blocks"
         cells = [f"{seconds:.1f} s", ratio(seconds / own), f"{work:.1f} s", ratio(work / busy), f"{gap:.0e}", blocks]
+        if workers == 1:
+            rows.append(["NumPy, one pass in a worker", f"{inside:.1f} s", ratio(inside / own), "", "", "", ""])
         rows.append([f"{workers} worker{'s'[: workers - 1]}", *cells])
-    title = f"One task of {n} blocks, {n * ROWS * D * 8 / 1e9:.1f} GB, {D} features"
+    title = f"One task of {n} blocks, {n * ROWS * D * 8 / 1e9:.1f} GB, {D} features, one thread each"
     return table(
         title, f"{COMMAND} task", ["", "time", "", "of processors", "", "difference", "memory of a worker"], rows
     )
@@ -211,9 +222,11 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--gigabytes", type=float, default=20.0)
     options = parser.parse_args()
-    if len(options.parts) != 1:  # each in a process of its own, so that memory and threads are its own
+    if len(options.parts) != 1 or THREADS not in os.environ:  # each in a process with memory of its own
+        one_thread = {**os.environ, THREADS: "1"}  # as workers have, so that NumPy's own pass is that of one of them
         for part in options.parts or PARTS:
-            subprocess.run([sys.executable, __file__, part, "--gigabytes", str(options.gigabytes)], check=True)
+            command = [sys.executable, __file__, part, "--gigabytes", str(options.gigabytes)]
+            subprocess.run(command, check=True, env=one_thread)
         return
     with tempfile.TemporaryDirectory() as folder:
         part = options.parts[0]

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from forgetless._base.arrays import Floats
 from forgetless._base.checks import check_memory
+from forgetless._base.own_work import Block, blocks_with_own_work
 
 FAN = 8
 """Parts that are added up at a time, on the way from all blocks to one sum."""
@@ -18,16 +19,10 @@ def is_remote(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
-class Block(NamedTuple):
-    """Some rows of a task, each part not yet computed; the weights may be None."""
-
-    X: Any
-    y: Any
-    weight: Any
-
-
 def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
     """Return the row blocks of X with their targets and weights, which are dask arrays or lie in memory."""
+    import dask
+
     for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
         _check_kind(name, values)
     if y is None or np.ndim(y) == 0:
@@ -38,10 +33,12 @@ def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
     rows = X.chunks[0]
     y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
     named = {"X": X, "y": y, "sample_weight": weight}
-    # Optimized each by itself, dask would make what they share, such as the reading of a file, anew for each.
-    alone = not _share([values for values in named.values() if is_remote(values)])
-    parts = [_delayed(name, values, rows, alone) for name, values in named.items()]
-    return [Block(*each) for each in zip(*parts, strict=True)]
+    remote = {name: values for name, values in named.items() if is_remote(values)}
+    if not _share(list(remote.values())):  # dask would make what they share, such as the reading of a file, for each
+        named |= {name: dask.optimize(values)[0] for name, values in remote.items()}
+    graph = {key: node for name in remote for key, node in dict(named[name].__dask_graph__()).items()}
+    parts = [_in_blocks(name, values, rows) for name, values in named.items()]
+    return blocks_with_own_work(graph, list(zip(*parts, strict=True)))
 
 
 def _check_kind(name: str, values: Any) -> None:
@@ -83,13 +80,13 @@ def _aligned(name: str, values: Any, rows: Sequence[Any]) -> Any:
     return _whole_rows(values.rechunk({0: rows}) if known and values.chunks[0] != rows else values)
 
 
-def _delayed(name: str, values: Any, rows: Sequence[Any], optimize: bool) -> list[Any]:
+def _in_blocks(name: str, values: Any, rows: Sequence[Any]) -> list[Any]:
     """Return the part of every block, not yet computed where it is not here."""
     if values is None or np.ndim(values) == 0:
         return [values] * len(rows)
     if not is_remote(values):
         return np.split(values, np.cumsum(rows)[:-1])
-    found = list(values.to_delayed(optimize_graph=optimize).ravel())
+    found = list(values.to_delayed(optimize_graph=False).ravel())
     if len(found) != len(rows):
         raise ValueError(f"{name} must have the blocks of X, got {len(found)} for {len(rows)}; rechunk one of them")
     return found
@@ -120,6 +117,10 @@ def triangle(X: Any, y: Any) -> Floats:
     return stacked_triangles([np.concatenate([dense(X), right.reshape(len(right), -1)], axis=1)])
 
 
+def _triangle(X: Any, y: Any, _: None) -> Floats:
+    return triangle(X, y)
+
+
 def stacked_triangles(parts: list[Any]) -> Floats:
     """Return the triangular factor of all that some triangles stand for."""
     return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
@@ -130,13 +131,10 @@ def equal_task(X: Any, y: Any) -> tuple[Floats, Floats]:
 
     QᵀX and Qᵀy for an orthogonal Q, by triangular factors of the blocks: as accurate as a factorisation of all rows.
     """
-    import dask
-
     y = y if hasattr(y, "shape") else np.asarray(y)
     blocks, d = blocks_of(X, y), int(X.shape[1])
     columns = int(y.shape[1]) if y.ndim > 1 else 1
     cure = "only tasks of few features can be held here"
     check_memory(2.0 * FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", cure)
-    parts = [dask.delayed(triangle, pure=False)(block.X, block.y) for block in blocks]
-    R = np.asarray(summed(parts, stacked_triangles).compute())
+    R = np.asarray(summed([block.then(_triangle) for block in blocks], stacked_triangles).compute())
     return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:] if y.ndim > 1 else R[:, d])

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Array, Floats
-from forgetless._base.remote import Block, stacked_triangles, summed, triangle
+from forgetless._base.own_work import Block
+from forgetless._base.remote import stacked_triangles, summed, triangle
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
 GRAM_SIDE = 1000
@@ -185,7 +186,7 @@ class RemoteRows(Rows):
     def _slices(self, vector: Floats) -> list[Any]:
         import dask
 
-        lengths = dask.compute(*[dask.delayed(_length, pure=False)(block.X) for block in self._blocks])
+        lengths = dask.compute(*[block.then(_length) for block in self._blocks])
         return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
 
     def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
@@ -200,8 +201,7 @@ class RemoteRows(Rows):
         by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
         weights = dask.delayed(v)
         made = [
-            dask.delayed(_turn, pure=False)(*block, self._view, weights, own, by)
-            for block, own in zip(self._blocks, u.blocks, strict=True)
+            block.then(_turn, self._view, weights, own, by) for block, own in zip(self._blocks, u.blocks, strict=True)
         ]
         sums = summed([dask.delayed(_sums, pure=False)(each) for each in made], _added)
         *kept, total = dask.persist(*[each[0] for each in made], sums)
@@ -212,10 +212,7 @@ class RemoteRows(Rows):
 
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c), of a vector that is here."""
-        import dask
-
-        adjoint = dask.delayed(_adjoint, pure=False)
-        parts = [adjoint(*block, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
+        parts = [block.then(_adjoint, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
         (found,) = summed(parts, _added).compute()
         return found
 
@@ -230,7 +227,7 @@ def _sums(turned: tuple[Array, Floats, Floats]) -> tuple[Floats, Floats]:
     return turned[1:]
 
 
-def _length(X: Any) -> int:
+def _length(X: Any, *_: Any) -> int:
     return int(X.shape[0])
 
 
@@ -238,5 +235,5 @@ def _each(blocks: Sequence[Block], do: Any, view: View, *more: Any) -> list[Any]
     """Return what a function will make of every block; the view travels once to each worker."""
     import dask
 
-    shared, work = dask.delayed(view), dask.delayed(do, pure=False)
-    return [work(*block, shared, *more) for block in blocks]
+    shared = dask.delayed(view)
+    return [block.then(do, shared, *more) for block in blocks]
