@@ -36,3 +36,17 @@ def test_without_numba_it_is_numpy(monkeypatch, rng):
     values = rng.uniform(-1, 1, (70, 90)).astype(np.float32)
     np.testing.assert_array_equal(half.to_half(values), values.astype(np.float16))
     np.testing.assert_array_equal(half.to_single(half.to_half(values)), values.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("numba", ["always", "never"])
+def test_products_read_what_is_stored(monkeypatch, rng, numba):
+    pytest.importorskip("numba")
+    monkeypatch.setenv("FORGETLESS_NUMBA", numba)
+    rows = (rng.uniform(-1, 1, (40, 230)) * 10.0 ** rng.uniform(-7, 0, (40, 230))).astype(np.float16)
+    x, y = rng.standard_normal((2, 230)).astype(np.float32)
+    weights, wide = rng.standard_normal(40).astype(np.float32), rows.astype(np.float64)
+    for found, want in zip(half.products(rows, x, y), (wide @ x, wide @ y), strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, want, atol=1e-5)
+    np.testing.assert_allclose(half.combined(weights, rows), weights @ wide, atol=1e-5)
+    np.testing.assert_array_equal(half.combined(weights[:0], rows[:0]), np.zeros(230))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forgetless._base import half
 from forgetless._base.arrays import Array, Floats
-from forgetless._base.half import to_single
 from forgetless.streams.directions import Directions, how_many, largest, normalised
 
 SINGLE = 1e4
@@ -38,12 +38,10 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
     top = max(square, float(sizes[0]) ** 2 if q else 0.0, float(gram.diagonal()[:q].max(initial=0.0)))
     exact = known.units.dtype == np.float64
     work: Any = np.float64 if exact or top > SINGLE * strength else np.float32
-    B = to_single(units) if units.dtype == np.float16 else units
-    B = B.astype(work, copy=False)
     norm = math.sqrt(square)
     unit = (x / norm).astype(known.units.dtype)
-    row = x.astype(work, copy=False)
-    products = (B @ row).astype(np.float64) * sizes
+    row, kept = x.astype(work, copy=False), unit.astype(work) * work(norm)  # not quite the same in half precision
+    products, stored = (each.astype(np.float64) * sizes for each in _products(units, row, kept))
     system = np.empty((q + 1, q + 1))
     system[:q, :q] = gram[:q, :q]
     system[q, :q] = system[:q, q] = products
@@ -58,17 +56,15 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
     a, failed = lapack.dpotrs(factor, right, lower=1)
     if failed or not math.isfinite(a[q]):
         return None
-    change = (a[:q] * sizes).astype(work) @ B + a[q] * x
+    change = _combined((a[:q] * sizes).astype(work), units) + a[q] * x
     seen = known.seen + square
     if q < room:
         known.units[q] = unit
-        # Half precision rounds a row by more than its products are; B·Bᵀ must be that of what is stored.
-        stored = products if unit.dtype != np.float16 else (B @ unit.astype(work)) * sizes * norm
         gram[q, :q] = gram[:q, q] = stored
         gram[q, q] = square
         after = known._replace(sizes=np.append(sizes, norm), seen=seen)
     else:
-        after = _cut(known._replace(seen=seen), system, B, row, rank)
+        after = _cut(known._replace(seen=seen), system, row, rank)
     return Row(change, strength * float(a[q]), after)
 
 
@@ -87,11 +83,30 @@ def _with_room(known: Directions, count: int) -> Directions:
     return known._replace(units=units, gram=gram)
 
 
-def _cut(known: Directions, system: Floats, B: Array, x: Array, rank: int) -> Directions:
+def _cut(known: Directions, system: Floats, x: Array, rank: int) -> Directions:
     values, vectors = largest(system)
     keep = how_many(values, rank, 1, known.units.dtype == np.float64)
     lost = float(values[keep]) if keep < len(values) else 0.0
-    V = vectors[:, :keep].astype(B.dtype)
-    V[:-1] *= known.sizes[:, None].astype(B.dtype)
-    units, sizes = normalised(V.T @ np.concatenate([B, x[None, :]]), known.units.dtype)
+    V = vectors[:, :keep].T.astype(x.dtype)
+    made = V[:, :-1] @ known.rows(x.dtype)
+    made += V[:, -1:] * x
+    units, sizes = normalised(made, known.units.dtype)
     return known._replace(units=units, sizes=sizes, cut=known.cut + lost, gram=None)
+
+
+def _products(units: Array, x: Array, kept: Array) -> tuple[Array, Array]:
+    """Return the products of unit rows with a vector, and with the same as it is kept."""
+    if units.dtype != np.float16:
+        found = units.astype(x.dtype, copy=False) @ x
+        return found, found
+    if x.dtype == np.float32:
+        return half.products(units, x, kept)
+    wide = units.astype(x.dtype)
+    return wide @ x, wide @ kept
+
+
+def _combined(weights: Array, units: Array) -> Array:
+    """Return a weighted sum of unit rows."""
+    if units.dtype == np.float16 and weights.dtype == np.float32:
+        return half.combined(weights, units)
+    return weights @ units.astype(weights.dtype, copy=False)

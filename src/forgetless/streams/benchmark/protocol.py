@@ -26,13 +26,17 @@ Maker = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Score:
-    """What a learner did on a stream; ``setting`` is the index of the one that was chosen, of ``tried``."""
+    """What a learner did on a stream; ``setting`` is the index of the one that was chosen, of ``tried``.
+
+    ``kept`` is the share of what was seen that a memory holds, NaN where there is none.
+    """
 
     prequential: float
     final: float
     learned: float
     seconds: float
     nbytes: int
+    kept: float = math.nan
     setting: int = 0
     tried: int = 1
 
@@ -60,7 +64,8 @@ def evaluate(make: Maker, tasks: Sequence[Task], kind: str, n_first: int = 0) ->
         after.append(_error(model, task.X_held, task.y_held, kind))
     final = float(np.mean([_error(model, task.X_held, task.y_held, kind) for task in tasks])) / unit
     prequential = before / rows / unit if rows else math.nan
-    return Score(prequential, final, float(np.mean(after)) / unit, seconds, int(model.nbytes_))
+    kept = float(getattr(model, "kept_", math.nan))
+    return Score(prequential, final, float(np.mean(after)) / unit, seconds, int(model.nbytes_), kept)
 
 
 def tuned(makers: Sequence[Maker], tasks: Sequence[Task], stream: Stream) -> Score:
