@@ -212,6 +212,11 @@ def test_collections_of_dask_arrays_are_those_of_numpy(rng, targets):
         (lambda X, y: (X[:, 0], y), ValueError, r"shape \(n, d\)"),
         (lambda X, y: (X, y[:, None].repeat(2, axis=1)), ValueError, "like that of the first task"),
         (lambda X, y: (X[X[:, 0] > -9], np.ones(N)), ValueError, "unknown lengths"),
+        (lambda X, y: (X, y[y > -9e9]), ValueError, r"call y.compute_chunk_sizes\(\)"),
+        (lambda X, y: (X, y, np.ones((N, 1))), ValueError, r"shape \(n,\), got \(24, 1\)"),
+        (lambda X, y: (X, y, np.zeros(N)), ValueError, "zero for every row"),
+        (lambda X, y: (X.map_blocks(np.copy, chunks=(CHUNKS, (np.nan,))), y), ValueError, "number of columns"),
+        (lambda X, y: (X * 1e160, y), OverflowError, "rescale X"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

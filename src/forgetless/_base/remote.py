@@ -29,6 +29,10 @@ def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
         raise ValueError(f"y must have shape (n,) or (n, c), one value per row of X, got {y!r}")
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n, d), got {X.shape}")
+    if math.isnan(X.shape[1]):
+        raise ValueError("X has an unknown number of columns; call X.compute_chunk_sizes() first")
+    if np.ndim(weight) > 1:
+        raise ValueError(f"sample_weight must have one value per row, shape (n,), got {weight.shape}")
     X = _whole_rows(X)
     rows = X.chunks[0]
     y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
@@ -73,7 +77,9 @@ def _aligned(name: str, values: Any, rows: Sequence[Any]) -> Any:
         values = np.asarray(values)
         if not known:
             raise ValueError(f"the blocks of X have unknown lengths; give {name} as a dask array of the same blocks")
-    if known and not math.isnan(values.shape[0]) and values.shape[0] != sum(rows):
+    if known and math.isnan(values.shape[0]):
+        raise ValueError(f"the blocks of {name} have unknown lengths; call {name}.compute_chunk_sizes() first")
+    if known and values.shape[0] != sum(rows):
         raise ValueError(f"{name} must have one value per row of X, got {values.shape[0]} for {sum(rows)} rows")
     if not is_remote(values):
         return values

@@ -240,6 +240,10 @@ def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tup
     start = state.start(one, np.zeros((1, *targets)))
     shown = start if state.iterate is None else state.weights
     rows, seen = RemoteRows.looked_at(blocks, View(start, shown, state.fit_intercept, one.dtype))
+    if seen.gram is not None and not np.isfinite(seen.gram).all():
+        raise OverflowError("the rows of this task are too large for XᵀX on a cluster; rescale X towards 1")
+    if seen.counts[0] and not seen.counts[2]:
+        raise ValueError("sample_weight is zero for every row of a task: nothing to learn; leave it out")
     if not seen.counts[3]:
         raise ValueError("X must hold at least one row that is not zero, got none; leave this task out")
     size = np.sqrt(seen.squares)[None, :].astype(one.dtype)
