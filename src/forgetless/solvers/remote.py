@@ -68,16 +68,16 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
     return plain(X, weight, view.intercept, view.dtype), y, weight
 
 
+@np.errstate(all="ignore")  # what is too large is found in the sums
 def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     """On a worker: the first pass over a block."""
     A, y, weight = _rows_of(X, y, weight, view)
     n, entries = A.shape[0], A.data if is_sparse(A) else A
-    with np.errstate(all="ignore"):
-        total = sum_of_grams([A], A.shape[1]) if gram else None
-        # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
-        known = entries if total is None or not np.isfinite(total).all() else total
-        if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
-            raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    total = sum_of_grams([A], A.shape[1]) if gram else None
+    # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
+    known = entries if total is None or not np.isfinite(total).all() else total
+    if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
+        raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
     r = y - A @ view.start if np.any(view.start) else y
     shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
     counting = n if weight is None else int(np.count_nonzero(weight))
@@ -93,6 +93,7 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     )
 
 
+@np.errstate(over="ignore")
 def _added(parts: list[Any]) -> Any:
     """On a worker: the sum of some tuples of arrays and numbers, in float64."""
     kind = type(parts[0])
