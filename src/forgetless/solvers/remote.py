@@ -93,7 +93,7 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     )
 
 
-@np.errstate(over="ignore")
+@np.errstate(all="ignore")
 def _added(parts: list[Any]) -> Any:
     """On a worker: the sum of some tuples of arrays and numbers, in float64."""
     kind = type(parts[0])
