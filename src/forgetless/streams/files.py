@@ -18,7 +18,7 @@ from forgetless.streams.state import State
 FORMAT = "forgetless-model"
 
 
-VERSION = 5
+VERSION = 6
 
 
 STATE = "state."
@@ -134,7 +134,7 @@ def load_any(path: str | Path) -> Any:
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
     path = Path(path)
-    header, arrays = unpack(path, FORMAT, "model", (2, 3, 4, VERSION))
+    header, arrays = unpack(path, FORMAT, "model", tuple(range(2, VERSION + 1)))
     with refusing(path, "model"):
         if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
             raise ValueError("it does not say of which class the model is")
@@ -151,6 +151,8 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
             )
             if header["class"] == "ContinualRidgeClassifier":
                 header = _with(header, {"class_weight": None})
+        if header["version"] < 6:
+            header, found = _with(header, {"standardize": False}), _stored.with_units(found)
         return header, found
 
 
