@@ -15,6 +15,7 @@ from forgetless.errors import ConvergenceError
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 from forgetless.streams._units import Move, Units
+from forgetless.streams._wider import inserted
 from forgetless.streams.model import StreamingModel, store
 from forgetless.streams.state import Change, Gathered, Learned, State
 
@@ -81,6 +82,13 @@ class JointRidge(_Baseline):
             state = state._replace(memory={"gram_": move.both(gram), "moment_": move.rows(moment.T).T})
         return super()._restated(state, units)
 
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        if state.memory:
+            d, gram, moment = state.coef.shape[-1], state.memory["gram_"], state.memory["moment_"]
+            gram = inserted(inserted(gram, d, count, 0), d, count, 1)
+            state = state._replace(memory={"gram_": gram, "moment_": inserted(moment, d, count, 0)})
+        return super()._widened(state, count, names)
+
     def _step(self, state: State, task: Gathered) -> Change:
         d = task.rows.shape[1]
         self._check_memory(d)
@@ -139,6 +147,15 @@ class RecursiveLeastSquares(_Baseline):
             energy = state.units.total * len(P)
             state = state._replace(memory={"inverse_": move.weights(move.weights(P).T), "energy_": energy})
         return super()._restated(state, units)
+
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        if state.memory:
+            d, P = state.coef.shape[-1], state.memory["inverse_"]
+            P = inserted(inserted(P, d, count, 0), d, count, 1)
+            new = np.arange(d, d + count)
+            P[new, new] = 1.0 / self.alpha
+            state = state._replace(memory={**state.memory, "inverse_": P})
+        return super()._widened(state, count, names)
 
     def _step(self, state: State, task: Gathered) -> Change:
         rows, residual, d = task.rows, task.residual, task.rows.shape[1]

@@ -226,6 +226,7 @@ def normalised(rows: Array, dtype: Any) -> tuple[Array, Floats]:
     """Return rows as unit rows of a dtype, and their norms."""
     xp = namespace_of(rows)
     if type(rows) is np.ndarray:
+        rows = np.ascontiguousarray(rows)  # as from a file, so that a stream goes on from one bit for bit
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if dtype == np.float16:
             single = np.divide(rows, norms[:, None], dtype=np.float32, casting="same_kind")

@@ -41,6 +41,7 @@ from forgetless.streams._input import (
 from forgetless.streams._monitor import History, Holdout
 from forgetless.streams._standard_blocks import in_standard_units
 from forgetless.streams._units import Units, mean_of
+from forgetless.streams._wider import widened
 from forgetless.streams.state import Change, Gathered, Learned, Origin, Settable, State
 
 
@@ -177,6 +178,23 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         self._state = self._after_blocks(self._current(), blocks)
         return self
 
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind those that are known, as if they had been there all along, zero in every row.
+
+        Parameters
+        ----------
+        count : int
+        names : sequence of str, optional
+            Their names, where features have names.
+
+        Returns
+        -------
+        self
+        """
+        checks.integer("count", count, 1, "say how many features come")
+        self._state = self._widened(self._fitted(), count, names)
+        return self
+
     # --- from one state to the next ---
 
     def _current(self) -> State:
@@ -247,6 +265,10 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     def _restated(self, state: State, units: Units) -> State:
         """Return a state in other units of the columns; the function does not change."""
         return state.in_units(units)
+
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        """Return a state with more features."""
+        return widened(state, count, names)
 
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
@@ -327,7 +349,12 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     @classmethod
     def load(cls, path: Any, **parameters: Any) -> Self:
         """Return the model in a file; ``parameters`` replace stored ones, e.g. a schedule that could not be stored."""
-        stored, state = files.load(cls, path, parameters)
+        return cls._loaded(path, parameters)
+
+    @classmethod
+    def _loaded(cls, path: Any, parameters: Mapping[str, Any], *, encoded: bool = False) -> Self:
+        """Return the model in a file; with ``encoded`` also one that was saved with an encoder, without it."""
+        stored, state = files.load(cls, path, parameters, encoded=encoded)
         # What is wrong with the parameters is the fault of the file, unless some were given.
         with contextlib.nullcontext() if parameters else refusing(Path(path), "model"):
             model = cls(**stored)
