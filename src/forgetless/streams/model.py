@@ -55,7 +55,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     holdout_size: int
     random_state: Any
     memory: int
-    standardize: bool
+    standardize: bool = False  # one that does not take it does without
 
     _array_api = False
 
