@@ -22,6 +22,7 @@ ESTIMATORS = [
     fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
     fl.ContinualRidge(schedule="auto"),
     fl.ContinualRidge(rank=2),
+    fl.ContinualRidge(rank=2, standardize=True, fit_intercept=True),
     fl.ContinualRidge(rank=1, metric="diagonal", forget=0.1, precision="float64", fit_intercept=True),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),

@@ -37,13 +37,19 @@ _ESTIMATORS = {
     "ContinualRidgeClassifier": "streams.classifier",
     "JointRidge": "streams.baselines",
     "RecursiveLeastSquares": "streams.baselines",
+    "TableEncoder": "datasets.encoder",
+    "TaskPipeline": "streams.pipeline",
+    "load_model": "streams.pipeline",
+    "make_pipeline": "streams.pipeline",
 }
 
 if TYPE_CHECKING:
     from forgetless import sweeps
+    from forgetless.datasets.encoder import TableEncoder
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.streams.budget import ContinualGD
     from forgetless.streams.classifier import ContinualRidgeClassifier
+    from forgetless.streams.pipeline import TaskPipeline, load_model, make_pipeline
     from forgetless.streams.ridge import ContinualRidge
 
 
@@ -85,8 +91,10 @@ __all__ = [
     "Stages",
     "StoreError",
     "Surrogate",
+    "TableEncoder",
     "Task",
     "TaskCollection",
+    "TaskPipeline",
     "Trace",
     "WithReplacement",
     "WithoutReplacement",
@@ -107,6 +115,8 @@ __all__ = [
     "gradient",
     "last_iterate_weights",
     "linear_decay",
+    "load_model",
+    "make_pipeline",
     "metrics",
     "optimal_certified",
     "optimal_schedule",

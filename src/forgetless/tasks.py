@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._base import checks, linalg
 from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._base.frames import arrays_of
 from forgetless._base.products import quiet_products
 from forgetless._base.remote import equal_task, is_remote
 
@@ -175,6 +176,35 @@ class TaskCollection:
             rows = from_numpy(np.flatnonzero(codes == code), like=X)
             pairs.append((xp.take(X, rows, axis=0), xp.take(y, rows, axis=0)))
         return cls(pairs)
+
+    @classmethod
+    def from_frame(cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None) -> "TaskCollection":
+        """Split a table into tasks by one of its columns.
+
+        Parameters
+        ----------
+        frame : table
+            Of pandas, polars, pyarrow or another library that narwhals knows, or a dict of lists.
+        task : str
+            The column that says which task a row belongs to. Tasks are in sorted order of its values.
+        target : str or sequence of str
+            The column, or columns, of y.
+        encoder : transformer, optional
+            What makes numbers of all other columns, e.g. ``fl.TableEncoder()``, fitted on all rows. If omitted they
+            must be numbers.
+
+        Returns
+        -------
+        TaskCollection
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> table = {"month": [1, 1, 2], "size": [1.0, 2.0, 3.0], "sales": [2.0, 4.0, 6.0]}
+        >>> fl.TaskCollection.from_frame(table, "month", "sales")
+        TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
+        """
+        return cls.from_arrays(*arrays_of(frame, task, target, encoder))
 
     @property
     def n_tasks(self) -> int:

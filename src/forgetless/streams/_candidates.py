@@ -19,6 +19,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.solvers.rows import Rows, is_sparse
+from forgetless.streams._units import Move
 
 STRENGTHS = 10.0 ** np.arange(-7.0, 1.0)
 """c_j: what a penalty of the first task's size is multiplied with."""
@@ -103,6 +104,12 @@ class Candidates(NamedTuple):
     def coefficients(self) -> Floats:
         """The penalties c_j·t·τ of the coming task."""
         return STRENGTHS * self.tasks * self.unit
+
+    def moved(self, move: Move) -> "Candidates":
+        """Return the same candidates in other units of the columns."""
+        return self._replace(
+            weights=move.weights(self.weights), squares=move.squares(self.squares), sketch=move.rows(self.sketch)
+        )
 
     def after(self, weights: Array, task: Any, scale: float, errors: Floats) -> "Candidates":
         """Return the candidates with new weights (J, d, c) after a task (``Gathered``) met with squared ``errors``."""

@@ -16,6 +16,7 @@ from forgetless.solvers.rows import (
     BLOCK_BYTES,
     Rows,
     check_sparse,
+    columns_of,
     is_operator,
     is_sparse,
     is_zero,
@@ -134,6 +135,7 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
         "fit_intercept": state.fit_intercept,
         "holdout": state.holdout is not None,
         "sample_weight": sample_weight is not None,
+        "standardize": model.standardize,
     }
     for name, is_asked in asked.items():
         if is_asked:
@@ -202,13 +204,18 @@ def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
         total = float(to_numpy(weight).sum())
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
-    shown = None if state.iterate is None else _shown(state, X, y, weight)
+    shown = _shown(state, X, y, weight) if _answers_otherwise(state) else None
     return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]), shown=shown)
 
 
+def _answers_otherwise(state: State) -> bool:
+    """Return whether a task starts from other weights than what the model answers with before it."""
+    return state.iterate is not None or (state.n_tasks == 0 and state.coef is not None)
+
+
 def _shown(state: State, X: Any, y: Any, weight: Any) -> float:
-    """Return the squared error of what the model answers with."""
-    residual = state.residual(X, y, state.weights)
+    """Return the squared error of what the model answers with: zero before the first task."""
+    residual = state.residual(X, y, state.weights) if state.n_tasks else columns_of(y)
     with np.errstate(over="ignore"):
         return squares(residual if weight is None else weighted(residual, weight))
 
@@ -271,13 +278,13 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
     n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
     shown: float | None = None
     for block in read():
-        X, y, weight, state = check(state, *_triple(block))
+        X, y, weight, state = check(state, *triple(block))
         if start is None:
             start, targets = state.start(X, y), tuple(y.shape[1:])
         part = plain(X, weight, state.fit_intercept, start.dtype)
         r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
         r = r if weight is None else weighted(r, weight)
-        if state.iterate is not None:
+        if _answers_otherwise(state):
             shown = (shown or 0.0) + _shown(state, X, y, weight)
         rows_read += part.shape[0]
         stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
@@ -301,14 +308,15 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
 
     def again() -> Iterator[Any]:
         for block in read():
-            X, _, weight, _ = check(state, *_triple(block))
+            X, _, weight, _ = check(state, *triple(block))
             yield plain(X, weight, state.fit_intercept, start.dtype)
 
     rows = Rows(again, (rows_read, len(start)), stored)
     return Gathered(start, rows, np.concatenate(residuals), total, n, targets, shown=shown), state
 
 
-def _triple(block: Any) -> tuple[Any, Any, Any]:
+def triple(block: Any) -> tuple[Any, Any, Any]:
+    """Return X, y and weights of a block."""
     if not isinstance(block, tuple | list) or len(block) not in (2, 3):
         raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
     if dispatched(block[0]):

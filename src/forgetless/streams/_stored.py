@@ -15,6 +15,7 @@ from forgetless._base.arrays import to_numpy
 from forgetless.solvers.rows import check_sparse, is_sparse
 from forgetless.streams._candidates import SKETCH, STRENGTHS, Candidates
 from forgetless.streams._monitor import COLUMNS, History, Holdout
+from forgetless.streams._units import Units
 from forgetless.streams.directions import Directions
 from forgetless.streams.state import Iterate, Origin, State
 
@@ -30,6 +31,7 @@ def to_arrays(state: State, *, predict: bool = False) -> dict[str, Any]:
 
     The plan is not among them, which follows from the parameters.
     """
+    state = state.shown if predict else state  # in the user's units, which needs no others beside it
     origin = state.origin
     found: dict[str, Any] = {"coef": to_numpy(state.coef), "n_tasks": np.array(state.n_tasks)}
     if type(state.intercept) is not float:
@@ -56,6 +58,8 @@ def to_arrays(state: State, *, predict: bool = False) -> dict[str, Any]:
         parts["holdout"] = _held(state.holdout)
     if state.directions is not None:
         parts["directions"] = _remembered(state.directions.mixed())
+    if state.units is not None:
+        parts["units"] = {name: np.asarray(value) for name, value in state.units._asdict().items()}
     if state.advisor is not None:
         parts["advisor"] = {name: _as_numpy(value) for name, value in state.advisor._asdict().items()}
     found |= {f"{part}.{name}": value for part, held in parts.items() for name, value in held.items()}
@@ -119,7 +123,9 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         return State(frozen, History(_size(fixed, "history_size", 0), []), None, coef, intercept, n_tasks, math.nan)
     weights = {"d": d + bool(fixed["fit_intercept"]), "c": targets[0] if targets else 1}
     held, remembered, advised = fields.part("holdout."), fields.part("memory."), fields.part("advisor.")
-    kept = fields.part("directions.")
+    kept, measured = fields.part("directions."), fields.part("units.")
+    if bool(fixed.get("standardize")) != bool(len(measured)):
+        raise ValueError(f"standardize is {fixed.get('standardize')!r}, which its units contradict")
     if (bool(fixed.get("rank")) or fixed.get("metric") == "diagonal") != bool(len(kept)):
         raise ValueError("rank and metric contradict what is remembered")
     if bool(fixed.get("holdout")) != bool(len(held)):
@@ -136,6 +142,7 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
         _memory(remembered, memory, weights),
         iterate=None if fixed.get("average") is None else _iterate(fields, weights, n_tasks, coef.dtype),
         directions=_directions(kept, fixed, weights["d"]) if len(kept) else None,
+        units=_units(measured, d, bool(fixed["fit_intercept"])) if len(measured) else None,
     )
     fields.end()
     return state
@@ -159,6 +166,17 @@ def _directions(fields: Fields, fixed: Mapping[str, Any], d: int) -> Directions:
     diagonal = fields.array("diagonal", "f", (d,), low=0.0) if fixed.get("metric") == "diagonal" else None
     fields.end()
     return Directions(units, sizes, cut, seen, unit, diagonal)
+
+
+def _units(fields: Fields, d: int, intercept: bool) -> Units:
+    total = fields.number("total")
+    mean = fields.array("mean", "f", (d,)).astype(np.float64)
+    spread, scale = (fields.array(name, "f", (d,), low=0.0).astype(np.float64) for name in ("spread", "scale"))
+    centred = bool(fields.array("centred", "b", ()))
+    fields.end()
+    if not total > 0 or (centred and not intercept):
+        raise ValueError("units contradict the model: without rows, or centred without an intercept")
+    return Units(total, mean, spread, scale, centred)
 
 
 def _size(fixed: Mapping[str, Any], name: str, low: int) -> int:
@@ -287,6 +305,11 @@ def with_directions(arrays: Mapping[str, Any]) -> dict[str, Any]:
     if "classes" in found and "radius" in found:
         found["memory.class_counts_"] = np.zeros(len(found["classes"]))
     return found
+
+
+def with_units(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a version 5 file as those of version 6, which may have units of its own."""
+    return _with_fixed(arrays, {"standardize": False})
 
 
 def _with_fixed(arrays: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

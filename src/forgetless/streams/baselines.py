@@ -14,6 +14,8 @@ from forgetless._base.arrays import Array
 from forgetless.errors import ConvergenceError
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
+from forgetless.streams._units import Move, Units
+from forgetless.streams._wider import inserted
 from forgetless.streams.model import StreamingModel, store
 from forgetless.streams.state import Change, Gathered, Learned, State
 
@@ -28,6 +30,7 @@ class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
         alpha: float = 1.0,
         *,
         fit_intercept: bool = False,
+        standardize: bool = False,
         memory: int = 2**31,
         history_size: int = 1000,
         holdout: float = 0.0,
@@ -57,7 +60,7 @@ class JointRidge(_Baseline):
     ----------
     alpha : float, default 1.0
         Positive pull to zero.
-    fit_intercept, memory, history_size, holdout, holdout_size, random_state
+    fit_intercept, standardize, memory, history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
 
     Examples
@@ -72,6 +75,19 @@ class JointRidge(_Baseline):
 
     gram_ = Learned(lambda state: state.memory.get("gram_"), "The sum of XᵀX of all tasks.")
     moment_ = Learned(lambda state: state.memory.get("moment_"), "The sum of Xᵀy of all tasks.")
+
+    def _restated(self, state: State, units: Units) -> State:
+        if state.units is not None and state.memory:
+            move, gram, moment = Move.between(state.units, units), state.memory["gram_"], state.memory["moment_"]
+            state = state._replace(memory={"gram_": move.both(gram), "moment_": move.rows(moment.T).T})
+        return super()._restated(state, units)
+
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        if state.memory:
+            d, gram, moment = state.coef.shape[-1], state.memory["gram_"], state.memory["moment_"]
+            gram = inserted(inserted(gram, d, count, 0), d, count, 1)
+            state = state._replace(memory={"gram_": gram, "moment_": inserted(moment, d, count, 0)})
+        return super()._widened(state, count, names)
 
     def _step(self, state: State, task: Gathered) -> Change:
         d = task.rows.shape[1]
@@ -94,14 +110,15 @@ class JointRidge(_Baseline):
 class RecursiveLeastSquares(_Baseline):
     """Recursive least squares, the non-isotropic alternative: the pull to the past is measured by what was seen.
 
-    Keeps P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic. Where one model fits all
-    tasks the loss on seen tasks vanishes with alpha. O(d²) memory, O(n d²) a task of n ≤ d rows.
+    Keeps P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic; with ``standardize`` the
+    prior alpha·I stays in the units of the first task, where ``JointRidge`` has it in those of all. Where one model
+    fits all tasks the loss on seen tasks vanishes with alpha. O(d²) memory, O(n d²) a task of n ≤ d rows.
 
     Parameters
     ----------
     alpha : float, default 1.0
         Positive pull to zero before the first task.
-    fit_intercept, memory, history_size, holdout, holdout_size, random_state
+    fit_intercept, standardize, memory, history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
 
     Examples
@@ -122,6 +139,23 @@ class RecursiveLeastSquares(_Baseline):
     _remembered: ClassVar[Mapping[str, str]] = {"inverse_": "dd", "energy_": ""}
 
     _fixed_names = (*StreamingModel._fixed_names, "alpha")  # it went into the first inverse
+
+    def _restated(self, state: State, units: Units) -> State:
+        if state.units is not None and state.memory:
+            move, P = Move.between(state.units, units), state.memory["inverse_"]
+            # In standardised units every column has a mean square of 1, and the prior moves with the rest.
+            energy = state.units.total * len(P)
+            state = state._replace(memory={"inverse_": move.weights(move.weights(P).T), "energy_": energy})
+        return super()._restated(state, units)
+
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        if state.memory:
+            d, P = state.coef.shape[-1], state.memory["inverse_"]
+            P = inserted(inserted(P, d, count, 0), d, count, 1)
+            new = np.arange(d, d + count)
+            P[new, new] = 1.0 / self.alpha
+            state = state._replace(memory={**state.memory, "inverse_": P})
+        return super()._widened(state, count, names)
 
     def _step(self, state: State, task: Gathered) -> Change:
         rows, residual, d = task.rows, task.residual, task.rows.shape[1]

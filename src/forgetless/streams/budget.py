@@ -25,7 +25,7 @@ class ContinualGD(RegressorMixin, Continual):  # type: ignore[misc]
         γ at every task; half of 1/‖X_t‖² of the largest task so far if omitted.
     schedule : str, schedule, filter or callable, optional
         ``"fixed"`` and ``"increasing"`` are the budget presets with ``n_steps``; they choose γ_t.
-    n_tasks, radius, beyond, average, loss, fit_intercept, solver, tol, memory
+    n_tasks, radius, beyond, average, loss, fit_intercept, standardize, solver, tol, memory
     history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`. The ``strength`` in ``history_`` is 1/(N_t γ_t).
 
@@ -60,6 +60,7 @@ class ContinualGD(RegressorMixin, Continual):  # type: ignore[misc]
         average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = False,
+        standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
         memory: int = 2**31,

@@ -34,8 +34,8 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     class_weight : "balanced" or dict, optional
         Weights of classes in the loss of a task: given, or N/(K·N_k) for the N_k of N rows so far, the task included,
         that are of class k, one of K.
-    rank, metric, forget, precision, schedule, objective, n_tasks, radius, beyond, average, loss, solver, tol, memory
-    history_size, holdout, holdout_size, random_state
+    rank, metric, forget, precision, schedule, objective, n_tasks, radius, beyond, average, loss, standardize, solver
+    tol, memory, history_size, holdout, holdout_size, random_state
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
         As there; without it, all classes are predicted 0 at the origin.
@@ -84,6 +84,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = True,
+        standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
         memory: int = 2**31,

@@ -16,6 +16,7 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.half import to_half, to_single
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
+from forgetless.streams._units import Move
 
 NEGLIGIBLE = 1e-15
 """Eigenvalues below this share of the largest are rounding."""
@@ -91,6 +92,19 @@ class Directions(NamedTuple):
             seen=left * self.seen,
             diagonal=None if self.diagonal is None else left * self.diagonal,
             gram=None if self.gram is None else left * self.gram,
+        )
+
+    def moved(self, move: Move) -> "Directions":
+        """Return the same memory in other units of the columns; the share that is remembered stays."""
+        xp = namespace_of(self.units)
+        units, sizes = normalised(move.rows(self.rows(xp.float64)), self.units.dtype)
+        held = float(np.sum(self.sizes**2))
+        return self._replace(
+            units=units,
+            sizes=sizes,
+            seen=self.seen * float(np.sum(sizes**2)) / held if held > 0 else self.seen,
+            diagonal=None if self.diagonal is None else move.squares(self.diagonal),
+            gram=None,
         )
 
     def root(self, coefficient: float) -> Array:
@@ -212,6 +226,7 @@ def normalised(rows: Array, dtype: Any) -> tuple[Array, Floats]:
     """Return rows as unit rows of a dtype, and their norms."""
     xp = namespace_of(rows)
     if type(rows) is np.ndarray:
+        rows = np.ascontiguousarray(rows)  # as from a file, so that a stream goes on from one bit for bit
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if dtype == np.float16:
             single = np.divide(rows, norms[:, None], dtype=np.float32, casting="same_kind")

@@ -18,7 +18,7 @@ from forgetless.streams.state import State
 FORMAT = "forgetless-model"
 
 
-VERSION = 5
+VERSION = 6
 
 
 STATE = "state."
@@ -44,7 +44,15 @@ REMEMBERING = ("ContinualRidge", "ContinualRidgeClassifier")
 """Those that may remember directions."""
 
 
-def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Path, part: str = "learn") -> None:
+def save(
+    state: State,
+    kind: str,
+    parameters: Mapping[str, Any],
+    path: str | Path,
+    part: str = "learn",
+    *,
+    encoder: Mapping[str, Any] | None = None,
+) -> None:
     """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
 
     The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
@@ -66,6 +74,8 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
     path : str or Path
     part : {"learn", "predict"}
         All that is needed to go on learning; or the weights alone, of which a model can only predict.
+    encoder : mapping, optional
+        The encoder of its tables, as JSON can hold it.
 
     Examples
     --------
@@ -88,17 +98,25 @@ def save(state: State, kind: str, parameters: Mapping[str, Any], path: str | Pat
         "class": kind,
         "state": STATES[predict],
         "parameters": encoded,
+        **({} if encoder is None else {"encoder": encoder}),
     }
     arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
     # Whoever writes the weights alone does not want the rest beside them.
     replace_file(Path(path), pack(header, arrays), keep_previous=not predict)
 
 
-def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], State]:
-    """Return parameters and state of the model of class ``cls`` at ``path``; ``parameters`` replace stored ones."""
+def load(
+    cls: Any, path: str | Path, parameters: Mapping[str, Any], *, encoded: bool = False
+) -> tuple[dict[str, Any], State]:
+    """Return parameters and state of the model of class ``cls`` at ``path``; ``parameters`` replace stored ones.
+
+    Models that were saved with an encoder are refused unless ``encoded``, since alone they would misread tables.
+    """
     path = Path(path)
     header, arrays = read(path)
     kind, known = header["class"], header["parameters"]
+    if "encoder" in header and not encoded:
+        raise FileError(f"{path.name} holds a model with the encoder of its tables; use forgetless.load_model")
     if kind != cls.__name__:
         kind = printable(kind, 60)
         raise FileError(f"{path.name} holds a {kind}, not a {cls.__name__}; use {kind}.load")
@@ -117,10 +135,15 @@ def load(cls: Any, path: str | Path, parameters: Mapping[str, Any]) -> tuple[dic
 
 
 def load_any(path: str | Path) -> Any:
-    """Return the model at ``path``, of whichever class of this package it is.
+    """Return the model at ``path``, of whichever class of this package it is, without its encoder if it has one.
 
     A schedule that could not be stored is left out: the model predicts, and learns by its other parameters.
     """
+    return load_parts(path)[1]
+
+
+def load_parts(path: str | Path) -> tuple[Any, Any]:
+    """Return what is stored of the encoder of a model, None where there is none, and the model."""
     path = Path(path)
     header, _ = read(path)
     if header["class"] not in KINDS:
@@ -128,13 +151,13 @@ def load_any(path: str | Path) -> Any:
     kind = getattr(import_module(KINDS[header["class"]]), header["class"])
     noted = {name: None for name, value in header["parameters"].items() if is_note(value)}
     with refusing(path, "model"):
-        return kind.load(path, **noted)
+        return header.get("encoder"), kind._loaded(path, noted, encoded=True)
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
     path = Path(path)
-    header, arrays = unpack(path, FORMAT, "model", (2, 3, 4, VERSION))
+    header, arrays = unpack(path, FORMAT, "model", tuple(range(2, VERSION + 1)))
     with refusing(path, "model"):
         if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
             raise ValueError("it does not say of which class the model is")
@@ -151,6 +174,8 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
             )
             if header["class"] == "ContinualRidgeClassifier":
                 header = _with(header, {"class_weight": None})
+        if header["version"] < 6:
+            header, found = _with(header, {"standardize": False}), _stored.with_units(found)
         return header, found
 
 

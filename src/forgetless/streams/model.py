@@ -39,6 +39,9 @@ from forgetless.streams._input import (
     whole,
 )
 from forgetless.streams._monitor import History, Holdout
+from forgetless.streams._standard_blocks import in_standard_units
+from forgetless.streams._units import Units, mean_of
+from forgetless.streams._wider import widened
 from forgetless.streams.state import Change, Gathered, Learned, Origin, Settable, State
 
 
@@ -52,13 +55,14 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     holdout_size: int
     random_state: Any
     memory: int
+    standardize: bool = False  # one that does not take it does without
 
     _array_api = False
 
     _operators = False
     """Whether X may be an operator: products only, no rows."""
 
-    _fixed_names: tuple[str, ...] = ("fit_intercept", "history_size", "holdout", "holdout_size")
+    _fixed_names: tuple[str, ...] = ("fit_intercept", "standardize", "history_size", "holdout", "holdout_size")
     """Parameters that cannot change within a stream."""
 
     _remembered: ClassVar[Mapping[str, str]] = {}
@@ -69,8 +73,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     _state: State | None = None
     """What was learned; None before the first task."""
 
-    coef_ = Learned(lambda state: state.coef, "Coefficients, of shape (d,) or (c, d).")
-    intercept_ = Learned(lambda state: state.intercept, "Intercept, a float or of shape (c,).")
+    coef_ = Learned(lambda state: state.shown.coef, "Coefficients, of shape (d,) or (c, d).")
+    intercept_ = Learned(lambda state: state.shown.intercept, "Intercept, a float or of shape (c,).")
     n_tasks_seen_ = Learned(lambda state: state.n_tasks, "Number of tasks learned.")
     n_features_in_ = Settable("n_features", "Number of features.")
     feature_names_in_ = Settable("feature_names", "Names of the features, where X had them.")
@@ -81,6 +85,8 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self, state: State | None) -> None:
         """Refuse parameters that make no sense, by themselves or after the tasks of a state."""
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise TypeError(f"standardize must be True or False, got {self.standardize!r}")
         checks.integer("history_size", self.history_size, 0, "use 0 to keep no history")
         checks.integer("holdout_size", self.holdout_size, 1, "say how many held-out rows may be kept")
         checks.integer("memory", self.memory, 1, "give the number of bytes a factorisation may take")
@@ -172,6 +178,23 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         self._state = self._after_blocks(self._current(), blocks)
         return self
 
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind those that are known, as if they had been there all along, zero in every row.
+
+        Parameters
+        ----------
+        count : int
+        names : sequence of str, optional
+            Their names, where features have names.
+
+        Returns
+        -------
+        self
+        """
+        checks.integer("count", count, 1, "say how many features come")
+        self._state = self._widened(self._fitted(), count, names)
+        return self
+
     # --- from one state to the next ---
 
     def _current(self) -> State:
@@ -225,21 +248,48 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         held = None
         if state.holdout is not None:
             X, y, weight, held = state.holdout.split(X, y, weight, state.n_tasks)
+        if self.standardize:
+            units = self._units(state, X).with_rows(X, weight)
+            state = self._restated(state, units).starting(X, y, mean_of(y, weight))
+            X = units.inward(X)
         task = whole(state, X, y, weight, self.memory)
         with for_task(X.shape):
             return state.after(task, self._step(state, task), held)
+
+    def _units(self, state: State, X: Any) -> Units:
+        """Return the units of a state, before it has learned of some rows."""
+        if state.units is not None:
+            return state.units
+        return Units.none(int(X.shape[1]), centred=state.fit_intercept and not is_sparse(X))
+
+    def _restated(self, state: State, units: Units) -> State:
+        """Return a state in other units of the columns; the function does not change."""
+        return state.in_units(units)
+
+    def _widened(self, state: State, count: int, names: Any) -> State:
+        """Return a state with more features."""
+        return widened(state, count, names)
 
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
         if state.holdout is not None:
             raise ValueError("holdout needs tasks as arrays; set holdout=0 to learn from blocks")
-        task, state = in_blocks(state, blocks, self._validated_block, self.memory)
+        if self.standardize:
+            task, state = in_standard_units(
+                state, blocks, self._validated_block, self.memory, self._units, self._restated
+            )
+        else:
+            task, state = in_blocks(state, blocks, self._validated_block, self.memory)
         return state.after(task, self._step(state, task))
 
     def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as dask arrays."""
         if state.holdout is not None:
             raise ValueError("holdout needs tasks in memory; set holdout=0 to learn from dask arrays")
+        if self.standardize:
+            raise ValueError(
+                "standardize needs tasks in memory or in blocks; set it to False and scale the dask arrays"
+            )
         task, state = on_cluster(state, X, y, weight, self._validated)
         return state.after(task, self._step(state, task))
 
@@ -268,6 +318,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         check_dispatch(coef)
         if is_operator(X):
             check_operator(self, state, X, type(self).__name__)
+            coef, state = state.shown.coef, state.shown
             return X @ coef.T + state.intercept if coef.ndim > 1 else X @ coef + state.intercept
         if self._array_api:
             check_namespace(coef, X, f"{type(self).__name__}.{method}")
@@ -275,6 +326,10 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
             X = to_numpy(X)
         draft, X = self._holding(state), checked_indices(X)
         X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
+        if state.units is not None and not is_sparse(X):
+            X = state.units.inward(X)
+        elif state.units is not None:
+            coef, state = state.shown.coef, state.shown
         if X.dtype != coef.dtype and not is_sparse(X):
             wide = xp.result_type(X.dtype, coef.dtype)
             X, coef = xp.astype(X, wide, copy=False), xp.astype(coef, wide, copy=False)
@@ -294,7 +349,12 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     @classmethod
     def load(cls, path: Any, **parameters: Any) -> Self:
         """Return the model in a file; ``parameters`` replace stored ones, e.g. a schedule that could not be stored."""
-        stored, state = files.load(cls, path, parameters)
+        return cls._loaded(path, parameters)
+
+    @classmethod
+    def _loaded(cls, path: Any, parameters: Mapping[str, Any], *, encoded: bool = False) -> Self:
+        """Return the model in a file; with ``encoded`` also one that was saved with an encoder, without it."""
+        stored, state = files.load(cls, path, parameters, encoded=encoded)
         # What is wrong with the parameters is the fault of the file, unless some were given.
         with contextlib.nullcontext() if parameters else refusing(Path(path), "model"):
             model = cls(**stored)

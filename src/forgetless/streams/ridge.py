@@ -68,6 +68,12 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         same for tasks of different sizes; R is then that of X_t/√n.
     fit_intercept : bool, default False
         Adds a feature that is always 1. Like every other weight the intercept is pulled to its previous value.
+    standardize : bool, default False
+        Learn in units in which every column has mean 0 and standard deviation 1 over all rows so far. When these
+        statistics change, weights and all that is remembered are expressed in the new units, so that the function
+        stays as it was; ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first task starts
+        from the mean of its targets. Columns are scaled but not centred without an intercept, or where X is sparse. It
+        takes O(d) more memory, and a copy of every task.
     solver : {"auto", "gram", "krylov", "svd"}, default "auto"
         How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
     tol : float, default 1e-10
@@ -154,6 +160,7 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = False,
+        standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
         memory: int = 2**31,
@@ -178,6 +185,7 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             self.beyond,
             self.radius,
             self.fit_intercept,
+            self.standardize,
             self.loss,
             self.holdout,
             self.history_size,
@@ -195,7 +203,7 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         state = self._state
         if state is None or type(X) is not np.ndarray or type(y) is not np.ndarray:
             return None
-        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate, known = state
+        origin, history, holdout, coef, intercept, n_tasks, radius, advisor, memory, plan, iterate, known, units = state
         dtype = coef.dtype
         if (
             plan is None
@@ -208,6 +216,7 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             or plan.key != self._key()
             or holdout is not None
             or advisor is not None
+            or units is not None
             or origin.feature_names is not None
             or (known is None) == self._remembers
         ):
@@ -256,7 +265,7 @@ class ContinualRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             iterate = Iterate(weights[:, None], total)
             coef = shown[0] + (coef - shown[0]) / total
             intercept = dtype.type(shown[1] + (intercept - shown[1]) / total) if self.fit_intercept else 0.0
-        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate, known)
+        learned = (origin, history, None, coef, intercept, task, radius, None, memory, plan, iterate, known, None)
         return tuple.__new__(State, learned)
 
     def _with_memory(self, known: Directions, x: Any, square: float, residual: float, strength: float) -> Row | None:

@@ -17,6 +17,7 @@ from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse
 from forgetless.streams._candidates import Candidates
 from forgetless.streams._monitor import History, Holdout, nbytes
 from forgetless.streams._strength import Strength
+from forgetless.streams._units import Move, Units
 from forgetless.streams.directions import Directions
 
 
@@ -141,6 +142,8 @@ class State(NamedTuple):
         What learning goes on from where that is not what the model answers with.
     directions : Directions or None
         What is remembered of all tasks beside the weights, where the model was asked to.
+    units : Units or None
+        Those of the columns in which everything here is expressed, but for held-out rows; None for the user's own.
     """
 
     origin: Origin
@@ -155,6 +158,7 @@ class State(NamedTuple):
     plan: Plan | None = None
     iterate: Iterate | None = None
     directions: Directions | None = None
+    units: Units | None = None
 
     @property
     def fit_intercept(self) -> bool:
@@ -188,6 +192,35 @@ class State(NamedTuple):
     def _predicted(self, X: Any, weights: Array) -> Array:
         return X @ weights[:-1, :] + weights[-1, :] if self.fit_intercept else X @ weights
 
+    @property
+    def shown(self) -> "State":
+        """The state whose coefficients and intercept are in the user's units."""
+        if self.units is None:
+            return self
+        return self._replace(units=None, **self._split(self.units.outward(self.weights), self.coef.shape[:-1]))
+
+    def in_units(self, units: Units) -> "State":
+        """Return the state in other units of the columns: the same function, and the same memory."""
+        if self.units is None or self.coef is None:
+            return self._replace(units=units)
+        move = Move.between(self.units, units)
+        return self._replace(
+            units=units,
+            iterate=None if self.iterate is None else self.iterate._replace(weights=move.weights(self.iterate.weights)),
+            advisor=None if self.advisor is None else self.advisor.moved(move),
+            directions=None if self.directions is None else self.directions.moved(move),
+            **self._split(move.weights(self.weights), self.coef.shape[:-1]),
+        )
+
+    def starting(self, X: Any, y: Any, mean: Array) -> "State":
+        """Return the state before the first task, which predicts the mean of its targets."""
+        if self.coef is not None or not self.fit_intercept:
+            return self
+        weights, targets = self.start(X, y), tuple(y.shape[1:])
+        xp = namespace_of(weights)
+        last = xp.reshape(xp.astype(mean, weights.dtype, copy=False), (1, -1))
+        return self._replace(**self._split(xp.concat([weights[:-1, :], last], axis=0), targets))
+
     def seen_error(self) -> float:
         """Return the mean over tasks of the mean squared error on their held-out rows; NaN where there are none."""
         if self.holdout is None:
@@ -197,6 +230,7 @@ class State(NamedTuple):
     def held_error(self, weights: Array) -> float:
         """Return the same of other weights (d, c), for a state with held-out rows."""
         assert self.holdout is not None
+        weights = weights if self.units is None else self.units.outward(weights)
         return self.holdout.error(lambda X: self._predicted(X, weights))
 
     def after(self, task: Gathered, change: Change, held: Any = None) -> "State":
@@ -258,6 +292,7 @@ class State(NamedTuple):
             origin.classes,
             self.iterate,
             self.directions,
+            self.units,
         )
         return nbytes((*learned, self.history, self.holdout, self.advisor, None if self.plan is None else self.plan[1]))
 

@@ -1,0 +1,216 @@
+"""Tables of any library as columns of numbers, words or times: pandas, polars, pyarrow …, dicts of lists, arrays."""
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._base.arrays import Floats
+
+DAY = 86_400e6
+"""Microseconds of a day."""
+
+
+class Values(NamedTuple):
+    """A column.
+
+    Attributes
+    ----------
+    kind : {"number", "word", "time", "empty"}
+        What its values are; empty where all of them are missing.
+    numbers : array of shape (n,)
+        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of words it is empty.
+    codes : array of shape (n,)
+        Of words: which of ``labels`` each value is, −1 where missing.
+    labels : list of str
+        Different words in the order in which they first appear.
+    """
+
+    kind: str
+    numbers: Floats = np.zeros(0)
+    codes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    labels: Sequence[str] = ()
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are missing."""
+        return self.codes < 0 if self.kind == "word" else np.isnan(self.numbers)
+
+    def as_words(self) -> "Values":
+        """Return numbers or times as words: 3 as "3"."""
+        if self.kind in ("word", "empty"):
+            return self
+        if self.kind == "time":
+            told = [None if value != value else moment(value) for value in self.numbers.tolist()]
+        else:
+            told = [None if value != value else f"{value:.15g}" for value in self.numbers.tolist()]
+        return words(told)
+
+
+def moment(microseconds: float) -> str:
+    """Return a time as text."""
+    found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
+
+
+def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
+    """Return the columns of a table by name, as :func:`values_of` takes them."""
+    if isinstance(table, Mapping):
+        found = {str(key): value for key, value in table.items()}
+        lengths = {key: len(value) for key, value in found.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"{name} must have columns of one length, got {lengths}")
+        return found
+    if isinstance(table, np.ndarray | list | tuple):
+        array = np.asarray(table)
+        if array.ndim != 2:
+            raise ValueError(f"{name} must be a table or an array of shape (n, d), got shape {array.shape}; reshape it")
+        return {f"x{i}": array[:, i] for i in range(array.shape[1])}
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(table, eager_only=True)
+        names = [str(each) for each in frame.columns]
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a table (pandas, polars, pyarrow), a dict of lists or an array, got {type(table).__name__}"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be used as a table: {error}") from None
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise ValueError(f"{name} has several columns named {twice!r}; give each its own name")
+    return {str(each): frame[each] for each in frame.columns}
+
+
+def values_of(column: Any, name: str) -> Values:
+    """Return the values of a column, which ``name`` tells in errors."""
+    import narwhals as nw
+
+    if not isinstance(column, nw.Series):
+        if not isinstance(column, np.ndarray):
+            try:
+                column = nw.from_native(column, series_only=True)
+            except TypeError:
+                return _objects(list(column), name)
+        else:
+            return _array(column, name)
+    dtype: Any = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return _numbers(column.cast(nw.Float64).to_numpy())
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return words(column.cast(nw.String).to_list())
+    if dtype == nw.Date:
+        column, dtype = column.cast(nw.Datetime("us")), nw.Datetime("us")
+    if dtype == nw.Datetime:
+        return _numbers(column.dt.timestamp("us").cast(nw.Float64).to_numpy(), "time")
+    if dtype == nw.Duration:
+        return _numbers(column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6)
+    return _objects(column.to_list(), name)
+
+
+def words(values: Sequence[Any]) -> Values:
+    """Return words; what is None or not equal to itself is missing."""
+    known: dict[str, int] = {}
+    codes = np.fromiter(
+        (-1 if value is None or value != value else known.setdefault(value, len(known)) for value in values),
+        dtype=np.int64,
+        count=len(values),
+    )
+    return Values("word", codes=codes, labels=list(known)) if known else _empty(len(values))
+
+
+def _numbers(values: Any, kind: str = "number") -> Values:
+    found = np.asarray(values, dtype=np.float64)
+    return Values(kind, found) if not np.all(np.isnan(found)) else _empty(len(found))
+
+
+def _empty(n: int) -> Values:
+    return Values("empty", np.full(n, np.nan))
+
+
+def _array(column: NDArray[Any], name: str) -> Values:
+    if column.dtype.kind in "biuf":
+        return _numbers(column)
+    if column.dtype.kind == "M":
+        told = column.astype("datetime64[us]")
+        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64).astype(np.float64)), "time")
+    if column.dtype.kind == "m":
+        told = column.astype("timedelta64[us]")
+        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64) / 1e6))
+    return _objects(column.tolist(), name)
+
+
+def _objects(values: Sequence[Any], name: str) -> Values:
+    """Return Python's own values: numbers or times where all are, else words."""
+    there = [value for value in values if not _is_missing(value)]
+    if not there:
+        return _empty(len(values))
+    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in there):
+        return _numbers([math.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, datetime.date) for value in there):
+        return _numbers([math.nan if _is_missing(value) else _microseconds(value) for value in values], "time")
+    for value in there:
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise TypeError(
+                f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
+                "column of each part"
+            )
+    return words([None if _is_missing(value) else str(value) for value in values])
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    differs = value != value  # NaN, NaT; pandas' NA is neither equal nor different
+    return differs is True or (isinstance(differs, np.bool_) and bool(differs)) or type(value).__name__ == "NAType"
+
+
+def _microseconds(value: datetime.date) -> float:
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (value - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1)
+
+
+def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) -> tuple[Any, Any, Any]:
+    """Return X, y and the task of every row of a table; ``encoder`` makes numbers of its features where it is given."""
+    columns = columns_of(frame, "frame")
+    targets = [target] if isinstance(target, str) else list(target)
+    for role, name in (("task", task), *(("target", name) for name in targets)):
+        if name not in columns:
+            raise ValueError(f"frame has no column {name!r} for the {role}; it has {', '.join(list(columns)[:20])}")
+    rest = {name: column for name, column in columns.items() if name != task and name not in targets}
+    if not rest:
+        raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
+    X = _together(rest, "; use encoder=fl.TableEncoder()") if encoder is None else encoder.fit_transform(rest)
+    y = _together({name: columns[name] for name in targets}, "")
+    X, y = X.toarray() if hasattr(X, "toarray") else X, y[:, 0] if isinstance(target, str) else y
+    return X, y, labels_of(columns[task], task)
+
+
+def labels_of(column: Any, name: str) -> NDArray[Any]:
+    """Return the task of every row; ValueError where one has none."""
+    values = values_of(column, name)
+    if values.missing.any():
+        raise ValueError(f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them")
+    if values.kind == "word":
+        return np.array(values.labels)[values.codes]
+    if values.kind == "time":
+        return values.numbers.astype("datetime64[us]")
+    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(np.abs(values.numbers) < 2**53)
+    return values.numbers.astype(np.int64) if whole else values.numbers
+
+
+def _together(columns: Mapping[str, Any], cure: str) -> Floats:
+    """Return columns that are numbers as one array."""
+    found = {name: values_of(column, name) for name, column in columns.items()}
+    for name, values in found.items():
+        if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
+            what = f"{values.kind}s" if values.kind in ("word", "time") else "missing or infinite values"
+            raise ValueError(f"column {name!r} must hold finite numbers, got {what}{cure}")
+    return np.column_stack([values.numbers for values in found.values()])

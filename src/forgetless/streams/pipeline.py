@@ -1,0 +1,148 @@
+"""Steps before a streaming model that learn task by task with it: scikit-learn's pipeline with ``partial_fit``."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self
+
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from forgetless._base.archive import refusing
+from forgetless.datasets.encoder import TableEncoder
+from forgetless.streams import files
+from forgetless.streams.model import StreamingModel
+
+
+class TaskPipeline(Pipeline):  # type: ignore[misc]
+    """scikit-learn's ``Pipeline`` with ``partial_fit``: every step learns a task, and hands on what it makes of it.
+
+    A step learns if it has ``partial_fit``; one that has not is used as it was fitted. Features that a
+    :class:`forgetless.TableEncoder` adds are added to the model. If the task is refused, no step has changed.
+
+    Parameters
+    ----------
+    steps : list of (name, estimator)
+    transform_input, memory, verbose
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> model = fl.make_pipeline(fl.TableEncoder(min_count=1), fl.ContinualRidge(fit_intercept=True, standardize=True))
+    >>> model = model.partial_fit({"town": ["Ulm", "Bonn", "Ulm", "Bonn"]}, [1.0, 3.0, 1.0, 3.0])
+    >>> model = model.partial_fit({"town": ["Ulm", "Köln", "Köln", "Ulm"]}, [1.0, 8.0, 8.0, 1.0])
+    >>> model.predict({"town": ["Ulm", "Köln"]}).round().tolist()
+    [1.0, 7.0]
+    """
+
+    def partial_fit(self, X: Any, y: Any = None, **parameters: Any) -> Self:
+        """Learn one task.
+
+        Parameters
+        ----------
+        X : table or array of n rows
+        y : array of shape (n,) or (n, c)
+        **parameters
+            For ``partial_fit`` of the last step, e.g. ``sample_weight`` or ``classes``.
+
+        Returns
+        -------
+        self
+        """
+        learned: list[tuple[Any, Any]] = []
+        for name, step in self.steps[:-1]:
+            if step is None or step == "passthrough":
+                continue
+            used = step
+            if hasattr(step, "partial_fit"):
+                used = deepcopy(step).partial_fit(X)
+                learned.append((step, used))
+            else:
+                _check_ready(name, step)
+            X = used.transform(X)
+        last = self.steps[-1][1]
+        state = getattr(last, "_state", None)
+        try:
+            if isinstance(last, StreamingModel) and state is not None:
+                more = int(X.shape[1]) - last.n_features_in_
+                if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
+                    last.widen(more)
+            last.partial_fit(X, y, **parameters)
+        except BaseException:
+            if isinstance(last, StreamingModel):
+                last._state = state
+            raise
+        for step, used in learned:
+            step.__dict__.update(used.__dict__)
+        return self
+
+    def save(self, path: Any, *, state: str = "learn") -> None:
+        """Write an encoder and its model to one file; :func:`forgetless.load_model` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+        state : {"learn", "predict"}
+            As for ``save`` of the model.
+        """
+        steps = [step for _, step in self.steps]
+        if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or not isinstance(steps[1], StreamingModel):
+            raise TypeError(
+                "a file holds a TableEncoder and a streaming model, got "
+                f"{', '.join(type(step).__name__ for step in steps)}; save the model alone, and the rest your own way"
+            )
+        encoder, model = steps
+        parameters = model.get_params(deep=False)
+        files.save(model._fitted(), type(model).__name__, parameters, path, state, encoder=encoder.to_plain())
+
+
+def make_pipeline(*steps: Any) -> TaskPipeline:
+    """Return a :class:`TaskPipeline` of some steps, named like those of scikit-learn's ``make_pipeline``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> list(fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).named_steps)
+    ['tableencoder', 'continualridge']
+    """
+    from sklearn.pipeline import make_pipeline as made
+
+    return TaskPipeline(made(*steps).steps)
+
+
+def load_model(path: Any) -> Any:
+    """Return the model in a file, with its encoder where there is one.
+
+    A schedule that could not be stored is left out: the model predicts, and learns by its other parameters.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, forgetless as fl
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit({"size": [1.0, 2.0]}, [1.0, 2.0])
+    >>> model.save(path)
+    >>> fl.load_model(path).predict({"size": [6.0]}).round(6).tolist()
+    [5.0]
+    """
+    plain, model = files.load_parts(path)
+    if plain is None:
+        return model
+    with refusing(Path(path), "model"):
+        encoder = TableEncoder.from_plain(plain)
+        if len(encoder.order_) != model.n_features_in_:
+            raise ValueError("its encoder makes another number of features than the model has")
+    return TaskPipeline([("tableencoder", encoder), (type(model).__name__.lower(), model)])
+
+
+def _check_ready(name: str, step: Any) -> None:
+    """Refuse a step that neither learns task by task nor is ready to be used."""
+    try:
+        tags = step.__sklearn_tags__() if hasattr(step, "__sklearn_tags__") else None
+        if tags is None or tags.requires_fit:
+            check_is_fitted(step)
+    except NotFittedError:
+        raise TypeError(
+            f"step {name!r}, {type(step).__name__}, has no partial_fit and is not fitted; fit it on some rows first, "
+            "or use a step that learns task by task, such as fl.TableEncoder or StandardScaler"
+        ) from None

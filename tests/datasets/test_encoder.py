@@ -1,0 +1,217 @@
+"""``fl.TableEncoder``: what each kind of column becomes, task by task, in every table library, and in files."""
+
+import datetime
+import importlib.util
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import forgetless as fl
+
+TABLE = {
+    "price": [1.5, None, 3.0, math.inf],
+    "sold": [True, False, True, True],
+    "town": ["Ulm", "Bonn", None, "Ulm"],
+    "day": [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 6, 6), None, datetime.datetime(2024, 12, 31)],
+    "nothing": [None, None, None, None],
+}
+LIBRARIES = {"dict": lambda table: table, "pandas": pd.DataFrame, "pyarrow": pa.table}
+if importlib.util.find_spec("polars"):  # not among what we install: tested where it is
+    import polars
+
+    LIBRARIES["polars"] = polars.DataFrame
+
+
+def by_name(encoder, table):
+    made = encoder.transform(table)
+    made = made.toarray() if hasattr(made, "toarray") else made
+    return dict(zip(encoder.get_feature_names_out().tolist(), made.T.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_kind_of_column_becomes_what_the_page_says(library):
+    table = LIBRARIES[library](TABLE)
+    encoder = fl.TableEncoder(min_count=1).partial_fit(table)
+    found = by_name(encoder, table)
+    mean = (1.5 + 3.0) / 2
+    assert found["price"] == [1.5, mean, 3.0, mean]
+    assert found["price is missing"] == [0, 1, 0, 1]  # an infinite number counts as missing
+    assert found["sold"] == [1, 0, 1, 1]
+    assert (found["town=Ulm"], found["town=Bonn"], found["town is missing"]) == (
+        [1, 0, 0, 1],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+    )
+    assert found["day Mon"] == [1, 0, 0, 0]
+    assert found["day Tue"] == [0, 0, 0, 1]
+    assert found["day Sat"] == [0, 1, 0, 0]
+    np.testing.assert_allclose(np.array(found["day trend"])[[0, 1, 3]] * 365.25, [0, 5.25, 365], rtol=1e-12)
+    np.testing.assert_allclose(found["day hour sin"], [0, 1, 0, 0], atol=1e-12)
+    assert "day year sin" in found
+    assert not any(name.startswith("nothing") for name in found)
+    assert encoder.n_features_in_ == 5
+
+
+def test_the_summary_says_what_became_of_each_column():
+    told = fl.TableEncoder(min_count=2, drop=["sold"]).fit(TABLE).summary()
+    assert told.columns["taken for"] == ["number", "category", "date", "empty", "left out"]
+    assert told.columns["note"][0] == "2 missing, filled with the mean 2.25, 1 of them infinite"
+    assert told.columns["note"][1] == "1 categories, 1 rows of rare ones together, 1 missing"
+    assert told.columns["note"][3] == "no value so far"
+
+
+def test_features_keep_their_places_and_new_ones_come_behind():
+    encoder = fl.TableEncoder(min_count=2)
+    encoder.partial_fit({"town": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
+    first = encoder.get_feature_names_out().tolist()
+    assert first == ["town=a", "town=(other)", "x"]
+    encoder.partial_fit({"town": ["b", "c", None], "x": [1.0, None, 3.0]})
+    names = encoder.get_feature_names_out().tolist()
+    assert names == [*first, "town=b", "town is missing", "x is missing"]  # b has now come twice
+    found = by_name(encoder, {"town": ["a", "b", "new", None], "x": [None, 1.0, 1.0, 1.0]})
+    assert found["town=(other)"] == [0, 0, 1, 0]
+    assert found["x"][0] == 2.0  # the mean of 1, 2, 3, 1, 3
+
+
+def test_categories_beyond_the_limit_are_hashed():
+    encoder = fl.TableEncoder(max_categories=3, min_count=1, n_buckets=4)
+    encoder.partial_fit({"id": [f"customer {i}" for i in range(50)]})
+    names = encoder.get_feature_names_out().tolist()
+    assert names == ["id=customer 0", "id=customer 1", "id=customer 2", "id#0", "id#1", "id#2", "id#3"]
+    X = encoder.transform({"id": ["customer 1", "customer 40", "customer 9999"]})
+    assert X.sum(axis=1).tolist() == [1, 1, 1]
+    assert X[1:, 3:].sum() == 2
+    assert encoder.partial_fit({"id": ["customer 77"] * 9}).get_feature_names_out().tolist() == names
+
+
+def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
+    encoder = fl.TableEncoder(text=["note"], text_features=64)
+    table = {"note": ["good day", "bad night", None], "x": [1.0, 2.0, 3.0]}
+    X = encoder.fit(table).transform(table)
+    assert X.shape == (3, 66)
+    dense = X.toarray()
+    assert np.count_nonzero(dense[0, :64]) == 3  # two words and one pair, of norm 1
+    assert np.linalg.norm(dense[0, :64]) == pytest.approx(1.0)
+    assert dense[:, 64].tolist() == [0, 0, 1]
+    assert dense[:, 65].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "format"),
+    [
+        (["2024-02-01", "2024-02-03T12:00:00+02:00"], "ISO 8601"),
+        (["1.2.2024", "13.2.2024"], "%d.%m.%Y"),
+        (["2/1/2024 10:00", "2/13/2024 11:30"], "%m/%d/%Y %H:%M"),
+        (["2024-02", "2024-03"], "%Y-%m"),
+    ],
+)
+def test_words_that_are_dates_are_read_as_such(words, format):
+    encoder = fl.TableEncoder().fit({"day": words})
+    assert encoder.columns_["day"].format == format
+    with pytest.raises(ValueError, match=r"column 'day' was dates so far .* and now holds 'soon'"):
+        encoder.partial_fit({"day": ["soon"]})
+
+
+def test_declared_columns_are_taken_for_what_they_are_declared():
+    encoder = fl.TableEncoder(categorical=["code"], date=["day"], min_count=1).fit(
+        {"code": [3, 7], "day": [20240101, 20240102]}
+    )
+    assert encoder.get_feature_names_out().tolist()[:3] == ["code=3", "code=7", "day trend"]
+    assert by_name(encoder, {"code": [7], "day": [20240103]})["day Wed"] == [1]
+
+
+def test_a_column_without_values_becomes_one_when_they_come():
+    encoder = fl.TableEncoder().partial_fit({"x": [None, None], "y": [1, 2]})
+    assert encoder.get_feature_names_out().tolist() == ["y"]
+    assert encoder.partial_fit({"x": [5.0, None], "y": [1, 2]}).get_feature_names_out().tolist() == [
+        "y",
+        "x",
+        "x is missing",
+    ]
+
+
+def test_mixed_values_are_words_and_lists_are_refused():
+    assert fl.TableEncoder(min_count=1).fit({"m": [1, "a", None]}).get_feature_names_out().tolist() == [
+        "m=1",
+        "m=a",
+        "m is missing",
+    ]
+    with pytest.raises(TypeError, match="column 'l' holds a list"):
+        fl.TableEncoder().fit({"l": [[1], [2]]})
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_learned():
+    encoder = fl.TableEncoder().fit({"x": [1.0], "town": ["a"]})
+    before = encoder.to_plain()
+    with pytest.raises(ValueError, match=r"X lacks 1 of the 2 columns known so far, e.g. 'town'"):
+        encoder.partial_fit({"x": [1.0]})
+    with pytest.raises(ValueError, match="column 'x' was numbers so far and now holds 'many'"):
+        encoder.partial_fit({"x": ["many"], "town": ["b"]})
+    with pytest.raises(ValueError, match="X has no rows"):
+        encoder.partial_fit({"x": [], "town": []})
+    with pytest.raises(ValueError, match="column 'x' has missing or infinite values"):
+        fl.TableEncoder(impute="error").fit({"x": [math.nan, 1.0]})
+    with pytest.raises(ValueError, match="column 'x' is named in categorical and in drop"):
+        fl.TableEncoder(categorical=["x"], drop=["x"]).fit({"x": [1.0]})
+    with pytest.raises(TypeError, match="drop must be a list of names"):
+        fl.TableEncoder(drop="x").fit({"x": [1.0]})
+    with pytest.raises(ValueError, match="no column 'z'; it has x"):
+        fl.TableEncoder(text=["z"]).fit({"x": [1.0]})
+    assert encoder.to_plain() == before
+    assert encoder.transform({"x": ["2.5"], "town": ["a"], "more": [1]}).tolist() == [[2.5, 1.0]]
+
+
+def test_parameters_are_scikit_learns():
+    encoder = fl.TableEncoder(min_count=3, drop=["x"])
+    assert clone(encoder).get_params() == encoder.get_params()
+    array = np.array([[1.0, 2.0], [3.0, np.nan]])
+    assert fl.TableEncoder().fit_transform(array).tolist() == [[1, 2, 0], [3, 2, 1]]
+
+
+VALUES = st.one_of(st.none(), st.floats(), st.text(max_size=4), st.booleans(), st.integers(-9, 9))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tasks=st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), min_size=1, max_size=4))
+def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
+    encoder = fl.TableEncoder(min_count=2, max_categories=3, categorical=["a"])
+    for task in tasks:
+        a, b = zip(*task, strict=True)
+        try:
+            encoder.partial_fit({"a": list(a), "b": list(b)})
+        except ValueError:  # b was of another kind in an earlier task
+            return
+        X = encoder.transform({"a": list(a), "b": list(b)})
+        assert np.all(np.isfinite(X))
+        back = fl.TableEncoder.from_plain(json.loads(json.dumps(encoder.to_plain())))
+        assert back.transform({"a": list(a), "b": list(b)}).tolist() == X.tolist()
+        assert back.to_plain() == encoder.to_plain()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda plain: plain.pop("order"),
+        lambda plain: plain["order"].append(["town", 0]),
+        lambda plain: plain["order"].reverse(),
+        lambda plain: plain["columns"]["town"].update(buckets=0),
+        lambda plain: plain["columns"]["town"].update(kind="code"),
+        lambda plain: plain["columns"]["town"].update(parts=["=a", "=a"]),
+        lambda plain: plain["columns"]["price"].update(mean="much"),
+        lambda plain: plain["columns"]["price"].update(count=-1),
+        lambda plain: plain["parameters"].update(impute="magic"),
+        lambda plain: plain["parameters"].update(more=1),
+    ],
+)
+def test_a_spoiled_encoder_is_refused(spoil):
+    plain = json.loads(json.dumps(fl.TableEncoder(min_count=1).fit(TABLE).to_plain()))
+    spoil(plain)
+    with pytest.raises((ValueError, TypeError)):
+        fl.TableEncoder.from_plain(plain)
