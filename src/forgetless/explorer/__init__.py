@@ -1,0 +1,1 @@
+"""The explorer: a page in which a schedule is drawn by hand and its exact expected loss follows."""
