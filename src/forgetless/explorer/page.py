@@ -56,8 +56,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     Parameters
     ----------
     data : mapping, optional
-        Plain values for the page: ``state``, ``tasks``, ``source``, ``certified``; from a server ``token``, ``held`` and
-        ``large`` too.
+        Plain values: ``state``, ``tasks``, ``source``, ``certified``; a server adds ``token``, ``held`` and ``large``.
     served : bool, default False
         Whether the page may ask the server that it comes from, and nobody else.
 

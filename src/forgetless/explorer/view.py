@@ -37,7 +37,7 @@ class Explorer:
         """The whole page, which needs no other file and no network."""
         if self.data.get("large"):
             raise ValueError(
-                f"the page computes in up to {FEATURES} coordinates, these tasks span {self.data['large']['span']}; open "
+                f"the page computes in up to {FEATURES} coordinates; these span {self.data['large']['span']}; open "
                 "them with Python behind the page: forgetless explore FILE"
             )
         return page(self.data)

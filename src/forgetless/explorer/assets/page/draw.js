@@ -14,7 +14,7 @@ const Draw = (() => {
       this.more = make("path", { class: "more" }, this.bars);
       this.less = make("path", { class: "less" }, this.bars);
       this.words = make("g", { class: "words" }, this.bars);
-      this.hint = make("text", { class: "hint", "text-anchor": "middle" }, over, "drag here to draw");
+      this.hint = make("text", { class: "hint", "text-anchor": "end" }, over, "✎ drag in this chart");
       this.cursor = make("g", { class: "cursor", visibility: "hidden" }, over);
       this.beam = make("rect", { class: "beam" }, this.cursor);
       this.dot = make("circle", { r: 5 }, this.cursor);
@@ -42,8 +42,8 @@ const Draw = (() => {
         this.chart.line(other, `line ${other}`, found ? found.heights : null, this.x, height);
       }
       this.chart.line("yours", "line yours", heights, this.x, height);
-      this.hint.setAttribute("x", box.x + box.w / 2);
-      this.hint.setAttribute("y", height(heights[k >> 1]) - 12);
+      this.hint.setAttribute("x", box.x + box.w);
+      this.hint.setAttribute("y", box.y - 14);
       this.hint.setAttribute("visibility", view.hint ? "visible" : "hidden");
       this.drawBars(pull, view.note);
       this.placeCursor();

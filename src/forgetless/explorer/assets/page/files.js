@@ -37,6 +37,7 @@ const Files = (() => {
 
   function columns() {
     $("columns").hidden = !read.table;
+    $("options").hidden = false;
     if (!read.table) return;
     const chosen = Reading.guess(read.table.names);
     for (const role of ["task", "target"]) {

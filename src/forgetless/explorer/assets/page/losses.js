@@ -29,6 +29,7 @@ const Losses = (() => {
         const every = Math.max(1, Math.ceil((high - low) / 7));
         ticks = [];
         for (let e = Math.ceil(low - room); e <= high + room; e++) if (e % every === 0) ticks.push([10 ** e, power(e)]);
+        if (high - low < 2.2) for (const [v] of [...ticks, [10 ** Math.floor(low), ""]]) for (const m of [2, 5]) if (Math.log10(m * v) > low - room && Math.log10(m * v) < high + room) ticks.push([m * v, shown(m * v)]);
         if (ticks.length < 2) ticks = niceTicks(10 ** low, 10 ** high, 4).filter((v) => v > 0).map((v) => [v, shown(v)]);
       }
       this.x = logSteps ? (t) => box.x + (Math.log1p(t) / Math.log1p(k)) * box.w : (t) => box.x + (t / k) * box.w;
