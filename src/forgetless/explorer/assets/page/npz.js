@@ -60,8 +60,7 @@ const Npz = (() => {
 
   // One .npy file: {shape, at(row, column, columns)}
   function array(bytes, name) {
-    const head = new TextDecoder("latin1").decode(bytes.subarray(0, 6));
-    if (head !== "\x93NUMPY") throw new Refused(`${name} is no NumPy array`);
+    if (bytes[0] !== 0x93 || new TextDecoder().decode(bytes.subarray(1, 6)) !== "NUMPY") throw new Refused(`${name} is no NumPy array`);
     const view = new DataView(bytes.buffer, bytes.byteOffset), wide = bytes[6] > 1;
     const length = wide ? view.getUint32(8, true) : view.getUint16(8, true), first = (wide ? 12 : 10) + length;
     const text = new TextDecoder().decode(bytes.subarray(wide ? 12 : 10, first));

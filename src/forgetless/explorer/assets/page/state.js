@@ -17,9 +17,9 @@ const State = (() => {
     const parts = [];
     let before = 0, count = 1;
     for (let t = 0; t < levels.length; t++) {
-      const value = levels[t] === ZERO ? "z" : (levels[t] - before).toString(36);
+      const value = levels[t] === ZERO ? "_" : (levels[t] - before).toString(36);
       if (levels[t] !== ZERO) before = levels[t];
-      const repeat = value === "z" || value === "0";
+      const repeat = value === "_" || value === "0";
       if (t && repeat && parts[parts.length - 1] === value) count++;
       else {
         if (count > 1) parts.push(parts.pop() + "*" + count.toString(36));
@@ -37,7 +37,7 @@ const State = (() => {
     for (const part of text.split("~")) {
       const [value, count] = part.split("*"), difference = parseInt(value, 36);
       for (let i = count ? parseInt(count, 36) : 1; i > 0 && t < k; i--, t++) {
-        if (value === "z" && zero) levels[t] = ZERO;
+        if (value === "_" && zero) levels[t] = ZERO;
         else {
           if (Number.isNaN(difference)) return null;
           before = Math.max(1000 * low, Math.min(1000 * high, before + difference));
