@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/pytest
-SHORT := -m "not long and not torch" -n 2
+SHORT := -m "not long and not torch and not browser" -n 2
 # Folders or files for test-oldest, test-pythons and coverage; all where none are given.
 TESTS ?=
 
@@ -49,6 +49,15 @@ test-avalanche: .venv-avalanche/.installed
 	$(PYTHON) -m venv --clear .venv-avalanche
 	.venv-avalanche/bin/python $(INSTALL) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
 	.venv-avalanche/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
+	touch $@
+
+# The explorer in a real browser: Debian's Chromium (apt-get install chromium), or the one that CHROMIUM names.
+test-browser: .venv-browser/.installed
+	$(ONE_THREAD) .venv-browser/bin/pytest -m browser tests/explorer
+
+.venv-browser/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-browser
+	.venv-browser/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]' playwright
 	touch $@
 
 # The oldest versions that pyproject.toml promises, on the oldest Python.

@@ -1,4 +1,4 @@
-"""What needs torch or Avalanche as a whole, tests and doctests: marked here, and left out where they are missing."""
+"""What needs torch, Avalanche or a browser as a whole: marked here, and left out where they are missing."""
 
 import importlib.util
 from pathlib import Path
@@ -10,8 +10,11 @@ DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "test
 
 AVALANCHE = [ROOT / file for file in ("src/forgetless/torch/avalanche.py", "tests/deep/test_avalanche.py")]
 
+BROWSER = ROOT / "tests/explorer/browser"
+
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
 collect_ignore += [] if importlib.util.find_spec("avalanche") else [str(file) for file in AVALANCHE]
+collect_ignore += [] if importlib.util.find_spec("playwright") else [str(BROWSER)]
 
 
 def pytest_collection_modifyitems(items):
@@ -19,3 +22,5 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in DEEP):
             item.add_marker(pytest.mark.torch)
+        if item.path.is_relative_to(BROWSER):
+            item.add_marker(pytest.mark.browser)

@@ -23,6 +23,7 @@ LAYERS = [
     {"certificates", "streams", "torch"},
     {"advice", "reproduce", "checks", "files"},
     {"sweeps"},
+    {"explorer"},
     {"cli"},
     {"__main__"},
 ]

@@ -46,6 +46,7 @@ _ESTIMATORS = {
 if TYPE_CHECKING:
     from forgetless import sweeps
     from forgetless.datasets.encoder import TableEncoder
+    from forgetless.explorer import explore
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.streams.budget import ContinualGD
     from forgetless.streams.classifier import ContinualRidgeClassifier
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name == "sweeps":  # a part that a program without sweeps need not load
         return import_module("forgetless.sweeps")
+    if name == "explore":
+        return import_module("forgetless.explorer").explore
     if name in _ESTIMATORS:
         return getattr(import_module(f"forgetless.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
@@ -111,6 +114,7 @@ __all__ = [
     "descend",
     "describe_file",
     "expect",
+    "explore",
     "filters",
     "gradient",
     "last_iterate_weights",

@@ -10,7 +10,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli import bench, certificates, files, proofs, search, streams, sweeps, tasks
+from forgetless.cli import bench, certificates, explore, files, proofs, search, streams, sweeps, tasks
 from forgetless.cli.shared import progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
@@ -118,6 +118,7 @@ for command in (
     tasks.certify,
     tasks.expect,
     tasks.simulate,
+    explore.explore,
     streams.fit,
     streams.predict,
     certificates.certified,

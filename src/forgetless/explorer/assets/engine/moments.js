@@ -1,0 +1,148 @@
+"use strict";
+/* The equation w ← w − φ_t(XᵀX) (w − X⁺y) on second moments.
+ *
+ * For a task drawn with probabilities p the moment of the state follows S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y
+ * and Y_m = p_m φ (R_m S − ½ (R_m S R_mᵀ) φ L_m). A + Aᵀ is formed as one half and mirrored: an antisymmetric rounding
+ * error would not be contracted but grow. Backwards, a loss as a form of S follows the same with L and R exchanged. */
+const Moments = (() => {
+  const { dot } = Spectrum;
+
+  // ---- filters: the share of each direction that a step learns -----------------------------------------------------
+  function budgetShare(u, N) {
+    if (u < 1) return -Math.expm1(N * Math.log1p(-u));
+    return 1 - (u - 1) ** N * (N % 2 ? -1 : 1);
+  }
+
+  function shares(prob, plan) {
+    const { n, s } = prob, { k, scheme, values, other } = plan, phi = new Float64Array(k * n);
+    for (let t = 0; t < k; t++) {
+      const x = values[t];
+      for (let j = 0; j < n; j++) {
+        if (scheme === "ridge") phi[t * n + j] = 1 / (1 + x / s[j] / s[j]);
+        else phi[t * n + j] = scheme === "size" ? budgetShare(x * s[j] * s[j], other) : budgetShare(other * s[j] * s[j], x);
+      }
+    }
+    return phi;
+  }
+
+  // ∂φ_j/∂(the value drawn); of N as if it were real
+  function shareSlope(prob, plan, phi, t, j) {
+    const s = prob.s[j], x = plan.values[t];
+    if (plan.scheme === "ridge") return -((phi[t * prob.n + j] / s) ** 2);
+    if (plan.scheme === "size") return plan.other * s * s * (1 - x * s * s) ** (plan.other - 1);
+    const kept = 1 - plan.other * s * s;
+    return kept > 0 ? -(kept ** x) * Math.log(kept) : 0;
+  }
+
+  // g_t = t^r / Σ_{i≤t} i^r: the average moves by g_t towards the iterate
+  function gains(r, k) {
+    const g = new Float64Array(k);
+    for (let t = 1, total = 0; t <= k; t++) {
+      total = 1 + total * ((t - 1) / t) ** r;
+      g[t - 1] = 1 / total;
+    }
+    return g;
+  }
+
+  function weightsOf(g) {
+    const omega = new Float64Array(g.length);
+    for (let t = g.length - 1, left = 1; t >= 0; t--) {
+      omega[t] = g[t] * left;
+      left *= 1 - g[t];
+    }
+    return omega;
+  }
+
+  // ---- one step of moments -----------------------------------------------------------------------------------------
+  // Buffers for T = right·S and W = (T rightᵀ) φ left of all directions, and one task's products.
+  function scratch({ n, D, offsets }) {
+    const most = Math.max(0, ...offsets.slice(1).map((o, m) => o - offsets[m]));
+    return { T: new Float64Array(n * D), W: new Float64Array(n * D), Y: new Float64Array(D), K: new Float64Array(most) };
+  }
+
+  function products(prob, S, at, phi, pt, left, right, buffer, low, high) {
+    const { D, offsets } = prob, { T, W, K } = buffer;
+    for (let m = low; m < high; m++) {
+      const first = offsets[m], last = offsets[m + 1];
+      for (let i = first; i < last; i++) {
+        const o = i * D, end = o + D;
+        for (let b = o, row = at; b < end; b++) {
+          let sum = 0;
+          for (let a = o; a < end; a++, row++) sum += right[a] * S[row];
+          T[b] = sum;
+        }
+        for (let j = first; j < last; j++) {
+          let sum = 0;
+          for (let a = o, c = j * D; a < end; a++, c++) sum += T[a] * right[c];
+          K[j - first] = sum * phi[pt + j];
+        }
+        let x = K[0];
+        for (let a = o, c = first * D; a < end; a++, c++) W[a] = x * left[c];
+        for (let j = first + 1; j < last; j++) {
+          x = K[j - first];
+          for (let a = o, c = j * D; a < end; a++, c++) W[a] += x * left[c];
+        }
+      }
+    }
+  }
+
+  // target −= Σ_m p_m (what a step on task m takes from the moment that T and W were made of)
+  function collect(prob, phi, pt, left, buffer, low, high, target, to) {
+    const { D, offsets, w } = prob, { T, W, Y } = buffer;
+    for (let i = offsets[low]; i < offsets[high]; i++) {
+      const o = i * D, scale = w[i] * phi[pt + i];
+      for (let a = 0; a < D; a++) Y[a] = scale * (T[o + a] - 0.5 * W[o + a]);
+      for (let a = 0; a < D; a++) {
+        const l = left[o + a], y = Y[a];
+        for (let b = a, c = o + a, row = to + a * D + a; b < D; b++, c++, row++) target[row] -= l * Y[b] + y * left[c];
+      }
+    }
+    for (let a = 1; a < D; a++) for (let b = 0; b < a; b++) target[to + a * D + b] = target[to + b * D + a];
+  }
+
+  function decrease(prob, S, at, phi, pt, left, right, buffer, low, high, target, to) {
+    products(prob, S, at, phi, pt, left, right, buffer, low, high);
+    collect(prob, phi, pt, left, buffer, low, high, target, to);
+  }
+
+  // target −= scale · Lᵀ diag(pφ) R C: what a step takes from the mean, for C that need not be symmetric
+  function meanDecrease(prob, C, phi, pt, left, right, buffer, target) {
+    const { D, n, w } = prob, { Y } = buffer;
+    const before = Float64Array.from(C);
+    for (let i = 0; i < n; i++) {
+      const o = i * D, scale = w[i] * phi[pt + i];
+      Y.fill(0);
+      for (let a = 0; a < D; a++) for (let b = 0, x = right[o + a], row = a * D; b < D; b++) Y[b] += x * before[row + b];
+      for (let a = 0; a < D; a++) for (let b = 0, x = scale * left[o + a], row = a * D; b < D; b++) target[row + b] -= x * Y[b];
+    }
+  }
+
+  function start({ D, state }) {
+    const S = new Float64Array(D * D);
+    for (let a = 0; a < D; a++) for (let b = 0; b < D; b++) S[a * D + b] = state[a] * state[b];
+    return S;
+  }
+
+  // Σ_j weight_j s_j² R_jᵀ R_j over the directions of tasks low..high−1
+  function form({ D, R, s, w, offsets }, low, high, weighted) {
+    const H = new Float64Array(D * D);
+    for (let j = offsets[low]; j < offsets[high]; j++) {
+      const scale = (weighted ? w[j] : 1) * s[j] * s[j];
+      for (let a = 0; a < D; a++) for (let b = 0; b < D; b++) H[a * D + b] += scale * (R[j * D + a] * R[j * D + b]);
+    }
+    return H;
+  }
+
+  // ½ Σ_j weight_j s_j² R_j S R_jᵀ
+  function half({ D, R, s, w, offsets }, S, low, high, weighted) {
+    let total = 0;
+    for (let j = offsets[low]; j < offsets[high]; j++) {
+      let square = 0;
+      for (let a = 0, o = j * D; a < D; a++) square += R[o + a] * dot(S, a * D, R, o, D);
+      total += (weighted ? w[j] : 1) * s[j] * s[j] * square;
+    }
+    return 0.5 * total;
+  }
+
+  return { shares, shareSlope, gains, weightsOf, scratch, products, collect, decrease, meanDecrease, start, form, half };
+})();

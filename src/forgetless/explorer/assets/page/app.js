@@ -1,0 +1,287 @@
+"use strict";
+/* The page: the state in the middle, what follows from it computed again when it changes, and drawn. */
+const App = (() => {
+  const $ = (id) => document.getElementById(id), { shown } = Plot, data = JSON.parse($("data").textContent);
+  const LARGEST = 16e6; // numbers that a gradient may keep
+  const METRICS = { average_loss: "expected loss over all tasks", seen_loss: "expected loss on the tasks seen", forgetting: "expected forgetting" };
+
+  const first = { ...State.START, ...data.state };
+  let state = State.fromText(location.hash.slice(1), first);
+  let given = data.tasks ? collection(data.tasks) : null, source = data.source || null; // tasks of the user's
+  let tasks, prob, now, references = {};
+  let certificate = data.certified ? { value: data.certified, of: State.toText(first) } : null; // of the schedule it came with
+  let worker = 0, cost = 0;
+  const undo = [], draw = new Draw.DrawChart($("draw"), changed), losses = new Losses.LossChart($("loss"));
+
+  function collection({ d, tasks: list }) {
+    const one = ({ X, y, floor, label }) => ({ X: Float64Array.from(X.flat()), y: Float64Array.from(y), n: y.length, count: 1, floor, label });
+    return { d, tasks: list.map(one), code: null };
+  }
+
+  // ---- computing ---------------------------------------------------------------------------------------------------
+  // Whether Python computes the curve: orders that this engine has not, or tasks that are too large for it.
+  const remote = () => Server.available && (["reshuffled", "without"].includes(state.order) || held());
+
+  // Tasks that only Python holds
+  const held = () => state.kind === "data" && !!data.large && !given;
+
+  // The order as task numbers for the engine, and as those of Python, where copies are tasks of their own
+  function orderNow(sampled = state.order === "one") {
+    const all = held() ? Array.from({ length: prob.M }, (_, m) => m) : tasks.tasks.flatMap((task, m) => Array(task.count).fill(m));
+    if (state.order === "cyclic") return { numbers: all, own: all.map((_, i) => i) };
+    if (!sampled) return null;
+    const u = Tasks.uniform(state.orderSeed), own = Array.from({ length: state.k }, () => Math.floor(u() * all.length));
+    return { numbers: own.map((i) => all[i]), own };
+  }
+
+  function planOf(heights) {
+    const order = orderNow(), { k, metric, average } = state;
+    return { ...Schedules.plan(state, prob.radius ** 2, heights), k, order: order && order.numbers, metric, average };
+  }
+
+  // Tasks, order or measure changed: all is new. What takes longer follows when there is time.
+  function everything() {
+    const missing = state.kind === "data" && !given && !held();
+    tasks = held() ? { d: data.large.d, tasks: [] } : Tasks.make(missing ? { ...state, kind: "two" } : state, data.shipped, given);
+    prob = held() ? data.large : Engine.problem(tasks.tasks, tasks.d);
+    references = {};
+    App.settled = false;
+    Controls.show();
+    const one = prob.realizable ? "one model fits all" : "no model fits all", plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    $("facts").textContent = missing ? "No data yet; the charts show two tasks at an angle."
+      : `${plural(prob.M, "task")}, ${plural(tasks.d, "feature")}; ${one}; R² = ${shown(prob.radius ** 2)}, D = ${shown(prob.distance)}`;
+    tell($("status"), Results.reason({ state, prob }));
+    if (!remote()) references.theorem = reference("theorem", Schedules.heights({ ...state, schedule: { preset: "increasing" } }));
+    update();
+    compare();
+  }
+
+  const reference = (name, heights, more) => ({ name, heights, values: Engine.curve(prob, planOf(heights)), ...more });
+
+  // The schedule changed: curve, gradient unless a hand is drawing and it takes long, and both charts
+  function update(drawing = false) {
+    const began = performance.now(), heights = Schedules.heights(state), plan = planOf(heights);
+    if (remote()) {
+      now = now && now.heights.length === state.k ? { ...now, heights, slope: null } : { heights, loss: new Float64Array(state.k + 1).fill(NaN), slope: null };
+      now.note = "Python computes …";
+      askCurve(plan);
+    } else {
+      const fits = Engine.kept(prob, plan) <= LARGEST, wanted = fits && !(drawing && cost > 80);
+      now = wanted ? { heights, ...Engine.gradient(prob, plan) } : { heights, loss: Engine.curve(prob, plan), slope: null };
+      now.note = wanted ? "" : fits ? "the gradient follows when you let go" : "no gradient here: it would need too much memory";
+      if (wanted) cost = performance.now() - began;
+    }
+    render();
+    App.frames++;
+    App.milliseconds = performance.now() - began;
+  }
+
+  // −∂loss/∂ln(λ + λ₀): what a relative change of a step would gain; λ₀ is a ten-thousandth of R²
+  function pull() {
+    if (!now.slope) return null;
+    const { values } = planOf(now.heights), least = state.scheme === "ridge" ? 1e-4 * prob.radius ** 2 : 0;
+    return now.slope.map((x, t) => -x * (values[t] + least));
+  }
+
+  // The best constant, then the optimum by descent: in slices between frames, until something changes
+  async function compare() {
+    const mine = ++worker, sleep = (ms) => new Promise((done) => setTimeout(done, ms)), { scheme, k } = state;
+    const last = (heights) => Engine.curve(prob, planOf(heights))[k], flat = (height) => new Float64Array(k).fill(height);
+    async function finish(work, told) {
+      for (let since = performance.now(); ; ) {
+        const { done, value } = work.next();
+        if (done) return value;
+        if (performance.now() - since < 20) continue;
+        told(value);
+        do await sleep(draw.dragging ? 60 : 0);
+        while (draw.dragging);
+        if (mine !== worker) return null;
+        since = performance.now();
+      }
+    }
+    if (remote()) return;
+    await sleep(120);
+    if (mine !== worker) return;
+    const constant = await finish(Descent.constant((height) => last(flat(height)), scheme), () => {});
+    if (!constant) return;
+    references.constant = reference("constant", flat(constant.height), { height: constant.height });
+    render();
+    if (Engine.kept(prob, planOf(now.heights)) > LARGEST || cost > 700) {
+      references.optimum = { waiting: "too large to descend in this page" };
+      return render();
+    }
+    references.optimum = { waiting: "descending …" };
+    const starts = [references.constant.heights, references.theorem.heights], square = prob.radius ** 2 || 1;
+    if (scheme === "ridge") starts.push(Schedules.heights({ ...state, schedule: { preset: "ramp" } }));
+    const start = starts.reduce((a, b) => (last(b) < last(a) ? b : a)), factor = { ridge: square, size: 1 / square, budget: 1 }[scheme];
+    const gradient = (heights) => {
+      const found = Engine.gradient(prob, planOf(heights));
+      return { loss: found.loss[k], slope: found.slope.map((x) => x * factor) };
+    };
+    // λ₀ is the smallest squared singular value: below it a coefficient hardly changes any share.
+    const unit = scheme === "ridge" ? Math.max(1e-6, Math.min(1, ...Array.from(prob.s, (x) => (x * x) / square))) : 1;
+    const found = await finish(Descent.run(gradient, start, scheme, unit), ({ round, loss }) => {
+      references.optimum.waiting = `descending, round ${round + 1}: ${shown(loss)}`;
+      showResults();
+    });
+    if (!found) return;
+    references.optimum = reference("optimum", scheme === "budget" ? found.heights.map((x) => Math.max(1, Math.round(x))) : found.heights);
+    render();
+    App.settled = true;
+  }
+
+  // ---- what Python computes ----------------------------------------------------------------------------------------
+  let asked = 0;
+  async function askCurve(plan) {
+    const mine = ++asked, numbers = (list) => Float64Array.from(list, (x) => (x === null ? NaN : x));
+    try {
+      const found = await Server.ask("curve", question(plan));
+      if (mine !== asked) return;
+      Object.assign(now, { loss: numbers(found.loss), slope: found.slope && numbers(found.slope), note: found.note });
+      tell($("status"), Results.reason({ state, prob }));
+    } catch (error) {
+      if (mine !== asked) return;
+      now.note = "Python could not compute it";
+      tell($("status"), error.message, true);
+    }
+    render();
+    App.frames++;
+  }
+
+  function question({ scheme, values, other }) {
+    const { k, order, metric, average } = state, own = { k, order, metric, average, scheme, values: [...values], other };
+    if (order === "one") own.sequence = orderNow().own;
+    if (state.kind === "data" && data.held && source === (data.source || null)) return own; // the server has these tasks
+    const list = tasks.tasks.map((task) => ({ X: [...task.X], y: [...task.y], count: task.count, floor: task.floor || 0 }));
+    return { ...own, d: tasks.d, tasks: list };
+  }
+
+  async function askPython(action) {
+    const key = State.toText(state);
+    $(action).disabled = true;
+    tell($("answerTitle"), "Python computes …");
+    try {
+      const found = await Server.ask(action, question(planOf(now.heights)));
+      tell($("answerTitle"), found.title);
+      $("answer").textContent = found.text;
+      $("answer").hidden = false;
+      if (Number.isFinite(found.certified)) certificate = { value: found.certified, of: key };
+      render();
+    } catch (error) {
+      tell($("answerTitle"), error.message, true);
+    }
+    $(action).disabled = false;
+  }
+
+  // ---- showing -----------------------------------------------------------------------------------------------------
+  function bounds() {
+    const own = certificate && certificate.of === State.toText(state) ? certificate.value : null;
+    return Results.guarantees({ state, prob, certified: own });
+  }
+
+  const compared = () => ["theorem", "constant", "optimum"].filter((name) => references[name] && references[name].values).map((name) => references[name]);
+  const curves = () => [...compared(), { name: "yours", values: now.loss }];
+
+  function showResults() {
+    Results.render($("results").tBodies[0], { state, now, references, remote: remote() }, bounds());
+    $("metric-title").textContent = `${state.metric === "forgetting" ? "forgetting" : "loss"} after ${state.k} steps`;
+  }
+
+  function render() {
+    const { scheme, k, metric, average } = state, title = `${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
+    draw.render({ scheme, k, heights: now.heights, others: compared(), pull: pull(), note: now.note, hint: !undo.length && state.schedule.preset !== "drawn" });
+    losses.render({ k, title, logSteps: state.log, curves: curves(), bounds: bounds() });
+    showResults();
+    showPlane();
+  }
+
+  function showPlane() {
+    if (tasks.d !== 2 || tasks.tasks.length > 8 || remote()) return Walk.set(null);
+    const found = orderNow(true).numbers, order = Array.from({ length: state.k }, (_, t) => found[t % found.length]);
+    const path = Geometry.follow(prob, Engine.shares(prob, planOf(now.heights)), order, state.k);
+    Walk.set({ prob, names: tasks.tasks.map((task) => task.label), path, order });
+  }
+
+  // ---- changes -----------------------------------------------------------------------------------------------------
+  let frame = 0, drawing = false, saving = 0;
+  function soon(quick) {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => update(quick));
+  }
+
+  // By hand: levels of all steps, or null when the hand lets go
+  function changed(levels, finished) {
+    if (levels) {
+      if (!drawing) remember();
+      drawing = !finished;
+      state.schedule = { preset: "drawn", levels };
+      Controls.show();
+    }
+    if (finished) {
+      drawing = false;
+      keep();
+    }
+    soon(!finished);
+  }
+
+  function remember() {
+    undo.push({ schedule: state.schedule, scheme: state.scheme, k: state.k });
+    if (undo.length > 100) undo.shift();
+  }
+
+  function set(change) {
+    const next = { ...state, ...change };
+    if (change.scheme && change.scheme !== state.scheme && !change.schedule) next.schedule = { preset: "constant" };
+    if (change.k && change.k !== state.k && !change.schedule) next.schedule = Schedules.resampled(state.schedule, state.scheme, change.k);
+    // Averages are exact for the average loss only.
+    if (next.average !== null && next.metric !== "average_loss") Object.assign(next, "metric" in change ? { average: null } : { metric: "average_loss" });
+    state = next;
+    everything();
+    keep();
+  }
+
+  // Another schedule on the same tasks
+  function take(schedule, again = false) {
+    if (!again) remember();
+    state.schedule = schedule;
+    Controls.show();
+    soon(again);
+    keep();
+  }
+
+  function back() {
+    const before = undo.pop();
+    if (before) set(before);
+  }
+
+  function keep() {
+    clearTimeout(saving);
+    saving = setTimeout(() => {
+      try {
+        history.replaceState(null, "", `#${State.toText(state)}`);
+      } catch {
+        // inside a notebook there is no address
+      }
+    }, 120);
+  }
+
+  function tell(node, text, bad = false) {
+    node.textContent = text;
+    node.classList.toggle("bad", bad);
+  }
+
+  return {
+    data, draw, losses, undo, set, take, back, tell, everything, render, remote, askPython, bounds, curves, orderNow,
+    frames: 0, milliseconds: 0, settled: false,
+    use(found, from) { // a collection of the user's, and where it came from
+      [given, source] = [found, from];
+      set({ kind: "data", print: from.print });
+    },
+    get state() { return state; },
+    get tasks() { return tasks; },
+    get prob() { return prob; },
+    get now() { return now; },
+    get references() { return references; },
+    get source() { return source; },
+  };
+})();

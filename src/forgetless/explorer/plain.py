@@ -1,0 +1,118 @@
+"""Tasks and schedules as the plain values of a page, and back."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from forgetless._base import checks
+from forgetless._base.arrays import Floats, to_numpy
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
+from forgetless.schedules import Increasing, Schedule, resolve
+from forgetless.tasks import Task, TaskCollection
+
+FEATURES = 60
+"""Coordinates up to which the page computes itself; above them Python does."""
+
+MOST_STEPS = 5000
+"""Steps that the page draws."""
+
+_LITERAL = 20_000
+"""Numbers up to which a page holds the rows as they are, so that its code can hold them too."""
+
+
+def plain_tasks(tasks: TaskCollection) -> dict[str, Any]:
+    """Return tasks as the page takes them: their rows, or fewer rows with the same losses.
+
+    A task is known to every engine by its singular values s, directions V and targets alone, so that s∘V stands for
+    its rows; where there are more features than coordinates of the joint span, in these.
+    """
+    literal, basis = is_literal(tasks), None if tasks.n_features <= FEATURES else tasks.span
+    rows = [_rows(task, basis, literal=literal) for task in tasks]
+    return {"d": tasks.n_features if basis is None else int(basis.shape[1]), "tasks": rows}
+
+
+def is_literal(tasks: TaskCollection) -> bool:
+    """Return whether the page holds the rows as they are."""
+    n_rows = sum(task.X.shape[0] for task in tasks)
+    return tasks.n_features <= FEATURES and n_rows * tasks.n_features <= _LITERAL
+
+
+def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
+    if literal:
+        return {"X": to_numpy(task.X).tolist(), "y": to_numpy(task.y).ravel().tolist(), "floor": 0.0}
+    s = to_numpy(task.singular_values)
+    V = to_numpy(task.directions if basis is None else task.directions @ basis)
+    X, y = s[:, None] * V, s * to_numpy(task.targets).ravel()
+    return {"X": X.tolist(), "y": y.tolist(), "floor": task.floor}
+
+
+def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[str, Any]:
+    """Return a schedule as the state of the page: its name there, or the value of every step in units of R²."""
+    if isinstance(schedule, Increasing):
+        return {"scheme": "ridge", "schedule": {"preset": "increasing", "scale": schedule.scale}}
+    filter_, square = resolve(schedule, k, radius), radius * radius or 1.0
+    if isinstance(filter_, Projection):
+        return {"scheme": "ridge", "schedule": {"preset": "none"}}
+    if isinstance(filter_, Ridge):
+        return {"scheme": "ridge", "schedule": _given(filter_.coefficient, k, 1 / square)}
+    if not isinstance(filter_, GradientDescent):
+        raise TypeError(
+            f"schedule must be of Ridge, GradientDescent or Projection to be drawn, got {filter_!r}; use fl.expect"
+        )
+    counts, sizes = np.unique(filter_.n_steps), np.unique(filter_.step_size)
+    if counts.size == 1:
+        return {"scheme": "size", "n": int(counts[0]), "schedule": _given(filter_.step_size, k, square)}
+    if sizes.size == 1:
+        budget = _given(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
+        return {"scheme": "budget", "size": float(sizes[0] * square), "schedule": budget}
+    raise ValueError(
+        "schedule must have one n_steps or one step_size for all steps to be drawn, got many of both; use fl.expect"
+    )
+
+
+def _given(values: Any, k: int, unit: float) -> dict[str, Any]:
+    return {"preset": "given", "values": (np.broadcast_to(values, (k,)) * unit).tolist()}
+
+
+def tasks_of(plain: Any) -> TaskCollection:
+    """Return the tasks that a page sent; copies of a task are tasks of their own."""
+    d = checks.integer("d", plain.get("d"), 1, "give the number of features")
+    pairs = []
+    for task in plain["tasks"]:
+        X, y = (np.asarray(task[name], dtype=np.float64).reshape(-1) for name in ("X", "y"))
+        if X.size != d * y.size:
+            raise ValueError(f"X must hold {d} values for each of {y.size} targets, got {X.size}")
+        count = checks.integer("count", task.get("count", 1), 1, "a task is there at least once")
+        checks.check_memory(float(X.size) * count, f"{count} copies of a task", "use fewer")
+        pairs += [_with_floor(X.reshape(-1, d), y, float(task.get("floor", 0.0)))] * count
+    return TaskCollection(pairs)
+
+
+def _with_floor(X: Floats, y: Floats, floor: float) -> tuple[Floats, Floats]:
+    """Return the pair with a row of zeros whose loss, which no weights avoid, is ``floor``."""
+    if not floor > 0:
+        return X, y
+    return np.concatenate([X, np.zeros((1, X.shape[1]))]), np.append(y, math.sqrt(2 * floor))
+
+
+def filter_of(plain: Any) -> Filter:
+    """Return the filter of the schedule that a page sent."""
+    values = np.asarray(plain["values"], dtype=np.float64)
+    if plain["scheme"] == "ridge":
+        return Ridge(values)
+    if plain["scheme"] == "size":
+        return GradientDescent(plain["other"], values)
+    return GradientDescent(np.rint(values).astype(np.int64), plain["other"])
+
+
+def ordering_of(plain: Any) -> Ordering:
+    """Return the ordering that a page sent."""
+    if plain["order"] == "one":
+        return Sequence(plain["sequence"])
+    named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": Reshuffled, "without": WithoutReplacement}
+    if plain["order"] not in named:
+        raise ValueError(f"order must be one, {', '.join(named)}, got {plain['order']!r}")
+    found: Ordering = named[plain["order"]]()
+    return found

@@ -1,0 +1,142 @@
+"""A server on this machine alone: the page, and Python's answers to it.
+
+It listens on 127.0.0.1, answers only requests that name this address (a stranger's name that resolves here is refused,
+which stops DNS rebinding), gives the page only for the token, and answers questions only with the token in a header
+that no other site can set, from the page's own origin, as JSON.
+"""
+
+import hmac
+import json
+import secrets
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from forgetless._base.words import in_words, printable
+from forgetless.explorer.answers import Answers
+from forgetless.explorer.page import page
+from forgetless.explorer.view import Explorer
+
+MOST_BYTES = 256 * 2**20
+"""Of a question, which may hold a user's tasks."""
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class ExplorerServer(ThreadingHTTPServer):
+    """Serves one explorer; ``address`` is what a browser opens.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> from forgetless.explorer.server import ExplorerServer
+    >>> with ExplorerServer(fl.explore()) as server:
+    ...     server.address.startswith("http://127.0.0.1:")
+    True
+    """
+
+    daemon_threads = True
+
+    def __init__(self, explorer: Explorer, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.token = secrets.token_urlsafe(24)
+        held = explorer.tasks is not None
+        self.page = page({**explorer.data, "token": self.token, "held": held}, served=True).encode()
+        self.answers = Answers(explorer.tasks)
+        self.one = threading.Lock()  # computations one after the other, each with all processors
+
+    @property
+    def address(self) -> str:
+        """The address of the page, with its token."""
+        return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return how a request may name this server."""
+        return tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ExplorerServer
+    timeout = 60
+    server_version, sys_version = "forgetless", ""
+
+    def do_GET(self) -> None:
+        if not self._named():
+            return
+        path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
+        if path != "/":
+            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+        elif not self._known(query.get("token", [""])[0]):
+            self._refuse(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
+        else:
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
+
+    def do_POST(self) -> None:
+        if not self._named():
+            return
+        path, kind = urlsplit(self.path).path, self.headers.get("Content-Type", "").split(";")[0].strip()
+        if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.server.hosts()]:
+            self._refuse(HTTPStatus.FORBIDDEN, "questions come from the page itself")
+        elif not self._known(self.headers.get("X-Forgetless-Token", "")):
+            self._refuse(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
+        elif kind != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "questions are JSON")
+        elif not path.startswith("/api/"):
+            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+        else:
+            self._answer(path.removeprefix("/api/"))
+
+    def _answer(self, action: str) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a question has at most {MOST_BYTES} bytes")
+            return
+        try:
+            question = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
+            if not isinstance(question, dict):
+                raise ValueError("a question is an object")
+            with self.server.one:
+                found = self.server.answers(action, question)
+            self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
+        except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError) as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
+        except Exception as error:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, in_words(error, 1000))
+
+    def _named(self) -> bool:
+        if self.headers.get("Host", "") in self.server.hosts():
+            return True
+        self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1")
+        return False
+
+    def _known(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.server.token.encode())
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        # What was not read of a question would be taken for the next request.
+        self.close_connection = True
+        self._send(status, "application/json", json.dumps({"error": reason}).encode())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the token is part of the address."""
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"numbers must be finite, got {text}")

@@ -1,0 +1,181 @@
+"""The server: what it answers, and to whom it does not."""
+
+import http.client
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.explorer.server import ExplorerServer
+from forgetless.explorer.view import explore
+
+RNG = np.random.default_rng(0)
+LARGE = fl.TaskCollection([(X := RNG.standard_normal((20, 80)), X @ np.ones(80)) for _ in range(5)])
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ExplorerServer(explore(LARGE, k=20, large=True)) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def request(server, method, path, body=None, **headers):
+    """Send exactly these headers beside the length; return the status and what came back."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    given = {
+        "Host": f"127.0.0.1:{server.server_port}",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    if content is not None and "Content-Length" not in given:
+        given["Content-Length"] = str(len(content))
+    for name, value in given.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders(content)
+    answer = connection.getresponse()
+    found = answer.status, dict(answer.headers), answer.read()
+    connection.close()
+    return found
+
+
+def ask(server, action, question, **changed):
+    origin = f"http://127.0.0.1:{server.server_port}"
+    headers = {"Origin": origin, "X_Forgetless_Token": server.token, "Content_Type": "application/json", **changed}
+    status, _, body = request(server, "POST", f"/api/{action}", question, **headers)
+    return status, json.loads(body)
+
+
+QUESTION = {"k": 8, "order": "with", "metric": "average_loss", "average": None, "scheme": "ridge", "values": [1.0] * 8}
+QUESTION |= {"other": None}
+TASKS = {"d": 2, "tasks": [{"X": [1.0, 0.0], "y": [1.0]}, {"X": [0.6, 0.8], "y": [0.6], "count": 2}]}
+
+
+def test_the_page_comes_for_the_token_and_cannot_be_framed(server):
+    status, headers, body = request(server, "GET", f"/?token={server.token}")
+    assert status == 200
+    assert server.token.encode() in body
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cache-Control"] == "no-store"
+    assert server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/?token=%C3%A9"])
+def test_without_the_token_there_is_no_page(server, path):
+    status, _, body = request(server, "GET", path)
+    assert status == 403
+    assert server.token.encode() not in body
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "", None, "127.0.0.1.evil.example"])
+def test_a_name_that_is_not_ours_is_refused(server, host):
+    """DNS rebinding: a stranger's name resolves to this machine, and the browser says that name."""
+    status, _, body = request(server, "GET", f"/?token={server.token}", Host=host)
+    assert status in (400, 421)
+    assert b"<html" not in body
+    assert ask(server, "curve", QUESTION, Host=host)[0] in (400, 421)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": None},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"X_Forgetless_Token": None},
+        {"X_Forgetless_Token": "wrong"},
+    ],
+)
+def test_questions_of_other_sites_are_refused(server, changed):
+    status, answer = ask(server, "curve", QUESTION, **changed)
+    assert status == 403
+    assert set(answer) == {"error"}
+
+
+def test_a_form_of_another_site_is_no_question(server):
+    status, _ = ask(server, "curve", QUESTION, Content_Type="text/plain")
+    assert status == 415
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD"])
+def test_other_methods_are_not_known(server, method):
+    assert request(server, method, "/")[0] == 501
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "reason"),
+    [
+        ("curve", b"{", "Expecting"),
+        ("curve", b"[]", "a question is an object"),
+        ("curve", b'{"k": NaN}', "must be finite"),
+        ("curve", b"[" * 100_000, ""),
+        ("nothing", QUESTION, "nothing called"),
+        ("curve", {**QUESTION, "k": 10**9}, "k must be"),
+        ("curve", {**QUESTION, "values": [1.0] * 3}, "3"),
+        ("curve", {**QUESTION, "values": [-1.0] * 8}, "coefficient"),
+        ("curve", {**QUESTION, "metric": "beauty"}, "metrics must be"),
+        ("curve", {"k": 3}, "not complete"),
+        ("curve", {**QUESTION, "d": 2, "tasks": [{"X": [1.0], "y": [1.0]}]}, "X must hold 2 values"),
+        ("curve", {**QUESTION, "d": 1, "tasks": []}, "empty collection"),
+        ("curve", {**QUESTION, "d": 1, "tasks": [{"X": [1.0], "y": [1.0], "count": 10**15}]}, "copies"),
+        ("curve", {**QUESTION, "order": "one", "sequence": [99] * 8}, "99"),
+    ],
+)
+def test_a_bad_question_gets_a_sentence(server, action, body, reason):
+    status, answer = ask(server, action, body)
+    assert status == 400
+    assert reason in answer["error"]
+    assert ask(server, "curve", QUESTION)[0] == 200  # and the server goes on
+
+
+@pytest.mark.parametrize("length", ["-1", "x", str(10**12)])
+def test_a_question_without_an_honest_length_is_refused(server, length):
+    assert ask(server, "curve", b"{}", Content_Length=length)[0] == 413
+
+
+@pytest.mark.parametrize("order", ["with", "reshuffled", "without", "cyclic"])
+def test_curves_are_exact_for_tasks_that_only_python_holds(server, order):
+    k = 5 if order == "without" else 8
+    status, answer = ask(server, "curve", {**QUESTION, "order": order, "k": k, "values": [1.0] * k})
+    assert status == 200
+    named = {
+        "with": fl.WithReplacement,
+        "reshuffled": fl.Reshuffled,
+        "without": fl.WithoutReplacement,
+        "cyclic": fl.Cyclic,
+    }
+    want = fl.expect(LARGE, fl.Ridge(np.ones(k)), k, ordering=named[order](), record=np.arange(k + 1)).average_loss
+    np.testing.assert_allclose(answer["loss"], want, rtol=1e-12)
+    if order == "with":
+        np.testing.assert_allclose(answer["slope"], fl.gradient(LARGE, fl.Ridge(np.ones(k)), k).coefficient)
+    else:
+        assert answer["slope"] is None
+
+
+def test_losses_that_are_not_defined_are_null(server):
+    _, answer = ask(server, "curve", {**QUESTION, "metric": "seen_loss"})
+    assert answer["loss"][0] is None
+    assert answer["loss"][1] > 0
+
+
+def test_python_certifies_and_advises_on_tasks_of_the_page(server):
+    status, answer = ask(server, "certify", {**QUESTION, **TASKS})
+    assert status == 200
+    assert answer["certified"] == pytest.approx(fl.certified(fl.Ridge(1.0), 8, distance=1.0).value, rel=1e-6)
+    assert "bound that applies" in answer["text"]
+    status, answer = ask(server, "advise", {**QUESTION, **TASKS})
+    assert status == 200
+    assert answer["text"].startswith("Which λ?")
+
+
+def test_no_certificate_for_an_order_that_no_theorem_covers(server):
+    _, answer = ask(server, "certify", {**QUESTION, **TASKS, "order": "cyclic"})
+    assert "certified" not in answer
