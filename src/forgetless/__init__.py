@@ -7,16 +7,17 @@ from forgetless import checks, filters, metrics, orderings, schedules
 from forgetless.advice.answer import Advice
 from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
-from forgetless.certificates.certificate import Certificate, certify
+from forgetless.certificates.answer import Certificate, Certificates
+from forgetless.certificates.certificate import certify
 from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
 from forgetless.certificates.optimal import OptimalCertified, optimal_certified
 from forgetless.certificates.search import worst_collection
 from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
 from forgetless.engines.expectation import expect
-from forgetless.engines.results import Expectation, Trace
+from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import WorstCase, worst_case
+from forgetless.engines.worst_teacher import worst_case
 from forgetless.equation import step
 from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError, StoreError
 from forgetless.files import FileReport, describe_file
@@ -59,6 +60,7 @@ __all__ = [
     "Advice",
     "BoundConstant",
     "Certificate",
+    "Certificates",
     "Certified",
     "CheckError",
     "ContinualGD",

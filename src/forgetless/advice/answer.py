@@ -4,6 +4,7 @@ import textwrap
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from forgetless._base import html
 from forgetless._base.tables import Noted, Table
 from forgetless.advice._claims import Claim
 from forgetless.metrics import QUANTITIES
@@ -197,6 +198,11 @@ class Advice:
         for note in self.notes:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = f"Which λ? {self.k} steps, R² = {self.radius**2:.4g}; ranked by the {QUANTITIES[self.objective]}"
+        why = [f"Use {self.options[0].code}. {self.why}", *(f"Note: {note}" for note in self.notes)]
+        return html.paragraph([head]) + html.table(self._ranking()) + "".join(html.paragraph([each]) for each in why)
 
     def _ranking(self) -> Table:
         """Return the table that is printed: the objective and its ratio to the best, then the other losses."""

@@ -39,6 +39,7 @@ from forgetless.streams._input import (
     whole,
 )
 from forgetless.streams._monitor import History, Holdout
+from forgetless.streams.history import TaskHistory
 from forgetless.streams.state import Change, Gathered, Learned, Origin, Settable, State
 
 
@@ -314,9 +315,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         return self._state
 
     @property
-    def history_(self) -> dict[str, Any]:
+    def history_(self) -> TaskHistory:
         """The last ``history_size`` tasks as a dictionary of arrays: see :class:`forgetless.ContinualRidge`."""
-        return self._fitted().history.columns()
+        return TaskHistory(self._fitted().history.columns())
 
     @property
     def prequential_mse_(self) -> float:
