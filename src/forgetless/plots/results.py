@@ -49,7 +49,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     for i, part in enumerate(each):
         runs = np.asarray(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
         if len(runs) > 1:
-            low, high = np.quantile(runs, [0.1, 0.9], axis=0)
+            low, high = (_above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0))
             ax.fill_between(part.steps, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, linewidth=0)
     if hasattr(curves, "n_trials"):
         ax.set_ylabel(f"mean {name}" if curves.n_trials > 1 else name)
@@ -64,7 +64,9 @@ def plot_worst(worst: Any, ax: Any = None) -> Any:
 
 def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: str, ax: Any) -> Any:
     """Draw one line of values over steps for every label; one dot for each where there is a single step."""
-    positive = min(float(np.nanmin(each, initial=np.inf)) for each in values) > 0
+    values = [_above_rounding(each, values) for each in values]
+    low, high = _ends(values)
+    positive = low > 0
     if len(steps) == 1:
         if not labels:
             raise ValueError(f'{said}: one number, and nothing to draw; pass record="log" for a curve, or several k')
@@ -74,8 +76,13 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: 
             ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
             ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
         ax.set_yticks(range(len(labels)), labels=[drawn(label, 30) for label in labels])
-        ax.set(xscale="log" if positive else "linear", xlabel=f"{name} after {steps[0]} steps")
+        ax.set(xlabel=f"{name} after {steps[0]} steps")
         ax.margins(x=0.15, y=0.15)
+        if positive and high > 30 * low:
+            ax.set_xscale("log")
+            ax.tick_params(axis="x", which="minor", labelbottom=False)
+        elif positive:
+            ax.set_xlim(left=0)
         ax.invert_yaxis()
         return ax
     ax = axes_of(ax)
@@ -89,6 +96,18 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: 
     if labels:
         ax.legend()
     return ax
+
+
+def _ends(values: list[Any]) -> tuple[float, float]:
+    return min(float(np.nanmin(each, initial=np.inf)) for each in values), max(
+        float(np.nanmax(each)) for each in values
+    )
+
+
+def _above_rounding(each: Any, values: list[Any]) -> Any:
+    """Return values without those that are positive and nothing but rounding: they would stretch a logarithmic axis."""
+    low, high = _ends(values)
+    return np.where(each < 1e-13 * high, np.nan, each) if low >= 0 < high else each
 
 
 def plot_certificate(certificate: Any, ax: Any = None) -> Any:
@@ -141,6 +160,6 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     ax.plot(np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="found", **look(0))
     if constant is not None:
         ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
-    ax.set(xlabel="step t", ylabel="coefficient λ_t", title=drawn(title, 80), ylim=(0, None))
+    ax.set(xlabel="step t", ylabel="coefficient λ", title=drawn(title, 80), ylim=(0, None))
     ax.legend()
     return ax
