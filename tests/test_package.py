@@ -21,8 +21,8 @@ LAYERS = [
     {"equation"},
     {"engines", "theory", "datasets"},
     {"certificates", "streams", "torch"},
-    {"advice", "reproduce", "checks", "files"},
-    {"sweeps"},
+    {"advice", "reproduce", "checks"},
+    {"sweeps", "files"},
     {"cli"},
     {"__main__"},
 ]

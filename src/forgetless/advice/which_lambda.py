@@ -10,6 +10,7 @@ import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.progress import PATIENCE, Progress, duration, shown
+from forgetless._base.provenance import Made
 from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
@@ -98,8 +99,10 @@ def advise(
     seed = checks.integer("seed", seed, 0, "use 0")
     problem = Losses(tasks, k, law, start, held_out)
     own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
+    given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
+    made = Made("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
     with shown(progress) as told:
-        return _advice(problem, goal, own, n_trials, seed, _stages(told))
+        return replace(_advice(problem, goal, own, n_trials, seed, _stages(told)), made=made)
 
 
 def _advice(

@@ -3,10 +3,14 @@
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-from forgetless._base import html
+from forgetless._base import html, records
+from forgetless._base.provenance import provenance_of
 from forgetless._base.tables import Noted, Table
+
+FORMAT = "forgetless-certificate"
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,29 @@ class Certificate:
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
+    made: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
+        return provenance_of(self.made)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        return {**asdict(self), "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "made"}
+        return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write it to a JSON file with its provenance and a note of yours, whole or not at all."""
+        records.write(self, path, FORMAT, note)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Certificate":
+        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it.
+
+        The numbers are those of the file: nothing is computed or proved anew.
+        """
+        return records.read(cls, path, FORMAT, check=_check)
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -146,6 +169,17 @@ class Certificate:
 
 def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
+
+
+def _check(found: Certificate) -> None:
+    """Refuse what could not have been computed."""
+    if found.k < 1 or not min(found.radius, found.distance, found.residual) >= 0:
+        raise ValueError("k, radius, distance and residual are not those of tasks")
+    for check in found.bounds:
+        if check.kind not in ("upper", "lower") or check.quantity not in ("average_loss", "seen_loss"):
+            raise ValueError(f"{check.name[:60]!r} is a bound of no kind")
+        if check.applies and not (check.value is not None and check.value >= 0):
+            raise ValueError(f"{check.name[:60]!r} applies without a value")
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:

@@ -93,7 +93,17 @@ def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> Certif
     exact = {"average_loss": average, "seen_loss": seen}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
     return Certificate(
-        problem.k, tasks.radius, setting.distance, tasks.residual, average, seen, worst, checks, tuple(notes), errors
+        problem.k,
+        tasks.radius,
+        setting.distance,
+        tasks.residual,
+        average,
+        seen,
+        worst,
+        checks,
+        tuple(notes),
+        errors,
+        problem.made("certify", start=start),
     )
 
 

@@ -99,7 +99,7 @@ def expect(
     origin = tasks.start(start)
     with shown(progress) as tell:
         told = forewarned(tell, "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps")
-        return problem.expectation(engine(problem, origin, names, told, **options))
+        return problem.expectation(engine(problem, origin, names, told, **options), start)
 
 
 ENGINES: dict[type, Callable[..., Computed]] = {

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from forgetless._base import averages, checks
 from forgetless._base.arrays import Array, Floats, from_numpy
 from forgetless._base.checks import check_memory
+from forgetless._base.provenance import Made
 from forgetless.engines.given import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
@@ -18,6 +19,7 @@ from forgetless.filters import Filter
 from forgetless.metrics import follows_path
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
+from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 
@@ -32,6 +34,18 @@ class Problem:
     ordering: Ordering
     steps: NDArray[np.int64]
     average: float | None = None
+    schedules: tuple[Any, ...] = ()
+
+    def made(self, call: str, **arguments: Any) -> Made:
+        """Return where a result of this problem comes from."""
+
+        def given() -> dict[str, Any]:
+            codes = [code(each) or repr(each) for each in self.schedules]
+            schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
+            own = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
+            return {**own, **arguments}
+
+        return Made(call, given, self.tasks)
 
     @property
     def grid(self) -> bool:
@@ -76,7 +90,9 @@ class Problem:
         filters = [resolve(each, k, tasks.radius) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
-        return cls(tasks, filters, labels, k, ordering, recorded_steps(record, k), averages.power(average))
+        return cls(
+            tasks, filters, labels, k, ordering, recorded_steps(record, k), averages.power(average), tuple(schedules)
+        )
 
     @property
     def constant(self) -> bool:
@@ -133,11 +149,12 @@ class Problem:
         """For how many steps the shares of all schedules are kept together; progress is told after them."""
         return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
-    def expectation(self, computed: "Computed") -> Expectation:
+    def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return curves as a result, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
-        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels)
+        made = self.made("expect", start=start)
+        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, made=made)
 
 
 _SHARES_AT_ONCE = 2**20

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 
 from forgetless._base import html
 from forgetless._base.arrays import Array, namespace_of, to_numpy
+from forgetless._base.provenance import Made, Recorded, provenance_of
 from forgetless._base.tables import Noted, Table, frame
+from forgetless.engines import stored
 from forgetless.engines.given import Labels
 
 _LINES = 6
@@ -33,6 +36,12 @@ class Curves:
     steps: NDArray[np.int64]
     values: Mapping[str, Array] = field(repr=False)
     labels: Labels = field(default=(), kw_only=True)
+    made: Made | Recorded | None = field(default=None, kw_only=True, repr=False)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The call that made it with its seed and a digest of its tasks, versions, system and time; kept in files."""
+        return provenance_of(self.made)
 
     @property
     def average_loss(self) -> Array:
@@ -125,6 +134,19 @@ class Curves:
 
         return plot_metric(self, metric or self._names()[0], ax)
 
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write it to an ``.npz`` file with its provenance and a note of yours, whole or not at all; see ``load``."""
+        stored.write(self, path, note, self._facts())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return what ``save`` wrote, as NumPy arrays; the file may come from anybody, and FileError refuses it."""
+        return cls(**stored.read(cls.__name__, path)[1])
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a file holds beside the arrays."""
+        return {}
+
     def __repr__(self) -> str:
         table = self.table()
         return f"{table.title}\n{table.text()}"
@@ -165,7 +187,8 @@ class Trace(Curves):
         values = to_numpy(self._value(metric))
         if len(values) == 1:
             return np.full(values.shape[1:], np.nan)
-        return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
+        with np.errstate(invalid="ignore"):  # runs whose losses left the range of a float
+            return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
 
     def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
         means, errors = self.means(metric), self.standard_errors(metric)
@@ -212,6 +235,9 @@ class Expectation(Curves):
         """The largest of the errors of the losses; of the other metrics where no loss was asked for."""
         losses = [error for name, error in self.errors.items() if name.endswith("loss")]
         return max(losses or self.errors.values(), default=0.0)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"method": self.method, "errors": {name: float(error) for name, error in self.errors.items()}}
 
     def _title(self) -> str:
         return f"{super()._title()}, exact to a relative {self.error:.1g} ({self.method})"

@@ -1,6 +1,6 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -104,7 +104,8 @@ def simulate(
         told = forewarned(tell, "use fewer steps or trials")
         n_schedules = len(problem.filters)
         traces = [simulated(problem, b, sampling, part_of_work(told, b, n_schedules)) for b in range(n_schedules)]
-    return together(traces, problem.labels) if problem.grid else traces[0]
+    made = problem.made("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
+    return replace(together(traces, problem.labels) if problem.grid else traces[0], made=made)
 
 
 def _shared(seed: Any) -> Any:
