@@ -94,7 +94,7 @@ def test_forged_arrays_are_refused_or_shown(name, tmp_path):
             continue
         assert repr(loaded)
         assert loaded.to_frame() is not None if hasattr(loaded, "to_frame") else len(loaded) == len(found)
-    assert refused >= len(changes) - 4
+    assert refused >= len(changes) - 9  # a metric or the weights left out, or infinite
 
 
 @pytest.mark.parametrize(
