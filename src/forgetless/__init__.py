@@ -40,8 +40,11 @@ _ESTIMATORS = {
     "RecursiveLeastSquares": "streams.baselines",
 }
 
+_PARTS = ("datasets", "plots", "sweeps")
+"""Parts that a program without them need not load."""
+
 if TYPE_CHECKING:
-    from forgetless import sweeps
+    from forgetless import datasets, plots, sweeps
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.streams.budget import ContinualGD
     from forgetless.streams.classifier import ContinualRidgeClassifier
@@ -49,8 +52,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "sweeps":  # a part that a program without sweeps need not load
-        return import_module("forgetless.sweeps")
+    if name in _PARTS:
+        return import_module(f"forgetless.{name}")
     if name in _ESTIMATORS:
         return getattr(import_module(f"forgetless.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
@@ -102,6 +105,7 @@ __all__ = [
     "check_time_varying",
     "checks",
     "constructions",
+    "datasets",
     "descend",
     "describe_file",
     "expect",
@@ -113,6 +117,7 @@ __all__ = [
     "optimal_certified",
     "optimal_schedule",
     "orderings",
+    "plots",
     "schedules",
     "simulate",
     "step",
