@@ -2,8 +2,9 @@
 What is proved of a schedule on every collection
 ================================================
 
-``fl.certified`` bounds the expected loss on every collection that one model fits, for the schedule at hand. For the paper's increasing
-schedule the paper guarantees k·loss below 20; the computed certificates are near 1, and smaller for other schedules.
+``fl.certified`` bounds the expected loss on every collection that one model fits, for the schedule at hand. For the
+paper's increasing schedule the paper guarantees k·loss below 20; the computed certificates are near 1, and smaller
+for other schedules.
 """
 
 import matplotlib.pyplot as plt

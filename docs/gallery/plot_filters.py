@@ -2,8 +2,9 @@
 Filters: how much of each direction one step learns
 ===================================================
 
-A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). The filter φ gives, for every squared singular value ξ of X, the
-share of the error in that direction which is removed: all of it without regularization, less where the data say little.
+A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). The filter φ gives, for every squared singular value ξ
+of X, the share of the error in that direction which is removed: all of it without regularization, less where the
+data say little.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 More or less here would lower the loss
 ======================================
 
-The exact derivative of the expected loss with respect to the coefficient of every step: where it is negative, a stronger pull at that
-step would help.
+The exact derivative of the expected loss with respect to the coefficient of every step: where it is negative, a
+stronger pull at that step would help.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Orders of tasks
 ===============
 
-The same tasks and the same fixed pull, met in independent draws, in freshly shuffled epochs, and in turn. All three expectations are
-exact.
+The same tasks and the same fixed pull, met in independent draws, in freshly shuffled epochs, and in turn. All three
+expectations are exact.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Schedules: how strong the pull is at each step
 ==============================================
 
-The paper's increasing schedule grows hyperbolically and needs the number of steps k; the others that the package ships, for
-k = 64 steps on tasks of radius 1.
+The paper's increasing schedule grows hyperbolically and needs the number of steps k; the others that the package
+ships, for k = 64 steps on tasks of radius 1.
 """
 
 import matplotlib.pyplot as plt

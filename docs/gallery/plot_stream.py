@@ -2,8 +2,8 @@
 The history of a stream
 =======================
 
-A model that learns one task after the other keeps a history: the error on each task before and after it was learned, and the strength
-it was learned with.
+A model that learns one task after the other keeps a history: the error on each task before and after it was
+learned, and the strength it was learned with.
 """
 
 import numpy as np

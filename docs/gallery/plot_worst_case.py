@@ -2,8 +2,8 @@
 The worst teacher, planned for each number of steps
 ===================================================
 
-On the collection with rare tasks the worst-case loss of the increasing schedule falls as 1/k, the optimal rate. ``worst_case`` takes
-several k, and makes the schedule anew for each of them.
+On a collection with rare tasks: ``worst_case`` takes several k, and makes the schedule anew for each of them. The
+grey line is 1/k, the rate that the increasing schedule guarantees on every collection.
 """
 
 import matplotlib.pyplot as plt

@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.words import drawn
-from forgetless.plots.style import COLOURS, COLUMN, MARKERS, axes_of, look
+from forgetless.plots.style import COLOURS, HEIGHT, MARKERS, WIDTH, axes_of, look
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
     """Draw the objective against the scale for every shape of an ``Advice``, its best points and no regularization."""
-    if ax is None:
-        ax = axes_of(ax, width=1.6 * COLUMN)
-        ax.figure.set_layout_engine("constrained")  # the legend is beside the axes
+    ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
     for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
         scales, losses = np.array(curve.scales), np.array(curve.losses)
         best = int(np.argmin(losses))
@@ -70,7 +68,7 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: 
     if len(steps) == 1:
         if not labels:
             raise ValueError(f'{said}: one number, and nothing to draw; pass record="log" for a curve, or several k')
-        ax = axes_of(ax, height=0.6 + 0.25 * len(labels))
+        ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
         for i in range(len(labels)):
             ax.plot(values[i][0], i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
             ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
@@ -85,7 +83,7 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: 
             ax.set_xlim(left=0)
         ax.invert_yaxis()
         return ax
-    ax = axes_of(ax)
+    ax = axes_of(ax, WIDTH, HEIGHT)
     marked = len(steps) <= 12
     for i, each in enumerate(values):
         label = drawn(labels[i], 60) if labels else None
@@ -113,7 +111,7 @@ def _above_rounding(each: Any, values: list[Any]) -> Any:
 def plot_certificate(certificate: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``Certificate`` as lines, and every bound that applies to one of them as a dot."""
     found = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
-    ax = axes_of(ax, width=1.6 * COLUMN, height=1.0 + 0.22 * max(3, len(found)))
+    ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(found)))
     titles = {"average_loss": "exact average loss", "seen_loss": "exact seen-task loss"}
     for i, (name, title) in enumerate(titles.items()):
         value = getattr(certificate, name)
@@ -131,7 +129,7 @@ def plot_certificate(certificate: Any, ax: Any = None) -> Any:
 
 def plot_certificates(certificates: Any, ax: Any = None) -> Any:
     """Draw the exact average loss of several schedules, each on the range between its sharpest bounds."""
-    ax = axes_of(ax, width=1.3 * COLUMN, height=0.8 + 0.3 * len(certificates))
+    ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(certificates))
     for row, part in enumerate(certificates.values()):
         ends = [part.sharpest(kind) for kind in ("lower", "upper")]
         known = [check.value for check in ends if check is not None and check.value > 0]
@@ -155,7 +153,7 @@ def plot_certificates(certificates: Any, ax: Any = None) -> Any:
 
 def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any = None) -> Any:
     """Draw the coefficients of a schedule over the steps, and the best constant as a line."""
-    ax = axes_of(ax)
+    ax = axes_of(ax, WIDTH, HEIGHT)
     values = np.asarray(coefficients)
     ax.plot(np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="found", **look(0))
     if constant is not None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.words import drawn
-from forgetless.plots.style import MARKERS, axes_of, look
+from forgetless.plots.style import HEIGHT, MARKERS, WIDTH, axes_of, look
 
 
 def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, shown: int = 6) -> Any:
@@ -24,7 +24,7 @@ def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, sh
 
 def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     """Draw the error before and after learning each task, and the strength on a second axis."""
-    ax = axes_of(ax)
+    ax = axes_of(ax, WIDTH, HEIGHT)
     ax.plot(history["task"], np.sqrt(history["mse_before"]), label="before learning", **look(0))
     ax.plot(history["task"], np.sqrt(history["mse_after"]), label="after learning", **look(1))
     ax.set(xlabel="task", ylabel="RMSE", ylim=(0, None))
@@ -33,5 +33,5 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     twin.set(ylabel="strength λ", yscale="log" if np.all(history["strength"] > 0) else "linear")
     twin.grid(visible=False)
     twin.spines["right"].set_visible(True)
-    ax.legend(fontsize=6)
+    ax.legend()
     return ax

@@ -12,6 +12,9 @@ from forgetless._base.install import needs
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
 
+WIDTH, HEIGHT = 5.2, 3.4
+"""Of the figure of one result, in inches: what a notebook shows at its usual size of letters."""
+
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 
 STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
@@ -53,7 +56,7 @@ def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
         return ax
     with needs("drawing", "matplotlib", "plot"):
         import matplotlib.pyplot as plt
-    return plt.subplots(figsize=(width, height))[1]
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def look(i: int) -> dict[str, Any]:

@@ -251,7 +251,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     # --- prediction, files, monitoring ---
 
     def predict(self, X: Any) -> Array:
-        """Return X·coef_ + intercept_.
+        """Return ``X·coef_ + intercept_``.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ class Bound:
     citation : str
     status : "paper", "same proof, tight constant", "derived" (proved here, not published), "literature" or "elementary"
     per_unit : callable or None
-        (k, **extras) → value over R²D²; None where the published constant is not known to us.
+        ``(k, **extras)`` → value over R²D²; None where the published constant is not known to us.
     extras : tuple of str
         Further numbers ``evaluate`` needs.
     """
