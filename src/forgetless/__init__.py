@@ -7,16 +7,17 @@ from forgetless import checks, filters, metrics, orderings, schedules
 from forgetless.advice.answer import Advice
 from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
-from forgetless.certificates.certificate import Certificate, certify
+from forgetless.certificates.answer import Certificate, Certificates
+from forgetless.certificates.certificate import certify
 from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
 from forgetless.certificates.optimal import OptimalCertified, optimal_certified
 from forgetless.certificates.search import worst_collection
 from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
 from forgetless.engines.expectation import expect
-from forgetless.engines.results import Expectation, Trace
+from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import WorstCase, worst_case
+from forgetless.engines.worst_teacher import worst_case
 from forgetless.equation import step
 from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError, StoreError
 from forgetless.files import FileReport, describe_file
@@ -31,7 +32,7 @@ from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 __version__ = "0.1.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
-_ESTIMATORS = {
+_LATER = {
     "ContinualGD": "streams.budget",
     "ContinualRidge": "streams.ridge",
     "ContinualRidgeClassifier": "streams.classifier",
@@ -39,12 +40,16 @@ _ESTIMATORS = {
     "RecursiveLeastSquares": "streams.baselines",
     "TableEncoder": "datasets.encoder",
     "TaskPipeline": "streams.pipeline",
+    "explore": "explorer",
     "load_model": "streams.pipeline",
     "make_pipeline": "streams.pipeline",
 }
 
+_PARTS = ("datasets", "plots", "sweeps")
+"""Parts that a program without them need not load."""
+
 if TYPE_CHECKING:
-    from forgetless import sweeps
+    from forgetless import datasets, plots, sweeps
     from forgetless.datasets.encoder import TableEncoder
     from forgetless.explorer import explore
     from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
@@ -55,12 +60,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "sweeps":  # a part that a program without sweeps need not load
-        return import_module("forgetless.sweeps")
-    if name == "explore":
-        return import_module("forgetless.explorer").explore
-    if name in _ESTIMATORS:
-        return getattr(import_module(f"forgetless.{_ESTIMATORS[name]}"), name)
+    if name in _PARTS:
+        return import_module(f"forgetless.{name}")
+    if name in _LATER:
+        return getattr(import_module(f"forgetless.{_LATER[name]}"), name)
     raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
 
 
@@ -68,6 +71,7 @@ __all__ = [
     "Advice",
     "BoundConstant",
     "Certificate",
+    "Certificates",
     "Certified",
     "CheckError",
     "ContinualGD",
@@ -111,6 +115,7 @@ __all__ = [
     "check_time_varying",
     "checks",
     "constructions",
+    "datasets",
     "descend",
     "describe_file",
     "expect",
@@ -125,6 +130,7 @@ __all__ = [
     "optimal_certified",
     "optimal_schedule",
     "orderings",
+    "plots",
     "schedules",
     "simulate",
     "step",

@@ -2,13 +2,15 @@
 
 import sys
 
+from forgetless._base.install import how
+
 
 def run() -> None:
     """Start the command line."""
     try:
         from forgetless.cli.app import run as start
     except ImportError as error:
-        sys.exit(f"Error: the command line needs {error.name}; install it with: pip install 'forgetless[cli]'")
+        sys.exit(f"Error: the command line needs {error.name}; install it with: {how('cli')}")
     start()
 
 

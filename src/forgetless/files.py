@@ -4,14 +4,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgetless._base.archive import from_json, read_arrays
+from forgetless._base import task_files
+from forgetless._base.archive import from_json, read_arrays, read_json, refusing
 from forgetless._base.files import check_source
 from forgetless._base.words import printable
+from forgetless.advice import answer as advice
+from forgetless.certificates import answer as certificates
 from forgetless.certificates import search
 from forgetless.certificates.collection import WorstCollection, read_plain
 from forgetless.datasets.files import read_archive
+from forgetless.engines import stored as stored_results
+from forgetless.engines.results import Expectation, Trace
 from forgetless.errors import FileError
 from forgetless.streams import files as models
+from forgetless.tasks import TaskCollection
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,8 @@ class FileReport:
     ----------
     name : str
     kind : str
-        "model", "checkpoint", "worst collection", "tasks", or "" for anything else.
+        "model", "checkpoint", "worst collection", "tasks", "trace", "expectation", "certificate", "advice", or "" for
+        anything else.
     version : int or None
         Of the format.
     n_bytes : int
@@ -62,8 +69,8 @@ class FileReport:
 def describe_file(path: str | Path) -> FileReport:
     """Return what a file is, without running anything in it; it may come from anybody.
 
-    Models, checkpoints, worst collections and ``.npz`` archives of tasks are read with all checks that using them
-    makes; what is wrong is told in ``problem``.
+    Models, results, certificates, advice, checkpoints, worst collections and ``.npz`` archives of tasks are read with
+    all checks that using them makes; what is wrong is told in ``problem``.
 
     Parameters
     ----------
@@ -90,7 +97,7 @@ def describe_file(path: str | Path) -> FileReport:
             start = file.read(2)
         if start != b"PK" and start[:1] != b"{":
             raise FileError(f"{path.name} is neither an archive of arrays nor JSON: no file that forgetless writes")
-        kind, found = _archive(path) if start == b"PK" else _worst_collection(path)
+        kind, found = _archive(path) if start == b"PK" else _json(path)
     except FileError as error:
         return FileReport(path.name, "", size, problem=printable(str(error), 1000))
     return FileReport(path.name, kind, size, **found)
@@ -107,8 +114,18 @@ def _archive(path: Path) -> tuple[str, dict[str, Any]]:
         return "model", _model(path)
     if format == search.FORMAT:
         _, descent = search.read_checkpoint(path)
-        facts = (f"search of {len(descent.value)} starts after {int(descent.rounds)} rounds",)
+        facts: tuple[str, ...] = (f"search of {len(descent.value)} starts after {int(descent.rounds)} rounds",)
         return "checkpoint", {"version": search.VERSION, "hash": "ok", "facts": facts}
+    if format == task_files.FORMAT:
+        stored, pairs = task_files.read(path)
+        rows = sum(len(X) for X, _ in pairs)
+        facts = (f"{len(pairs)} tasks, {rows} rows, {pairs[0][0].shape[1]} features", *_origin(stored))
+        return "tasks", {"version": stored["version"], "hash": "ok", "rows": rows, "facts": facts}
+    if format == stored_results.FORMAT:
+        kind = str(header.get("kind")) if isinstance(header, dict) else ""
+        stored, fields = stored_results.read(kind if kind in RESULTS else "Trace", path)
+        facts = (_of_curves(fields), *_origin(stored))
+        return kind.lower(), {"version": stored["version"], "hash": "ok", "facts": facts}
     if {"X", "y", "groups"} <= set(arrays):
         X, _, groups = read_archive(path)
         facts = (f"{X.shape[0]} rows, {X.shape[1]} features, {len(set(groups.tolist()))} tasks",)
@@ -132,6 +149,53 @@ def _model(path: Path) -> dict[str, Any]:
     if noted:
         facts.append(f"{', '.join(map(printable, noted))} could not be stored and must be given to load")
     return {"version": header["version"], "hash": "ok", "rows": rows + replayed, "facts": tuple(facts)}
+
+
+RESULTS: dict[str, Any] = {"Trace": Trace, "Expectation": Expectation}
+"""Results in archives, by the name that stands in them."""
+
+RECORDS: dict[str, Any] = {certificates.FORMAT: certificates.Certificate, advice.FORMAT: advice.Advice}
+"""Results in JSON, by their format."""
+
+
+def load_result(path: str | Path) -> Any:
+    """Return the trace, expectation, certificate, advice or tasks in a file; FileError for anything else."""
+    path = check_source(path)
+    kind = describe_file(path).kind
+    kinds = {each.__name__.lower(): each for each in (*RESULTS.values(), *RECORDS.values())}
+    if kind not in (*kinds, "tasks"):
+        raise FileError(f"{path.name} holds no result")
+    return TaskCollection.load(path) if kind == "tasks" else kinds[kind].load(path)
+
+
+def _of_curves(fields: dict[str, Any]) -> str:
+    steps, values = fields["steps"], fields["values"]
+    several = f"{len(fields['labels'])} schedules, " if fields["labels"] else ""
+    kept = "" if fields.get("weights") is None else ", with weights"
+    return f"{several}{len(steps)} steps in {steps[0]}..{steps[-1]}: {', '.join(values)}{kept}"
+
+
+def _origin(header: dict[str, Any]) -> list[str]:
+    """Return what a header says of where its file comes from: words of a stranger, made printable."""
+    made, facts = header.get("provenance"), []
+    if isinstance(made, dict) and made:
+        call = f"{made['call']} of " if "call" in made else ""
+        facts.append(printable(f"made by {call}forgetless {made.get('forgetless')} on {made.get('made')}", 200))
+    if header.get("note"):
+        facts.append(printable(f"note: {header['note']}", 500))
+    return facts
+
+
+def _json(path: Path) -> tuple[str, dict[str, Any]]:
+    with refusing(path, "JSON"):
+        plain = read_json(path)
+    kind = RECORDS.get(str(plain.get("format"))) if isinstance(plain, dict) else None
+    if kind is None:
+        return _worst_collection(path)
+    found = kind.load(path)
+    first = f"k = {found.k}" + (f", best {printable(found.options[0].title, 100)}" if hasattr(found, "options") else "")
+    facts = (first, *_origin(plain))
+    return kind.__name__.lower(), {"version": plain["version"], "hash": "ok", "facts": facts}
 
 
 def _worst_collection(path: Path) -> tuple[str, dict[str, Any]]:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks, linalg
+from forgetless._base import checks, linalg, task_files
 from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless._base.frames import arrays_of
 from forgetless._base.products import quiet_products
@@ -348,10 +349,10 @@ class TaskCollection:
     def _residual(self, start: Any) -> float:
         w, shape = to_numpy(self.teacher(start)), (self.n_features, self.n_targets)
         w, w0 = w.reshape(shape), to_numpy(self.start(start)).reshape(shape)
-        distances, worst = _norms(w - w0), 0.0
+        distances, worst = linalg.norms(w - w0), 0.0
         for task in self._tasks:
             if task.X.shape[0]:
-                gaps = _norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
+                gaps = linalg.norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
                 scales = task.radius * distances + gaps
                 worst = max(worst, float(np.max(np.divide(gaps, scales, out=np.zeros_like(gaps), where=gaps > 0))))
         return worst
@@ -370,6 +371,20 @@ class TaskCollection:
         if tuple(w.shape) != shape:
             raise ValueError(f"start must have shape {shape}, like the weights of these tasks, got {tuple(w.shape)}")
         return same_library(w, like=self._tasks[0].X)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their data by."""
+        return task_files.digest_of(self._tasks)
+
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write all rows to an ``.npz`` file with a note of yours, whole or not at all; commands read it too."""
+        task_files.write(self._tasks, path, note)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TaskCollection":
+        """Return what ``save`` wrote, as NumPy arrays; the file may come from anybody, and FileError refuses it."""
+        return cls(task_files.read(path)[1])
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -414,13 +429,6 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             raise TypeError(
                 f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
             )
-
-
-def _norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the norm of every column, also where squares leave the range of a float."""
-    largest = np.max(np.abs(columns), axis=0, initial=0.0)
-    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-    return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))
 
 
 def _range(counts: Sequence[int]) -> str:

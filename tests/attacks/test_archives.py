@@ -26,6 +26,7 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
         lambda: load_tasks(path),
         lambda: reader.read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True),
         lambda: fl.WorstCollection.load(path),
+        *(lambda kind=kind: kind.load(path) for kind in (fl.TaskCollection, fl.Trace, fl.Certificate, fl.Advice)),
         lambda: fl.worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
     ]
     tracemalloc.start()

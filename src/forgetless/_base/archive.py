@@ -173,6 +173,18 @@ def unpack(path: str | Path, format: str, what: str, versions: tuple[int, ...]) 
         header = from_json(arrays["header"].tobytes())
     except (KeyError, ValueError):
         header = None
+    _check_header(path, header, format, what, versions)
+    assert isinstance(header, dict)
+    stored = arrays.pop("sha256", None)
+    with refusing(path, what):
+        if stored is None or stored.tobytes() != digest(arrays):
+            raise ValueError("its contents do not match their hash")
+    del arrays["header"]
+    return header, arrays
+
+
+def _check_header(path: Path, header: Any, format: str, what: str, versions: tuple[int, ...]) -> None:
+    """Refuse what is of another format, or of a version that is not read."""
     if not isinstance(header, dict) or header.get("format") != format:
         raise FileError(f"{path.name} is not a forgetless {what}, or damaged: it does not say that it is one")
     version = header.get("version")
@@ -180,12 +192,6 @@ def unpack(path: str | Path, format: str, what: str, versions: tuple[int, ...]) 
         cure = "upgrade forgetless" if isinstance(version, int) and version > max(versions) else "make it anew"
         said, readable = printable(repr(version), 20), " and ".join(map(str, versions))
         raise FileError(f"{path.name} has format version {said}, this forgetless reads {readable}; {cure}")
-    stored = arrays.pop("sha256", None)
-    with refusing(path, what):
-        if stored is None or stored.tobytes() != digest(arrays):
-            raise ValueError("its contents do not match their hash")
-    del arrays["header"]
-    return header, arrays
 
 
 def digest(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -223,6 +229,28 @@ def from_json(content: bytes) -> Any:
         return json.loads(content, parse_constant=refused)
     except RecursionError:
         raise ValueError("its values are nested too deeply") from None
+
+
+def pack_json(header: Mapping[str, Any], plain: Mapping[str, Any]) -> bytes:
+    """Return a sealed JSON file: a header with at least ``format`` and ``version``, named values, the hash of all."""
+    whole = {**header, **plain}
+    whole["sha256"] = json_digest(whole)
+    lines = [f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in whole.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def unpack_json(path: str | Path, format: str, what: str, versions: tuple[int, ...]) -> dict[str, Any]:
+    """Return the values of a sealed JSON file of one format, without format and hash; FileError for anything else."""
+    path = check_source(path, f"{what} file")
+    with refusing(path, what):
+        plain = read_json(path)
+    _check_header(path, plain, format, what, versions)
+    stored = plain.pop("sha256", None)
+    with refusing(path, what):
+        if stored != json_digest(plain):
+            raise ValueError("its contents do not match their hash")
+    del plain["format"]
+    return dict(plain)
 
 
 def json_digest(plain: Mapping[str, Any]) -> str:

@@ -55,6 +55,11 @@ def table(content: Table) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def titled(content: Table) -> str:
+    """Return a table below its title, as notebooks show it."""
+    return f"{paragraph([content.title])}{table(content)}{paragraph(content.facts)}"
+
+
 def _cell(content: str, number: bool) -> str:
     return f'<td class="n">{text(content)}</td>' if number else f"<td>{text(content)}</td>"
 

@@ -133,3 +133,10 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     y = np.zeros((r, b.shape[1]))
     y[pivots] = solve_triangular(R, Q.T @ (weights[:, None] * b)[order])
     return np.asarray(V[:r].T @ y)
+
+
+def norms(columns: Floats) -> Floats:
+    """Return the norm of every column, also where squares leave the range of a float."""
+    largest = np.max(np.abs(columns), axis=0, initial=0.0)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))

@@ -2,7 +2,12 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from forgetless._base.install import needs
+from forgetless._base.words import printable
 
 Progress = Callable[[int, int, str], None]
 """Called now and then as ``progress(done, total, what)``: how many of how many, and of what, in a few words."""
@@ -19,6 +24,43 @@ _SETTING_UP = 20.0
 
 def silent(done: int, total: int, what: str) -> None:
     """Tell nobody."""
+
+
+@contextmanager
+def shown(progress: Any) -> Iterator[Progress | None]:
+    """Give whom to tell: a bar, in a terminal or a notebook, for True; nobody for None or False; else who was given.
+
+    The bar is gone when the computation ends, however it ends.
+    """
+    if progress is None or progress is False:
+        yield None
+        return
+    if progress is not True:
+        if not callable(progress):
+            raise TypeError(f"progress must be True or a callable (done, total, what), got {progress!r}")
+        yield progress
+        return
+    with needs("progress=True", "rich", "plot"):
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    # Without markup, since what is told may hold labels of a user's.
+    words = TextColumn("{task.description}", markup=False)
+    with Bar(words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True) as bar:
+        line = bar.add_task("starting", total=None)
+
+        def tell(done: int, total: int, what: str) -> None:
+            bar.update(line, completed=done, total=total or None, description=printable(what, 50))
+
+        yield tell
+
+
+def part_of_work(tell: Progress, part: int, n_parts: int) -> Progress:
+    """Return whom one of several equally long parts of a computation tells."""
+
+    def told(done: int, total: int, what: str) -> None:
+        tell(part * total + done, n_parts * total, what)
+
+    return told
 
 
 def forewarned(tell: Progress | None, cure: str) -> Progress:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from forgetless._base.install import needs
 from forgetless._base.words import label
 
 
@@ -103,11 +104,9 @@ class Table:
 
     def to_parquet(self) -> bytes:
         """Return the table as the content of a Parquet file."""
-        try:
+        with needs("Parquet", "pyarrow", "cli"):
             import pyarrow
             from pyarrow import parquet
-        except ImportError:
-            raise ImportError("Parquet needs pyarrow; install it with: pip install 'forgetless[cli]'") from None
         sink = pyarrow.BufferOutputStream()
         parquet.write_table(pyarrow.table(self.values()), sink)
         return bytes(sink.getvalue().to_pybytes())
@@ -130,6 +129,11 @@ class Table:
     def to_frame(self) -> Any:
         """Return the columns as a pandas data frame."""
         return frame(self.values())
+
+    def _repr_html_(self) -> str:
+        from forgetless._base.html import titled  # which renders tables, and so knows this module
+
+        return titled(self)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -183,9 +187,7 @@ def _aligned(column: Shown, blank: int) -> list[str]:
 
 def frame(columns: Mapping[str, Any]) -> Any:
     """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row by row."""
-    try:
+    with needs("to_frame", "pandas", "frame"):
         import pandas
-    except ImportError:
-        raise ImportError("to_frame needs pandas; install it with: pip install 'forgetless[frame]'") from None
     flat = {name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells for name, cells in columns.items()}
     return pandas.DataFrame(flat)

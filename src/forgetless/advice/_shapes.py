@@ -8,6 +8,7 @@ import numpy as np
 from forgetless import schedules
 from forgetless._base.arrays import Floats
 from forgetless.advice._losses import Evaluate
+from forgetless.engines.given import ScheduleLike, as_schedule
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.orderings import OneOrder, Ordering
 from forgetless.schedules import Schedule
@@ -106,14 +107,17 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     return found
 
 
-def own_shapes(also: Mapping[str, Schedule | Filter] | None, taken: Sequence[Shape]) -> list[Shape]:
+def own_shapes(
+    also: Mapping[str, ScheduleLike] | None, taken: Sequence[Shape], n_tasks: int | None = None
+) -> list[Shape]:
     """Return schedules of the user's, each as a shape without a scale; their names must not be taken."""
     if also is not None and (not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
     names = {*(shape.name for shape in taken), "noise-aware"} & set(also or {})
     if names:
         raise ValueError(f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it")
-    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in (also or {}).items()]  # type: ignore[misc]
+    own = {name: as_schedule(given, n_tasks) for name, given in (also or {}).items()}
+    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in own.items()]  # type: ignore[misc]
 
 
 def _grid(low: float, high: float, per_decade: int = 3) -> Floats:

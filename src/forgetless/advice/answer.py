@@ -1,13 +1,21 @@
 """Advice: ranked schedules with their losses, the reasoning in words, and the code that uses the best."""
 
+import math
 import textwrap
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from forgetless._base import html, records
+from forgetless._base.provenance import provenance_of
 from forgetless._base.tables import Noted, Table
 from forgetless.advice._claims import Claim
 from forgetless.metrics import QUANTITIES
+from forgetless.schedules import resolve
 from forgetless.schedules.names import code, entry_of, title_of
+from forgetless.schedules.plain import describe, from_plain
+
+FORMAT = "forgetless-advice"
 
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
@@ -136,6 +144,31 @@ class Advice:
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
     average: Option | None = field(default=None, repr=False)
+    made: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
+        return provenance_of(self.made)
+
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write it to a JSON file with its provenance and a note of yours, whole or not at all.
+
+        A schedule of your own is written as the filter that it gives for these k steps and this radius.
+        """
+
+        def written(schedule: Any) -> Any:
+            try:
+                return describe(schedule)
+            except TypeError:
+                return describe(resolve(schedule, self.k, self.radius))
+
+        records.write(self, path, FORMAT, note, written)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Advice":
+        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it."""
+        return records.read(cls, path, FORMAT, from_plain, _check)
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -198,6 +231,11 @@ class Advice:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        head = f"Which λ? {self.k} steps, R² = {self.radius**2:.4g}; ranked by the {QUANTITIES[self.objective]}"
+        why = [f"Use {self.options[0].code}. {self.why}", *(f"Note: {note}" for note in self.notes)]
+        return html.paragraph([head]) + html.table(self._ranking()) + "".join(html.paragraph([each]) for each in why)
+
     def _ranking(self) -> Table:
         """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
         options, objective = self.options, self.objective
@@ -216,6 +254,18 @@ class Advice:
         for name in others:
             columns[name] = [_rounded(getattr(option, name)) for option in options]
         return Table("Ranking", columns)
+
+
+def _check(advice: Advice) -> None:
+    """Refuse what could not be printed or drawn."""
+    if advice.k < 1 or advice.n_tasks < 1 or not 0 <= advice.radius < math.inf or not advice.least >= 0:
+        raise ValueError("k, n_tasks, radius and least are not those of tasks")
+    if advice.objective not in OBJECTIVES or not advice.options or advice.best is None:
+        raise ValueError("it advises nothing, or ranks by nothing known")
+    if any(option.schedule is None or not option.loss >= 0 for option in advice.options):
+        raise ValueError("an option has no schedule or no loss")
+    if any(not curve.scales or len(curve.scales) != len(curve.losses) for curve in advice.curves):
+        raise ValueError("a curve has not one loss for every scale")
 
 
 def _printed(option: Option) -> Any:

@@ -8,14 +8,15 @@ import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.arrays import Floats, to_numpy
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, shown
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
+from forgetless.engines.given import OrderingLike
 from forgetless.engines.problem import Problem, check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
-from forgetless.orderings import Draws, Ordering
+from forgetless.orderings import Draws
 from forgetless.schedules import Coefficients, Preset, resolve
 from forgetless.tasks import TaskCollection
 
@@ -66,6 +67,13 @@ class OptimalSchedule(Preset):
     def build(self, k: int, square: float) -> Ridge:
         return Coefficients(self.coefficients).build(k, square)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients over the steps beside the best constant; returns the axes."""
+        from forgetless.plots import plot_schedule
+
+        constant = float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
+        return plot_schedule(self.coefficients, constant, f"{self.objective} {self.loss:.4g}", ax)
+
     def __repr__(self) -> str:
         ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
         return (
@@ -79,12 +87,12 @@ def optimal_schedule(
     k: int,
     *,
     objective: Literal["average_loss", "worst_case", "validation"] = "average_loss",
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     start: Any = None,
     validation: Any = None,
     monotone: bool = False,
     smooth: float = 0.0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> OptimalSchedule:
     """Return coefficients λ_1..λ_k that minimise the exact loss after k random draws, as far as descent finds them.
 
@@ -99,7 +107,7 @@ def optimal_schedule(
         Number of steps. A gradient costs two passes over them.
     objective : "average_loss", "worst_case" or "validation"
         As in ``advise``.
-    ordering : Ordering, default ``WithReplacement()``
+    ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
@@ -110,8 +118,8 @@ def optimal_schedule(
     smooth : float, default 0
         Nonnegative price of unevenness: ``smooth`` times the sum of squared changes of ln(λ_t + λ₀) from step to step
         is added to the logarithm of the loss.
-    progress : callable, optional
-        Called as ``progress(starts_done, n_starts, "starts")``.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(starts_done, n_starts, "starts")``.
 
     Returns
     -------
@@ -141,7 +149,8 @@ def optimal_schedule(
     constants = [name for name in ("no regularization", "constant") if name in starts]
     best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem, goal), _Coordinates(tasks, k, monotone), smooth)
-    name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, progress)
+    with shown(progress) as tell:
+        name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, tell)
     loss = float(problem([Ridge(found)], [goal])[goal][0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]

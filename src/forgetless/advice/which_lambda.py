@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._base import checks
-from forgetless._base.progress import PATIENCE, Progress, duration
+from forgetless._base.progress import PATIENCE, Progress, duration, shown
+from forgetless._base.provenance import Made
 from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
@@ -17,11 +18,11 @@ from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, co
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.expectation import expect
+from forgetless.engines.given import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
-from forgetless.orderings import Ordering
-from forgetless.schedules import Schedule, increasing
+from forgetless.schedules import increasing
 from forgetless.tasks import TaskCollection
 
 Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
@@ -32,13 +33,13 @@ def advise(
     k: int,
     *,
     objective: Objective = "average_loss",
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     start: Any = None,
     validation: Any = None,
-    also: Mapping[str, Schedule | Filter] | None = None,
+    also: Mapping[str, ScheduleLike] | None = None,
     n_trials: int | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Advice:
     """Return schedules ranked by their exact loss on these tasks, the best scale of each shape, and why.
 
@@ -57,20 +58,20 @@ def advise(
     objective : "average_loss", "seen_loss", "worst_case" or "validation"
         The average loss over all tasks, over those seen on the way, over all tasks for the worst unit teacher (whatever
         the labels are), or over ``validation``; always averaged over orderings.
-    ordering : Ordering, default ``WithReplacement()``
+    ordering : Ordering or its name, default ``WithReplacement()``
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs, optional
         Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
-    also : dict of schedules or filters by name, optional
+    also : dict of schedules, filters, names or numbers by label, optional
         Your own candidates, ranked beside the others as they are.
     n_trials : int, optional
         Compare by this many random runs on all tasks instead of by exact losses, with standard errors. Chosen by
         itself, and as many as a small error takes, where exact losses would take more than about half a minute.
     seed : int, default 0
         For what is sampled; exact results do not depend on it.
-    progress : callable, optional
-        Called as ``progress(stages_done, n_stages, "stages")`` now and then.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(stages_done, n_stages, "stages")`` now and then.
 
     Returns
     -------
@@ -92,13 +93,23 @@ def advise(
     """
     check_tasks(tasks)
     k = checks.integer("k", k, 1, "ask for at least one step")
-    ordering = checked_ordering(ordering, tasks, k)
+    law = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     seed = checks.integer("seed", seed, 0, "use 0")
-    tell = _stages(progress)
-    problem = Losses(tasks, k, ordering, start, held_out)
-    own = own_shapes(also, shapes(tasks, k, ordering))
+    problem = Losses(tasks, k, law, start, held_out)
+    own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
+    given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
+    made = Made("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
+    with shown(progress) as told:
+        return replace(_advice(problem, goal, own, n_trials, seed, _stages(told)), made=made)
+
+
+def _advice(
+    problem: Losses, goal: str, own: list[Shape], n_trials: int | None, seed: int, tell: Callable[[], None]
+) -> Advice:
+    """Return the comparison that was asked for."""
+    tasks = problem.tasks
     _forewarn(problem)
     horizon: dict[str, tuple[Filter, float, float]] = {}
     runs: _sampled.Runs | None = None

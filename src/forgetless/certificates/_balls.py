@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from forgetless._base.install import needs
 from forgetless._base.progress import Progress
 from forgetless.certificates._carry import seen_split
 from forgetless.certificates._steps import EIGENVALUES, Steps, budgets_of, coefficients_of, ridge_price, ridge_share
@@ -24,10 +25,8 @@ def in_balls(
     filter_: Filter, k: int, radius: float, quantity: str, average: float | None, found: Any, tell: Progress
 ) -> float:
     """Return the bound over R²D² anew, for the mesh and the m with which floats found theirs, rounded upwards."""
-    try:
+    with needs('arithmetic="ball"', "python-flint", "proofs"):
         from flint import arb, ctx
-    except ImportError as error:
-        raise ImportError('arithmetic="ball" needs python-flint; pip install "forgetless[proofs]"') from error
     before = ctx.prec
     ctx.prec = _BITS
     try:

@@ -14,7 +14,8 @@ from forgetless._base.archive import json_digest, read_json, refusing
 from forgetless._base.arrays import Floats
 from forgetless._base.files import check_source, replace_file
 from forgetless._base.tables import Table
-from forgetless.certificates.certificate import BOUNDS, Certificate, certify
+from forgetless.certificates.answer import Certificate
+from forgetless.certificates.certificate import BOUNDS, certify
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.orderings import WithReplacement

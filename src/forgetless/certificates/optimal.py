@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._base import checks
 from forgetless._base.arrays import Floats
-from forgetless._base.progress import Progress, forewarned
+from forgetless._base.progress import Progress, forewarned, shown
 from forgetless.certificates._carry import rising
 from forgetless.certificates._majorant import Mesh
 from forgetless.certificates._steps import ridge_price
@@ -65,7 +65,7 @@ class OptimalCertified(Preset):
 
 
 def optimal_certified(
-    k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | None = None
+    k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | bool | None = None
 ) -> OptimalCertified:
     """Return the k strengths that minimise the certificate of the average loss, as far as descent finds them.
 
@@ -79,8 +79,8 @@ def optimal_certified(
         Number of steps. A gradient costs two passes over them, and descent some hundred gradients.
     scheme : "budget" or "ridge"
         One gradient step of size γ_t ≤ 1/R² a task, or explicit L2 with λ_t > 0.
-    progress : callable, optional
-        Called as ``progress(done, total, "gradients")``.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(done, total, "gradients")``.
 
     Returns
     -------
@@ -100,7 +100,8 @@ def optimal_certified(
     mesh = Mesh.of(k)
     checks.check_memory(float(k + 1) * len(mesh.r), f"the gradient of {k:,} strengths", "ask for fewer steps")
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
-    found = _Descent(k, scheme, mesh.r, forewarned(progress, "ask for fewer steps")).run(start)
+    with shown(progress) as tell:
+        found = _Descent(k, scheme, mesh.r, forewarned(tell, "ask for fewer steps")).run(start)
     return OptimalCertified(scheme, tuple(found.tolist()), certified(_filter(scheme, found, 1.0), k, per_decade=_FINE))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._base.compiled import compiled
+from forgetless._base.install import how
 from forgetless._base.progress import Progress
 from forgetless._base.tables import Table
 from forgetless.theory.constants import Constant, constants
@@ -63,7 +64,7 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
 
     module = compiled("certificates._horizons_numba")
     if module is None:
-        raise ImportError("the proofs follow every k below 2200 and need numba for it; install forgetless[fast]")
+        raise ImportError("the proofs follow every k below 2200 and need numba for it: " + how("fast"))
     began = time.perf_counter()
     large = induction(constant, n)
     explicit = constant.scheme == "explicit"

@@ -15,15 +15,15 @@ from forgetless._base.archive import Fields, from_json, pack, refusing, unpack
 from forgetless._base.arrays import Floats
 from forgetless._base.checks import check_memory
 from forgetless._base.files import replace_file
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, shown
 from forgetless.certificates._lbfgs import Descent
 from forgetless.certificates._objective import Adversary
 from forgetless.certificates._rounding import SIZES, as_copies
 from forgetless.certificates.collection import WorstCollection
+from forgetless.engines.given import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
-from forgetless.filters import Filter
-from forgetless.schedules import Schedule, resolve
+from forgetless.schedules import resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
@@ -37,7 +37,7 @@ _SAVE_EVERY = 5.0
 
 
 def worst_collection(
-    schedule: Schedule | Filter,
+    schedule: ScheduleLike,
     k: int,
     *,
     n_features: int = 4,
@@ -49,7 +49,7 @@ def worst_collection(
     seed: int = 0,
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> WorstCollection:
     """Search for the collection of tasks of low rank on which a schedule has the largest expected loss after k draws.
 
@@ -62,7 +62,7 @@ def worst_collection(
 
     Parameters
     ----------
-    schedule : schedule or filter
+    schedule : schedule, filter, name or number
         Resolved at R = 1.
     k : int
         Number of draws with replacement.
@@ -85,8 +85,9 @@ def worst_collection(
         A file that keeps the state of the search: written every few seconds and on interruption, removed at the end.
     resume : bool, default False
         Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
-    progress : callable, optional
-        Called as ``progress(rounds_done, n_rounds, what)`` after every round; ``what`` says the largest k·loss so far.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(rounds_done, n_rounds, what)`` after every round, ``what``
+        being the largest k·loss so far.
 
     Returns
     -------
@@ -105,14 +106,16 @@ def worst_collection(
     Derivatives of shares are those of ``filter.derivative``: in closed form for the filters of this package, central
     differences for others unless they override it.
     """
-    search = _Search.of(schedule, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
+    chosen = as_schedule(schedule)
+    search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
         raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
-    x = search.run(path, resume, progress)
+    with shown(progress) as tell:
+        x = search.run(path, resume, tell)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
-    found = WorstCollection(rows, counts, schedule, search.adversary.k, value, search.call(schedule))
+    found = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
     if path is not None:
         path.unlink(missing_ok=True)
     return found

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._base import averages, checks
-from forgetless._base.progress import Progress, forewarned, silent
+from forgetless._base.progress import Progress, forewarned, shown, silent
 from forgetless.certificates import _carry
 from forgetless.certificates._majorant import PER_DECADE, Mesh
 from forgetless.certificates._steps import LINEAR, Steps, in_units, steps_of
+from forgetless.engines.given import ScheduleLike, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
-from forgetless.schedules import Schedule, resolve
+from forgetless.schedules import resolve
 
 _QUANTITIES = ("average_loss", "seen_loss")
 
@@ -78,7 +79,7 @@ def _upwards(value: float) -> str:
 
 
 def certified(
-    schedule: Schedule | Filter,
+    schedule: ScheduleLike,
     k: int,
     *,
     quantity: str = "average_loss",
@@ -89,7 +90,7 @@ def certified(
     weights: Any = None,
     arithmetic: Literal["float", "ball"] = "float",
     per_decade: int = PER_DECADE,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Certified:
     """Return an upper bound of the expected loss after k steps that holds for every collection one model fits.
 
@@ -100,7 +101,7 @@ def certified(
 
     Parameters
     ----------
-    schedule : schedule or filter
+    schedule : schedule, filter, name or number
         One fixed filter, coefficients λ_t, budgets N_t and γ_t ≤ 1/R², or filters of your own with φ nondecreasing,
         φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are. They may depend on the tasks through R only.
     k : int
@@ -116,12 +117,12 @@ def certified(
         is given. If both are left out, tasks count as they are drawn; otherwise the bound is multiplied by
         max(weights/probabilities).
     arithmetic : "float" or "ball"
-        Floating point with every rounding paid for, or ball arithmetic (``pip install forgetless[proofs]``, slower).
+        Floating point with every rounding paid for, or ball arithmetic (the extra ``proofs``, slower).
     per_decade : int, default 90
         Nodes per factor ten of the mesh on which f is kept. Any mesh gives a bound; finer ones lower it, from here by
         1e-4 to 3e-4 of itself, at a cost in proportion.
-    progress : callable, optional
-        Called as ``progress(done, total, "steps")``.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(done, total, "steps")``.
 
     Returns
     -------
@@ -158,15 +159,16 @@ def certified(
     if goal == "seen_loss" and weights is not None:
         raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
     factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
-    filter_ = resolve(schedule, k, radius)
-    tell = forewarned(progress, "ask for fewer steps")
-    found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
-    unit = found.per_unit
-    if arithmetic == "ball":
-        from forgetless.certificates._balls import in_balls
+    filter_ = resolve(as_schedule(schedule), k, radius)
+    with shown(progress) as bar:
+        tell = forewarned(bar, "ask for fewer steps")
+        found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
+        unit = found.per_unit
+        if arithmetic == "ball":
+            from forgetless.certificates._balls import in_balls
 
-        unit = in_balls(filter_, k, radius, goal, average, found, tell)
-        factor *= 1 + 2.0**-50  # the products below round; that of floats is paid for already
+            unit = in_balls(filter_, k, radius, goal, average, found, tell)
+            factor *= 1 + 2.0**-50  # the products below round; that of floats is paid for already
     unit = unit * factor if unit * factor < 0.5 else 0.5  # also where digits ran out
     return Certified(
         value=unit * (radius * radius) * (distance * distance),

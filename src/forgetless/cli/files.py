@@ -9,6 +9,7 @@ import click
 
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
+from forgetless.cli.shared import say
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
@@ -21,7 +22,7 @@ SHOWN = 20
 def verify(context: click.Context, file: Path, as_json: bool) -> None:
     """Say what FILE is, whether it is whole, and whether rows of data are in it; exit code 1 if it is refused.
 
-    Models, checkpoints, worst collections and archives of tasks. Nothing in the file is run.
+    Models, results, certificates, advice, checkpoints, worst collections and archives of tasks. Nothing in it is run.
     """
     from forgetless.files import describe_file
 
@@ -33,12 +34,15 @@ def verify(context: click.Context, file: Path, as_json: bool) -> None:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 def show(model: Path) -> None:
-    """Show a MODEL: what it is, its parameters, its errors and its largest coefficients."""
-    from forgetless.files import describe_file
+    """Show what is in a file: of a MODEL its parameters, errors and largest coefficients; of a result its numbers."""
+    from forgetless.files import describe_file, load_result
     from forgetless.streams.files import load_any
 
     report = describe_file(model)
     click.echo(repr(report))
+    if report.ok and report.kind in ("trace", "expectation", "certificate", "advice", "tasks"):
+        say(f"\n{load_result(model)!r}" if report.version else "")
+        return
     if report.kind != "model":
         raise ValueError(f"{model.name} is no model to show" + ("" if report.ok else ": it is refused"))
     fitted = load_any(model)

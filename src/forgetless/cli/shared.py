@@ -11,6 +11,7 @@ import click
 from forgetless._base.averages import LARGEST
 from forgetless._base.progress import Progress, silent
 from forgetless._base.words import printable
+from forgetless.engines.given import as_ordering
 from forgetless.orderings import NAMES
 from forgetless.schedules.names import usage
 
@@ -54,7 +55,7 @@ def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
 
 def ordering_of(name: str) -> Any:
     """Return the ordering of that name."""
-    return NAMES[name]
+    return as_ordering(name)
 
 
 _FILE = [

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from forgetless._base.files import replace_file
+from forgetless._base.install import needs
 from forgetless.cli.shared import progress, say
 from forgetless.errors import StoreError
 
@@ -62,10 +63,8 @@ def run(file: Path, store: Path, cluster: str | None, workers: int | None, retry
 
 
 def _connected(address: str) -> Any:
-    try:
+    with needs("--cluster", "dask", "cluster"):
         from forgetless.sweeps.cluster import connected
-    except ImportError:
-        raise ImportError("--cluster needs dask; install it with: pip install 'forgetless[cluster]'") from None
     return connected(address)
 
 

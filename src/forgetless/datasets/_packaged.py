@@ -12,6 +12,7 @@ import numpy as np
 
 from forgetless._base.archive import Arrays, pack, unpack
 from forgetless._base.files import replace_file
+from forgetless._base.install import needs
 from forgetless.errors import DataMissingError, FileError
 
 FORMAT, VERSION = "forgetless-stream", 1
@@ -42,10 +43,8 @@ def version_of(package: str) -> str:
 
 def pandas() -> Any:
     """Return pandas, which reads the tables."""
-    try:
+    with needs("reading real streams", "pandas", "frame"):
         return import_module("pandas")
-    except ImportError:
-        raise ImportError("real streams are read by pandas: pip install 'forgetless[frame]'") from None
 
 
 def cache_folder() -> Path:

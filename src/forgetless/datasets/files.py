@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.archive import Fields, read_arrays, refusing
 from forgetless._base.files import check_source
+from forgetless._base.install import needs
 from forgetless.errors import FileError
 from forgetless.tasks import TaskCollection
 
@@ -157,10 +158,8 @@ def read_table(path: Path) -> Any:
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet"):
         raise ValueError(f"{path.name}: tables are read from .csv or .parquet files, not {kind or 'others'}")
-    try:
+    with needs("reading tables", "pandas", "cli"):
         import pandas
-    except ImportError:
-        raise ImportError("tables need pandas; install it with: pip install 'forgetless[cli]'") from None
     try:
         table = _read_csv(path, pandas) if kind == ".csv" else pandas.read_parquet(path)
     except BadTableError:

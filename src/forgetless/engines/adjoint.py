@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._base.checks import check_memory
+from forgetless.engines.given import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
 from forgetless.engines.problem import Problem
 from forgetless.engines.reference import measured
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
-from forgetless.orderings import Draws, Ordering
-from forgetless.schedules import Schedule
+from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 
 
@@ -46,10 +46,10 @@ class LossGradient:
 
 def gradient(
     tasks: TaskCollection,
-    schedule: Schedule | Filter,
+    schedule: ScheduleLike,
     k: int,
     *,
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     objective: Literal["average_loss", "worst_case"] = "average_loss",
     start: Any = None,
 ) -> LossGradient:
@@ -58,10 +58,10 @@ def gradient(
     Parameters
     ----------
     tasks : TaskCollection
-    schedule : schedule or filter
+    schedule : schedule, filter, name or number
         Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of your own.
     k : int
-    ordering : Ordering, default ``WithReplacement()``
+    ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
     objective : "average_loss" or "worst_case"
         The expected average loss from ``start``, or its largest value over unit teachers. Where the largest eigenvalue
@@ -83,7 +83,7 @@ def gradient(
     """
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
-        raise TypeError(f"gradient takes one schedule, got a list of {len(problem.filters)}; call it for each")
+        raise TypeError(f"gradient takes one schedule, got {len(problem.filters)}; call it for each")
     if not isinstance(problem.law, Draws):
         raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
     worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"

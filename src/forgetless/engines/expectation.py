@@ -1,32 +1,31 @@
 """Exact expectations: what a random ordering does on average, computed rather than sampled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from forgetless._base.progress import Progress, forewarned
+from forgetless._base.progress import Progress, forewarned, shown
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
+from forgetless.engines.given import OrderingLike, Schedules
 from forgetless.engines.problem import Computed, Problem
 from forgetless.engines.results import Expectation
-from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
-from forgetless.orderings import Draws, Epochs, OneOrder, Ordering
-from forgetless.schedules import Schedule
+from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.tasks import TaskCollection
 
 
 def expect(
     tasks: TaskCollection,
-    schedule: Schedule | Filter | Sequence[Schedule | Filter],
+    schedule: Schedules,
     k: int,
     *,
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     metrics: Any = ("average_loss",),
     record: Any = "last",
     start: Any = None,
     average: float | None = None,
     method: Method = "auto",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
 
@@ -34,11 +33,12 @@ def expect(
     ----------
     tasks : TaskCollection
         Realizable or not, with one or several targets.
-    schedule : schedule, filter, or a list of these
-        A list is evaluated in one batch: far faster than one call each.
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        A name is one such as "increasing:0.5", a number a fixed coefficient λ. Several are evaluated in one batch, far
+        faster than one call each; the keys of a dict are their labels in frames and plots.
     k : int
         Number of steps.
-    ordering : Ordering, default ``WithReplacement()``
+    ordering : Ordering or its name, default ``WithReplacement()``
         With replacement (any probabilities), without, reshuffled, cyclic, an explicit sequence, or any other that has a
         ``law``.
     metrics : names, default ``("average_loss",)``
@@ -54,13 +54,13 @@ def expect(
     method : "auto", "steps", "dense" or "lanczos"
         How the average loss of a fixed filter under draws with replacement is taken to large k: one step after the
         other, by the operator as a matrix, or by a Krylov space (realizable tasks only). "auto" takes the cheapest.
-    progress : callable, optional
-        Called as ``progress(steps_done, k, "steps")`` now and then.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
     Expectation
-        Arrays of shape (n_steps,), or (n_schedules, n_steps) for a list of schedules.
+        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
 
     Examples
     --------
@@ -72,6 +72,14 @@ def expect(
     >>> e = fl.expect(tasks, fl.Projection(), k=3, record="all")
     >>> (e.average_loss[1:] / e.average_loss[:-1]).round(12).tolist()
     [0.625, 0.625]
+
+    Several schedules by name:
+
+    >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0, "rising": "increasing"}, k=16)
+    >>> e.labels, e.average_loss[:, 0].round(6).tolist()
+    (('none', 'λ = 1', 'rising'), [6.1e-05, 0.000907, 0.031164])
+    >>> e["λ = 1"].average_loss.round(6).tolist()
+    [0.000907]
 
     An average needs no schedule, and no k, to reach the rate 1/k on every collection:
 
@@ -88,8 +96,10 @@ def expect(
     names = check_metrics(metrics, METRICS)
     options = method_of(problem, method)
     engine = ENGINES[type(problem.law)]
-    told = forewarned(progress, "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps")
-    return problem.expectation(engine(problem, tasks.start(start), names, told, **options))
+    origin = tasks.start(start)
+    with shown(progress) as tell:
+        told = forewarned(tell, "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps")
+        return problem.expectation(engine(problem, origin, names, told, **options), start)
 
 
 ENGINES: dict[type, Callable[..., Computed]] = {

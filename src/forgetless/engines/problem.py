@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from forgetless._base import averages, checks
 from forgetless._base.arrays import Array, Floats, from_numpy
 from forgetless._base.checks import check_memory
+from forgetless._base.provenance import Made
+from forgetless.engines.given import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import follows_path
-from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering, WithReplacement
+from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
+from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 
@@ -26,11 +29,28 @@ class Problem:
 
     tasks: TaskCollection
     filters: list[Filter]
-    grid: bool
+    labels: Labels
     k: int
     ordering: Ordering
     steps: NDArray[np.int64]
     average: float | None = None
+    schedules: tuple[Any, ...] = ()
+
+    def made(self, call: str, **arguments: Any) -> Made:
+        """Return where a result of this problem comes from."""
+
+        def given() -> dict[str, Any]:
+            codes = [code(each) or repr(each) for each in self.schedules]
+            schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
+            own = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
+            return {**own, **arguments}
+
+        return Made(call, given, self.tasks)
+
+    @property
+    def grid(self) -> bool:
+        """Whether several schedules were given, so that results have an axis for them."""
+        return bool(self.labels)
 
     @cached_property
     def gains(self) -> Floats:
@@ -56,7 +76,7 @@ class Problem:
         tasks: TaskCollection,
         schedule: Any,
         k: int,
-        ordering: Ordering | None,
+        ordering: OrderingLike | None,
         record: Any,
         average: Any = None,
     ) -> "Problem":
@@ -64,15 +84,15 @@ class Problem:
         check_tasks(tasks)
         k = checks.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
-        grid = isinstance(schedule, list | tuple)
-        if grid and not schedule:
-            raise ValueError("schedule must hold at least one schedule, got an empty list")
-        if grid:
-            _check_grid(schedule, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
-        filters = [resolve(each, k, tasks.radius) for each in (schedule if grid else [schedule])]
+        schedules, labels = as_schedules(schedule, tasks.n_tasks)
+        if labels:
+            _check_grid(schedules, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
+        filters = [resolve(each, k, tasks.radius) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
-        return cls(tasks, filters, grid, k, ordering, recorded_steps(record, k), averages.power(average))
+        return cls(
+            tasks, filters, labels, k, ordering, recorded_steps(record, k), averages.power(average), tuple(schedules)
+        )
 
     @property
     def constant(self) -> bool:
@@ -129,11 +149,12 @@ class Problem:
         """For how many steps the shares of all schedules are kept together; progress is told after them."""
         return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
-    def expectation(self, computed: "Computed") -> Expectation:
+    def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return curves as a result, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
-        return Expectation(self.steps, shaped, computed.method, computed.errors)
+        made = self.made("expect", start=start)
+        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, made=made)
 
 
 _SHARES_AT_ONCE = 2**20
@@ -176,11 +197,9 @@ def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
     """Return the ordering, draws with replacement if None; refuse one that is not defined for these steps."""
-    ordering = WithReplacement() if ordering is None else ordering
-    if not isinstance(ordering, Ordering):
-        raise TypeError(f"ordering must be an Ordering such as fl.Cyclic(), got {ordering!r}")
-    ordering.check(tasks.n_tasks, k)
-    return ordering
+    chosen = as_ordering(ordering)
+    chosen.check(tasks.n_tasks, k)
+    return chosen
 
 
 def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:

@@ -1,14 +1,22 @@
-"""Results: curves of metrics over recorded steps, and which steps are recorded."""
+"""Results: curves of metrics over recorded steps, and worst cases; each prints, draws and frames itself."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, to_numpy
-from forgetless._base.tables import frame
+from forgetless._base import html
+from forgetless._base.arrays import Array, namespace_of, to_numpy
+from forgetless._base.provenance import Made, Recorded, provenance_of
+from forgetless._base.tables import Noted, Table, frame
+from forgetless.engines import stored
+from forgetless.engines.given import Labels
+
+_LINES = 6
+"""Recorded steps of one schedule that are printed, and schedules at their last step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +28,20 @@ class Curves:
     steps : array of shape (n_steps,)
         The recorded steps, in increasing order; 0 is before the first task.
     values : mapping from metric name to array
+    labels : tuple
+        Of several schedules, along the first axis of every array: the keys of a dict, or positions in a list. Empty
+        where one schedule was given, and there is no such axis.
     """
 
     steps: NDArray[np.int64]
     values: Mapping[str, Array] = field(repr=False)
+    labels: Labels = field(default=(), kw_only=True)
+    made: Made | Recorded | None = field(default=None, kw_only=True, repr=False)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The call that made it with its seed and a digest of its tasks, versions, system and time; kept in files."""
+        return provenance_of(self.made)
 
     @property
     def average_loss(self) -> Array:
@@ -65,14 +83,83 @@ class Curves:
             raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
         return self.values[name]
 
+    def __getitem__(self, label: str | int) -> Self:
+        """Return the curves of one of several schedules, by its label."""
+        if label not in self.labels:
+            known = ", ".join(map(repr, self.labels)) or "none: one schedule was given"
+            raise KeyError(f"{label!r} is not among the labels: {known}")
+        return self._alone(self.labels.index(label))
+
+    def _alone(self, b: int) -> Self:
+        return replace(self, values={name: value[b, ...] for name, value in self.values.items()}, labels=())
+
+    def _each(self) -> list[Self]:
+        """Return the curves of every schedule."""
+        return [self._alone(b) for b in range(len(self.labels))] if self.labels else [self]
+
+    def _names(self) -> list[str]:
+        """Return the metrics that are not per task."""
+        return [name for name in self.values if not name.startswith("task")]
+
     def _columns(self) -> dict[str, NDArray[Any]]:
         """Return the curves as NumPy columns, without those per task."""
-        return {name: to_numpy(value) for name, value in self.values.items() if not name.startswith("task")}
+        return {name: to_numpy(self.values[name]) for name in self._names()}
+
+    def means(self, metric: str) -> NDArray[np.float64]:
+        """Return a metric of shape (n_steps,) as it is drawn and printed, for one schedule."""
+        return to_numpy(self._value(metric))
+
+    def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
+        return [float(self.means(metric)[i]) for i in rows]
+
+    def table(self) -> Table:
+        """Return what is printed: some of the recorded steps of one schedule, the last one of several."""
+        several = bool(self.labels)
+        each, n = self._each(), len(self.steps)
+        rows = [n - 1] if several else np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+        columns: dict[str, list[Any]] = {"schedule": [*self.labels]} if several else {}
+        columns["step"] = [int(self.steps[i]) for _ in each for i in rows]
+        for name in self._names():
+            columns[name] = [cell for curves in each for cell in curves._cells(name, rows)]
+        return Table(self._title(), columns)
+
+    def _title(self) -> str:
+        n, schedules = len(self.steps), f"{len(self.labels)} schedules, " if self.labels else ""
+        recorded = f"{n} steps in {self.steps[0]}..{self.steps[-1]}" if n > 1 else f"after {self.steps[0]} steps"
+        return f"{type(self).__name__}: {schedules}{recorded}"
+
+    def plot(self, metric: str | None = None, ax: Any = None) -> Any:
+        """Draw a metric, by default the first, against the steps, one line for every schedule; returns the axes."""
+        from forgetless.plots import plot_metric
+
+        return plot_metric(self, metric or self._names()[0], ax)
+
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write it to an ``.npz`` file with its provenance and a note of yours, whole or not at all; see ``load``."""
+        stored.write(self, path, note, self._facts())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return what ``save`` wrote, as NumPy arrays; the file may come from anybody, and FileError refuses it."""
+        return cls(**stored.read(cls.__name__, path)[1])
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a file holds beside the arrays."""
+        return {}
+
+    def __repr__(self) -> str:
+        table = self.table()
+        return f"{table.title}\n{table.text()}"
+
+    def _repr_html_(self) -> str:
+        return html.titled(self.table())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace(Curves):
     """What a simulation recorded: each metric is an array of shape (n_trials, n_steps).
+
+    Several schedules are along an axis before these. Prints as means with their standard errors.
 
     Attributes
     ----------
@@ -85,20 +172,49 @@ class Trace(Curves):
     @property
     def n_trials(self) -> int:
         """Number of independent runs."""
-        return int(next(iter(self.values.values())).shape[0])
+        return int(next(iter(self.values.values())).shape[1 if self.labels else 0])
+
+    def _alone(self, b: int) -> Self:
+        weights = None if self.weights is None else self.weights[b, ...]
+        return replace(super()._alone(b), weights=weights)
+
+    def means(self, metric: str) -> NDArray[np.float64]:
+        """Return the mean of a metric over the trials, of shape (n_steps,), for one schedule."""
+        return np.asarray(to_numpy(self._value(metric)).mean(axis=0))
+
+    def standard_errors(self, metric: str) -> NDArray[np.float64]:
+        """Return the standard errors of these means; NaN for one trial."""
+        values = to_numpy(self._value(metric))
+        if len(values) == 1:
+            return np.full(values.shape[1:], np.nan)
+        with np.errstate(invalid="ignore"):  # runs whose losses left the range of a float
+            return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
+
+    def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
+        means, errors = self.means(metric), self.standard_errors(metric)
+        return [Noted(float(means[i]), "" if not errors[i] > 0 else f" ± {errors[i]:.1g}") for i in rows]
+
+    def _title(self) -> str:
+        return f"{super()._title()}, {'1 run' if self.n_trials == 1 else f'mean of {self.n_trials} runs'}"
 
     def to_frame(self) -> Any:
-        """Return a tidy pandas data frame: one row per trial and step, one column per metric."""
-        shape = (self.n_trials, len(self.steps))
-        trials = np.broadcast_to(np.arange(shape[0])[:, None], shape)
-        return frame({"trial": trials, "step": np.broadcast_to(self.steps, shape), **self._columns()})
-
-    def __repr__(self) -> str:
-        shown = f"{len(self.steps)} in {self.steps[0]}..{self.steps[-1]}"
-        return f"Trace(n_trials={self.n_trials}, steps={shown}, metrics={', '.join(self.values)})"
+        """Return a tidy pandas data frame: one row per schedule, trial and step, one column per metric."""
+        shape = (max(1, len(self.labels)), self.n_trials, len(self.steps))
+        trials = np.broadcast_to(np.arange(shape[1])[:, None], shape)
+        columns = {"trial": trials, "step": np.broadcast_to(self.steps, shape), **self._columns()}
+        return frame(_labelled(self.labels, shape, columns))
 
 
-@dataclass(frozen=True, eq=False)
+def together(traces: Sequence[Trace], labels: Labels) -> Trace:
+    """Return the runs of several schedules as one trace."""
+    first = traces[0]
+    xp = namespace_of(next(iter(first.values.values())))
+    values = {name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values}
+    kept = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
+    return Trace(first.steps, values, kept, labels=labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Expectation(Curves):
     """Exact expected metrics: arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
 
@@ -120,18 +236,86 @@ class Expectation(Curves):
         losses = [error for name, error in self.errors.items() if name.endswith("loss")]
         return max(losses or self.errors.values(), default=0.0)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"method": self.method, "errors": {name: float(error) for name, error in self.errors.items()}}
+
+    def _title(self) -> str:
+        return f"{super()._title()}, exact to a relative {self.error:.1g} ({self.method})"
+
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
-        columns = self._columns()
-        shape = next(iter(columns.values())).shape
-        steps = np.broadcast_to(self.steps, shape)
-        if len(shape) == 1:
-            return frame({"step": steps, **columns})
-        schedules = np.broadcast_to(np.arange(shape[0])[:, None], shape)
-        return frame({"schedule": schedules, "step": steps, **columns})
+        shape = (max(1, len(self.labels)), len(self.steps))
+        return frame(_labelled(self.labels, shape, {"step": np.broadcast_to(self.steps, shape), **self._columns()}))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WorstCase:
+    """The largest expected average loss over all teachers of unit norm, and a teacher that attains it.
+
+    Attributes
+    ----------
+    loss : float, or array with the schedules and then the steps along its axes
+        For data y_m = X_m w⋆, ‖w⋆‖ = 1, learned from the origin; for ‖w₀ − w⋆‖ = D it scales with D².
+    teacher : array of shape loss.shape + (d,)
+    steps : array of shape (n_steps,)
+        The recorded steps; where several k were given these, each schedule being made for each of them anew.
+    method : str
+        How the values were computed.
+    error : float
+        Bound on the relative error of every loss, from rounding and, where one was used, from an iteration; 1 says
+        that rounding may be all there is. Forms are rounded relative to the mean of X_mᵀX_m they begin with.
+    labels : tuple
+        Of several schedules, as in ``Expectation``.
+    """
+
+    loss: Any
+    teacher: Array = field(repr=False)
+    steps: NDArray[np.int64] = field(repr=False)
+    method: str
+    error: float
+    labels: Labels = ()
+
+    @property
+    def curves(self) -> NDArray[np.float64]:
+        """The losses of shape (n_schedules or 1, n_steps)."""
+        values = np.array(self.loss) if isinstance(self.loss, float) else to_numpy(self.loss)
+        return values.reshape(max(1, len(self.labels)), len(self.steps))
+
+    def to_frame(self) -> Any:
+        """Return a tidy pandas data frame: one row per schedule and step."""
+        shape = self.curves.shape
+        columns = {"step": np.broadcast_to(self.steps, shape), "worst_case": self.curves}
+        return frame(_labelled(self.labels, shape, columns))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the loss against the steps, one line for every schedule; returns the axes."""
+        from forgetless.plots import plot_worst
+
+        return plot_worst(self, ax)
+
+    def table(self) -> Table:
+        """Return what is printed."""
+        steps = range(len(self.steps)) if len(self.steps) <= 2 * _LINES else range(-_LINES, 0)
+        columns: dict[str, list[Any]] = {}
+        if self.labels:
+            columns["schedule"] = [label for label in self.labels for _ in steps]
+        columns["step"] = [int(self.steps[i]) for _ in self.curves for i in steps]
+        columns["worst-case loss"] = [float(row[i]) for row in self.curves for i in steps]
+        return Table(
+            f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g} ({self.method})", columns
+        )
 
     def __repr__(self) -> str:
-        shape = next(iter(self.values.values())).shape
-        schedules = "" if len(shape) == 1 else f"n_schedules={shape[0]}, "
-        shown = f"{len(self.steps)} in {self.steps[0]}..{self.steps[-1]}" if len(self.steps) > 1 else f"{self.steps[0]}"
-        return f"Expectation({schedules}steps={shown}, metrics={', '.join(self.values)}, method={self.method!r})"
+        table = self.table()
+        return f"{table.title}\n{table.text()}"
+
+    def _repr_html_(self) -> str:
+        return html.titled(self.table())
+
+
+def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns with the labels of several schedules, along the first axis, before them."""
+    if not labels:
+        return dict(columns)
+    names = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
+    return {"schedule": np.broadcast_to(names.reshape(-1, *[1] * (len(shape) - 1)), shape), **columns}

@@ -1,6 +1,6 @@
 """Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -9,17 +9,18 @@ from array_api_compat import is_numpy_namespace
 from forgetless._base import checks
 from forgetless._base.arrays import Array, Floats
 from forgetless._base.compiled import compiled, worth_loading
+from forgetless._base.install import needs
 from forgetless._base.products import one_blas_thread
-from forgetless._base.progress import Progress, forewarned
+from forgetless._base.progress import Progress, forewarned, part_of_work, shown
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
+from forgetless.engines.given import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_shares, share_rows
-from forgetless.engines.results import Trace
+from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics, follows_path
-from forgetless.orderings import Ordering, draws
-from forgetless.schedules import Schedule
+from forgetless.orderings import draws
 from forgetless.tasks import TaskCollection
 
 _SHARES = 2**17
@@ -28,10 +29,10 @@ _SHARES = 2**17
 
 def simulate(
     tasks: TaskCollection,
-    schedule: Schedule | Filter,
+    schedule: Schedules,
     k: int,
     *,
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     n_trials: int = 1,
     seed: Any = None,
     record: Any = "log",
@@ -40,7 +41,7 @@ def simulate(
     metrics: Any = METRICS,
     keep_weights: bool = True,
     backend: Literal["auto", "array", "numba"] = "auto",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Trace:
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
@@ -49,11 +50,12 @@ def simulate(
     Parameters
     ----------
     tasks : TaskCollection
-    schedule : schedule or filter
-        A callable (k, radius) → filter, or a filter for all steps.
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or a fixed coefficient
+        λ. Several meet the same tasks in the same orders; the keys of a dict are their labels in frames and plots.
     k : int
         Number of steps.
-    ordering : Ordering, default ``WithReplacement()``
+    ordering : Ordering or its name, default ``WithReplacement()``
     n_trials : int, default 1
         Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
     seed : int, SeedSequence, Generator or None
@@ -75,31 +77,42 @@ def simulate(
         Whether the trace holds the weights at the recorded steps.
     backend : "auto", "array" or "numba"
         "auto" takes numba for NumPy tasks where it is installed and either loaded already or worth its start-up time.
-    progress : callable, optional
-        Called as ``progress(steps_done, k, "steps")`` now and then.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
     Trace
+        Arrays of shape (n_trials, n_steps), with an axis for the schedules before them where several were given.
 
     Examples
     --------
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
     >>> trace = fl.simulate(tasks, fl.schedules.increasing(), k=100, n_trials=50, seed=0)
-    >>> trace
-    Trace(n_trials=50, steps=30 in 1..100, metrics=average_loss, seen_loss, forgetting, drift)
-    >>> bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
-    True
+    >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
+    ((50, 30), True)
+    >>> print(str(trace).partition(chr(10))[0])
+    Trace: 30 steps in 1..100, mean of 50 runs
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    if problem.grid:
-        raise TypeError("simulate takes one schedule at a time, got a list; call it for each with the same seed")
     n_trials = checks.integer("n_trials", n_trials, 1, "ask for at least one run")
     names, origin = check_metrics(metrics), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
-    sampling = Sampling(names, origin, n_trials, seed, keep_weights, backend)
-    return simulated(problem, 0, sampling, forewarned(progress, "use fewer steps or trials"))
+    sampling = Sampling(names, origin, n_trials, _shared(seed), keep_weights, backend)
+    with shown(progress) as tell:
+        told = forewarned(tell, "use fewer steps or trials")
+        n_schedules = len(problem.filters)
+        traces = [simulated(problem, b, sampling, part_of_work(told, b, n_schedules)) for b in range(n_schedules)]
+    made = problem.made("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
+    return replace(together(traces, problem.labels) if problem.grid else traces[0], made=made)
+
+
+def _shared(seed: Any) -> Any:
+    """Return a seed that gives every schedule the same orders."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return np.random.SeedSequence() if seed is None else seed
 
 
 @dataclass(frozen=True)
@@ -173,13 +186,15 @@ def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_we
         + 2.0 * int(tasks.offsets[-1]) * tasks.n_targets
         + 2.0 * tasks.n_tasks
     )
+    n_schedules = len(problem.filters)
     checks.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
     recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
     shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
-    checks.check_memory(float(n_trials) * n_steps * recorded, f"what is recorded of {shape}", "record fewer steps")
+    total = float(n_schedules) * n_trials * n_steps
+    checks.check_memory(total * recorded, f"what is recorded of {shape}", "record fewer steps")
     if keep_weights:
         cure = "pass keep_weights=False, or record fewer steps"
-        checks.check_memory(float(n_trials) * n_steps * weights, f"keep_weights=True for {shape}", cure)
+        checks.check_memory(total * weights, f"keep_weights=True for {shape}", cure)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
@@ -197,12 +212,8 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
         return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track, gains)
     if backend == "array":
         return ArrayRun(coordinates, n_trials, track, gains)
-    try:
+    with needs('backend="numba"', "numba", "fast"):
         from forgetless.engines._trials_numba import CompiledRun
-    except ImportError as error:
-        problem_ = f"numba cannot be imported ({error})"
-        cure = "install it with pip install 'forgetless[fast]', or use backend=\"array\""
-        raise ImportError(f"{problem_}; {cure}") from error
     return CompiledRun(coordinates, n_trials, track, gains)
 
 

@@ -1,54 +1,30 @@
 """The worst case over teachers: the unit solution for which a random ordering does worst on average."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, from_numpy, to_numpy
+from forgetless._base import checks
+from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
+from forgetless.engines.given import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Forms, Problem
+from forgetless.engines.results import WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
-from forgetless.filters import Filter
-from forgetless.orderings import Draws, Epochs, OneOrder, Ordering
-from forgetless.schedules import Schedule
+from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.tasks import TaskCollection
-
-
-@dataclass(frozen=True, eq=False)
-class WorstCase:
-    """The largest expected average loss over all teachers of unit norm, and a teacher that attains it.
-
-    Attributes
-    ----------
-    loss : float, or array with the schedules and then the steps along its axes
-        For data y_m = X_m w⋆, ‖w⋆‖ = 1, learned from the origin; for ‖w₀ − w⋆‖ = D it scales with D².
-    teacher : array of shape loss.shape + (d,)
-    steps : array of shape (n_steps,)
-    method : str
-        How the values were computed.
-    error : float
-        Bound on the relative error of every loss, from rounding and, where one was used, from an iteration; 1 says
-        that rounding may be all there is. Forms are rounded relative to the mean of X_mᵀX_m they begin with.
-    """
-
-    loss: Any
-    teacher: Array = field(repr=False)
-    steps: NDArray[np.int64] = field(repr=False)
-    method: str
-    error: float
 
 
 def worst_case(
     tasks: TaskCollection,
-    schedule: Schedule | Filter | Sequence[Schedule | Filter],
-    k: int,
+    schedule: Schedules,
+    k: int | Iterable[int],
     *,
-    ordering: Ordering | None = None,
+    ordering: OrderingLike | None = None,
     record: Any = "last",
     average: float | None = None,
     method: Method = "auto",
@@ -61,9 +37,12 @@ def worst_case(
     Parameters
     ----------
     tasks : TaskCollection
-    schedule : schedule, filter, or a list of these
-    k : int
-    ordering : Ordering, default ``WithReplacement()``
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        As in ``expect``.
+    k : int or several
+        Number of steps. Of several, each schedule is made for each of them anew: the losses of plans for k steps, not
+        of the first steps of one plan, which ``record`` gives.
+    ordering : Ordering or its name, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
         At which steps. A fixed filter gives the whole curve at little more cost; a schedule that varies is followed
         backwards anew from each recorded step, and so is an average.
@@ -75,7 +54,7 @@ def worst_case(
     Returns
     -------
     WorstCase
-        ``.loss`` is a float for one schedule and ``record="last"``.
+        ``.loss`` is a float for one schedule, one k and ``record="last"``.
 
     Examples
     --------
@@ -87,11 +66,21 @@ def worst_case(
     >>> round(fl.worst_case(tasks, fl.Ridge(1.299), k=2).loss, 4)
     0.0692
 
+    >>> w = fl.worst_case(tasks, {"fixed": "fixed", "λ = 1": 1}, k=[4, 8, 16])
+    >>> w.steps.tolist(), w.loss.shape, w.teacher.shape
+    ([4, 8, 16], (2, 3), (2, 3, 2))
+
     References
     ----------
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    if not isinstance(k, Integral):
+
+        def solve(each: int) -> WorstCase:
+            return worst_case(tasks, schedule, each, ordering=ordering, average=average, method=method)
+
+        return _of_several(k, record, solve)
+    problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
     found = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
     losses, teachers = _largest(found.forms, tasks)
     error = min(1.0, found.error + relative(_rounded(problem, losses), losses))
@@ -101,7 +90,30 @@ def worst_case(
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
     loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, error)
+    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, error, problem.labels)
+
+
+def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
+    """Return the worst cases after several numbers of steps, each planned for itself, as one."""
+    if not (isinstance(record, str) and record == "last"):
+        raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
+    if np.ndim(k) != 1:
+        raise TypeError(f"k must be a number of steps or a list of them, got {k!r}")
+    ks = sorted({checks.integer("k", each, 1, "ask for at least one step") for each in np.asarray(k).tolist()})
+    if not ks:
+        raise ValueError("k must hold at least one number of steps, got none")
+    parts = [solve(each) for each in ks]
+    xp, like = namespace_of(parts[0].teacher), parts[0].teacher
+    losses = np.stack([part.curves[:, 0] for part in parts], axis=1)
+    labels, methods = parts[0].labels, dict.fromkeys(part.method for part in parts)
+    return WorstCase(
+        from_numpy(losses if labels else losses[0], like=like),
+        xp.stack([part.teacher for part in parts], axis=1 if labels else 0),
+        np.array(ks),
+        ", ".join(methods),
+        max(part.error for part in parts),
+        labels,
+    )
 
 
 ENGINES: dict[type, Callable[..., Forms]] = {Draws: draws.forms, Epochs: epochs.forms, OneOrder: one_order.forms}

@@ -5,6 +5,7 @@ Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
 from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
+from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
     CertifiedBudget,
     CertifiedRidge,
@@ -59,6 +60,7 @@ __all__ = [
     "from_coefficients",
     "increasing",
     "increasing_budget",
+    "named",
     "noise_aware",
     "planned_for",
     "resolve",

@@ -210,7 +210,7 @@ def named(text: str, *others: str, **known: Any) -> Any:
     Cyclic(n_tasks=10)
     """
     name, colon, rest = text.partition(":")
-    entry = _BY_NAME.get(name)
+    entry = _BY_NAME.get(name.replace("_", "-"))  # as Python writes them, too
     given = rest.split(",") if colon else []
     if entry is None or len(given) > len(entry.arguments):
         raise ValueError(f"there is no schedule {text!r}; use {usage(*others)}")

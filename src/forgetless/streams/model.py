@@ -42,6 +42,7 @@ from forgetless.streams._monitor import History, Holdout
 from forgetless.streams._standard_blocks import in_standard_units
 from forgetless.streams._units import Units, mean_of
 from forgetless.streams._wider import widened
+from forgetless.streams.history import TaskHistory
 from forgetless.streams.state import Change, Gathered, Learned, Origin, Settable, State
 
 
@@ -300,7 +301,7 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
     # --- prediction, files, monitoring ---
 
     def predict(self, X: Any) -> Array:
-        """Return X·coef_ + intercept_.
+        """Return ``X·coef_ + intercept_``.
 
         Parameters
         ----------
@@ -374,9 +375,9 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
         return self._state
 
     @property
-    def history_(self) -> dict[str, Any]:
+    def history_(self) -> TaskHistory:
         """The last ``history_size`` tasks as a dictionary of arrays: see :class:`forgetless.ContinualRidge`."""
-        return self._fitted().history.columns()
+        return TaskHistory(self._fitted().history.columns())
 
     @property
     def prequential_mse_(self) -> float:

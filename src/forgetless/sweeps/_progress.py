@@ -25,9 +25,9 @@ class Teller:
 
 
 @contextmanager
-def told(progress: Progress | None, before: int, total: int) -> Iterator[Teller]:
+def told(progress: Progress | bool | None, before: int, total: int) -> Iterator[Teller]:
     """Yield what is told of a sweep that has ``before`` of ``total`` cells when it begins."""
-    if progress is None and sys.stderr.isatty():
+    if progress is True or (progress is None and sys.stderr.isatty()):
         try:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -40,7 +40,7 @@ def told(progress: Progress | None, before: int, total: int) -> Iterator[Teller]
                 shown = bar.add_task("cells", total=total, completed=before)
                 yield Teller(lambda done, words: bar.update(shown, completed=done, description=words), before, total)
             return
-    show = silent if progress is None else progress
+    show = silent if progress is None or isinstance(progress, bool) else progress
     yield Teller(lambda done, words: show(done, total, words), before, total)
 
 

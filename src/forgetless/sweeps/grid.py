@@ -11,11 +11,12 @@ import numpy as np
 from forgetless._base import averages, checks
 from forgetless._base.version import version
 from forgetless._base.words import printable
+from forgetless.engines.given import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import resolve
-from forgetless.schedules.names import named, title_of
+from forgetless.schedules.names import title_of
 from forgetless.sweeps.identity import LENGTH, content, digest
 from forgetless.tasks import TaskCollection
 
@@ -247,11 +248,10 @@ def _schedule_label(thing: Any) -> str:
 
 
 def _checked_schedule(name: str, thing: Any) -> Any:
-    if isinstance(thing, str):
-        return named(thing)
-    if isinstance(thing, Filter) or callable(thing):
-        return thing
-    raise TypeError(f"{name} must be a schedule, a filter or a name such as 'increasing:0.5', got {thing!r}")
+    try:
+        return as_schedule(thing)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _has_strength(schedule: Any) -> bool:
@@ -264,12 +264,10 @@ def _order(thing: Any) -> str:
 
 
 def _ordering(name: str, thing: Any) -> Ordering:
-    if isinstance(thing, str) and thing not in NAMES:
-        raise ValueError(f"{name} is not one of {', '.join(NAMES)}")
-    thing = NAMES[thing] if isinstance(thing, str) else thing
-    if not isinstance(thing, Ordering):
-        raise TypeError(f"{name} must be an Ordering such as fl.Cyclic(), or its name, got {thing!r}")
-    return thing
+    try:
+        return as_ordering(thing)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _parameters(value: Value) -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from forgetless._base import checks
 from forgetless._base.compiled import n_threads
+from forgetless._base.install import needs
 from forgetless._base.progress import Progress
 from forgetless.errors import StoreError
 from forgetless.sweeps._here import Here
@@ -30,7 +31,7 @@ def run(
     client: Any = None,
     n_workers: int | None = None,
     retry: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> None:
     """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
     if n_workers is not None:
@@ -65,10 +66,8 @@ def run(
 
 
 def _check_client(client: Any) -> None:
-    try:
+    with needs("client=", "dask", "cluster"):
         from forgetless.sweeps.cluster import check_client
-    except ImportError:
-        raise ImportError("client= needs dask; install it with: pip install 'forgetless[cluster]'") from None
     check_client(client)
 
 

@@ -70,7 +70,7 @@ class Sweep(Grid):
         *,
         n_workers: int | None = None,
         retry: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> Table:
         """Compute the cells that the store lacks, and return the table of all.
 
@@ -87,8 +87,9 @@ class Sweep(Grid):
             Processes on this machine, by default as many as processors; 0 computes in this process.
         retry : bool, default False
             Try cells again that failed in earlier runs.
-        progress : callable, optional
-            Called as ``progress(done, total, words)`` after every commit; by default a bar on a terminal.
+        progress : bool or callable, optional
+            True shows a bar, False none, and by default there is one on a terminal; a callable is called as
+            ``progress(done, total, words)`` after every commit.
 
         Returns
         -------

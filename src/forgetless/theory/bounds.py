@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from forgetless._base import checks
+from forgetless._base import checks, html
+from forgetless._base.tables import Table
 from forgetless.metrics import quantity
 from forgetless.theory.constants import Constant, constants
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
@@ -91,7 +92,7 @@ class Bound:
     citation : str
     status : "paper", "same proof, tight constant", "derived" (proved here, not published), "literature" or "elementary"
     per_unit : callable or None
-        (k, **extras) → value over R²D²; None where the published constant is not known to us.
+        ``(k, **extras)`` → value over R²D²; None where the published constant is not known to us.
     extras : tuple of str
         Further numbers ``evaluate`` needs.
     """
@@ -286,7 +287,7 @@ _ENTRIES = [
 
 
 class Catalogue(tuple[Bound, ...]):
-    """All bounds in order; ``catalogue["increasing"]`` finds one by name."""
+    """All bounds in order; ``catalogue["increasing"]`` finds one by name. Prints as a table."""
 
     __slots__ = ()
 
@@ -297,6 +298,18 @@ class Catalogue(tuple[Bound, ...]):
             if bound.name == key:
                 return bound
         raise KeyError(f"no bound is called {key!r}; there are {', '.join(repr(bound.name) for bound in self)}")
+
+    def table(self) -> Table:
+        """Return name, kind, loss, rate, ordering, regularization, least k, status and citation of every bound."""
+        keys = ("name", "kind", "quantity", "rate", "ordering", "regularization", "min_k", "status", "citation")
+        return Table("Published bounds", {key: [getattr(bound, key) for bound in self] for key in keys})
+
+    def __repr__(self) -> str:
+        columns = self.table().columns
+        return Table("", {key: columns[key] for key in ("name", "kind", "quantity", "rate", "status")}).text()
+
+    def _repr_html_(self) -> str:
+        return html.titled(self.table())
 
 
 catalogue = Catalogue(_ENTRIES)

@@ -1,0 +1,97 @@
+"""How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
+
+import warnings
+
+import matplotlib as mpl
+from sphinx.application import Sphinx
+
+import forgetless
+
+project = "forgetless"
+author = "The forgetless developers"
+copyright = author
+version = release = forgetless.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["gallery/*", "_build"]
+templates_path = ["_templates"]
+nitpicky = False
+# The settings of the gallery hold a function, so that they cannot be compared with those of the last build.
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_mock_imports = ["torch", "avalanche"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_attributes_as_param_list = True
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "forgetless"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+toc_object_entries_show_parents = "hide"
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": True,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "use_edit_page_button": False,
+}
+html_context = {"default_mode": "auto"}
+# Fetched by make docs from npm, with its hash checked; from a page's own folder, so that it also works from a file.
+mathjax_path = "mathjax/tex-svg.js"
+
+
+def _look(_: dict[str, object], __: str) -> None:
+    """Give every script of the gallery the same plain look, whatever the one before it did."""
+    mpl.rcdefaults()
+    mpl.rcParams |= {"figure.dpi": 110, "savefig.dpi": 110, "axes.spines.top": False, "axes.spines.right": False}
+    mpl.rcParams |= {
+        "figure.constrained_layout.use": True,
+        "axes.grid": True,
+        "grid.alpha": 0.3,
+        "figure.figsize": (5.6, 3.6),
+    }
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": "/plot_",
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 3600,
+    "reset_modules": (_look,),
+    "only_warn_on_example_error": False,
+    "abort_on_example_error": True,
+}
+
+warnings.filterwarnings("ignore", category=UserWarning, message=".*FigureCanvasAgg is non-interactive.*")
+
+
+def _inside(_: Sphinx, __: str, source: list[str]) -> None:
+    """Lead links to files above this folder, as a repository shows them, to their pages here."""
+    source[0] = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+
+
+def setup(app: Sphinx) -> None:
+    """Connect what is done while pages are read."""
+    app.connect("source-read", _inside)

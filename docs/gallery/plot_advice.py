@@ -1,0 +1,18 @@
+"""
+Which λ? The loss over the scale of every shape
+===============================================
+
+``advise`` computes the exact loss of some two hundred schedules on the tasks at hand. Here the labels are noisy,
+and a pull pays.
+"""
+
+import numpy as np
+
+import forgetless as fl
+
+rng = np.random.default_rng(2)
+teacher = rng.standard_normal(5)
+tasks = fl.TaskCollection(
+    [(X := rng.standard_normal((3, 5)), X @ teacher + 0.5 * rng.standard_normal(3)) for _ in range(8)]
+)
+fl.advise(tasks, k=100).plot()

@@ -1,0 +1,19 @@
+"""
+Averages of iterates need neither k nor R
+=========================================
+
+On the worst collection known for 256 unregularized steps: the last iterate, the average of the iterates with
+weights t², which needs no schedule, and the last iterate of the increasing schedule, planned for 256 steps.
+"""
+
+import matplotlib.pyplot as plt
+
+import forgetless as fl
+
+tasks = fl.worst_known("none", 256).tasks
+steps = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+_, ax = plt.subplots()
+fl.worst_case(tasks, {"no pull, last": "none", "increasing, last": "increasing"}, k=256, record=steps).plot(ax)
+averaged = fl.worst_case(tasks, "none", k=256, record=steps, average=2)
+ax.plot(steps, averaged.loss, color=fl.plots.COLOURS[2], linestyle="--", marker="^", label="no pull, t²-average")
+ax.legend()

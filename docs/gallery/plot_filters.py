@@ -1,0 +1,27 @@
+"""
+Filters: how much of each direction one step learns
+===================================================
+
+A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). The filter φ gives, for every squared singular value ξ
+of X, the share of the error in that direction which is removed: all of it without regularization, less where the
+data say little.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import forgetless as fl
+
+filters = {
+    "Projection()": fl.Projection(),
+    "Ridge(0.1)": fl.Ridge(0.1),
+    "Ridge(1)": fl.Ridge(1.0),
+    "GradientDescent(1, 1)": fl.GradientDescent(1, 1.0),
+    "GradientDescent(10, 0.5)": fl.GradientDescent(10, 0.5),
+}
+xi = np.linspace(1e-6, 1.0, 200)
+_, ax = plt.subplots()
+for i, (name, filter_) in enumerate(filters.items()):
+    ax.plot(xi, filter_(xi), label=name, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
+ax.set(xlabel="squared singular value ξ", ylabel="share learned φ(ξ)", ylim=(0, 1.05))
+ax.legend()

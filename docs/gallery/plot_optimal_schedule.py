@@ -1,0 +1,13 @@
+"""
+The best coefficients there are
+===============================
+
+All λ_1..λ_k at once, by descent with exact gradients: for two tasks at an angle of π/16 and the worst teacher,
+nothing for most steps, then a ramp. The last iterates are averaged.
+"""
+
+import numpy as np
+
+import forgetless as fl
+
+fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 16), k=64, objective="worst_case").plot()

@@ -1,0 +1,12 @@
+"""
+The best fixed pull for two tasks
+=================================
+
+For two tasks at an angle θ the best fixed coefficient grows linearly with the number of steps while kθ² is small,
+and drops to exactly zero later: the figure of the paper, from a closed form.
+"""
+
+from forgetless import plots, reproduce
+
+with plots.publication():
+    plots.plot_optimum(reproduce.optimum(256))

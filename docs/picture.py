@@ -1,0 +1,60 @@
+"""The picture of the README and of the first page: ``python docs/picture.py docs/picture.svg``.
+
+Twenty tasks of two rows in ten dimensions, one model behind all of them and noise on the labels.
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+import forgetless as fl
+
+mpl.use("svg")
+
+SCHEDULES = {"no pull": "none", "fixed pull": "fixed", "increasing pull": "increasing"}
+
+
+def tasks() -> fl.TaskCollection:
+    """Return the collection."""
+    rng = np.random.default_rng(0)
+    teacher = rng.standard_normal(10)
+    rows = [rng.standard_normal((2, 10)) for _ in range(20)]
+    return fl.TaskCollection([(X, X @ teacher + 0.5 * rng.standard_normal(2)) for X in rows])
+
+
+def draw(path: Path, k: int = 1000) -> None:
+    """Write the picture."""
+    import matplotlib.pyplot as plt
+
+    data = tasks()
+    look = {"svg.hashsalt": "forgetless", "svg.fonttype": "none", "savefig.facecolor": "white", "lines.linewidth": 1.8}
+    look |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")} | {"legend.fontsize": 11}
+    with fl.plots.publication(), mpl.rc_context(look):
+        figure, ax = plt.subplots(figsize=(6.2, 3.4))
+        runs = fl.simulate(data, SCHEDULES, k, n_trials=200, seed=0, metrics="average_loss", backend="array")
+        exact = fl.expect(data, SCHEDULES, k, record=runs.steps)
+        for i, label in enumerate(SCHEDULES):
+            low, high = np.quantile(runs[label].average_loss, [0.1, 0.9], axis=0)
+            ax.fill_between(runs.steps, low, high, color=fl.plots.COLOURS[i], alpha=0.18, linewidth=0)
+            ax.plot(
+                runs.steps,
+                exact[label].average_loss,
+                color=fl.plots.COLOURS[i],
+                linestyle=fl.plots.STYLES[i],
+                label=label,
+            )
+        least = float(fl.metrics.average_loss(data, data.teacher()))
+        ax.axhline(least, color="0.3", linewidth=0.8, linestyle=":", label="least possible")
+        ax.set(xscale="log", yscale="log", xlabel="tasks learned, in random order", ylabel="loss over all tasks")
+        ax.set_yticks([0.2, 0.5, 1, 2, 5], labels=["0.2", "0.5", "1", "2", "5"])
+        ax.set_xticks([1, 10, 100, 1000], labels=["1", "10", "100", "1000"])
+        ax.minorticks_off()
+        ax.legend(frameon=False)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+        plt.close(figure)
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]))

@@ -1,0 +1,124 @@
+"""What callers give: schedules as they are, by name or as a number, one or several; orderings as they are or by name.
+
+Everything that takes a schedule or an ordering asks here what is meant, so that all of it takes the same.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless.filters import Filter, Ridge
+from forgetless.orderings import NAMES, Ordering, WithReplacement
+from forgetless.schedules import Schedule
+from forgetless.schedules.names import REGISTRY, named
+
+ScheduleLike = Schedule | Filter | str | float
+"""A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ."""
+
+Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
+"""One of these, a list of them, or a dict whose keys are their labels."""
+
+OrderingLike = Ordering | str
+"""An ordering, or its name such as "cyclic"."""
+
+Labels = tuple[str | int, ...]
+"""Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
+
+
+class Given(NamedTuple):
+    """Schedules that were given, with their labels; see ``Labels``."""
+
+    schedules: list[Any]
+    labels: Labels
+
+
+def as_schedule(given: Any, n_tasks: int | None = None) -> Any:
+    """Return the schedule or filter that is meant.
+
+    Parameters
+    ----------
+    given : schedule, filter, str or float
+    n_tasks : int, optional
+        M, where it is known: the name "cyclic" needs it.
+
+    Examples
+    --------
+    >>> from forgetless.engines.given import as_schedule
+    >>> as_schedule("increasing:0.5"), as_schedule(2)
+    (Increasing(scale=0.5), Ridge(coefficient=2.0))
+    """
+    if isinstance(given, str):
+        return named(given) if n_tasks is None else named(given, n_tasks=n_tasks)
+    if isinstance(given, np.ndarray) and given.ndim == 1:
+        raise TypeError(
+            f"schedule is an array of {len(given)} numbers; give λ_1..λ_k as fl.schedules.from_coefficients(array), or "
+            "a list of numbers for one schedule each"
+        )
+    if isinstance(given, Real | np.ndarray) and not isinstance(given, bool | np.bool_):
+        return Ridge(float(given))
+    if inspect.isclass(given):
+        raise TypeError(_uncalled(given))
+    if not isinstance(given, Filter) and not callable(given):
+        raise TypeError(
+            f"schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got {given!r}"
+        )
+    return given
+
+
+def as_schedules(given: Any, n_tasks: int | None = None) -> Given:
+    """Return the schedules that are meant, one or several, with their labels."""
+    if isinstance(given, Mapping):
+        wrong = [label for label in given if not isinstance(label, str) or not label.strip()]
+        if wrong:
+            raise TypeError(f"schedule must have words for labels, got {wrong[0]!r}; name each by a string")
+        items, labels = list(given.values()), tuple(given)
+    elif isinstance(given, list | tuple):
+        items, labels = list(given), tuple(range(len(given)))
+    else:
+        return Given([as_schedule(given, n_tasks)], ())
+    if not items:
+        raise ValueError(f"schedule must hold at least one schedule, got an empty {type(given).__name__}")
+    return Given([as_schedule(each, n_tasks) for each in items], labels)
+
+
+def as_ordering(given: Any) -> Ordering:
+    """Return the ordering that is meant; draws with replacement for None.
+
+    Examples
+    --------
+    >>> from forgetless.engines.given import as_ordering
+    >>> as_ordering("without-replacement")
+    WithoutReplacement()
+    """
+    if given is None:
+        return WithReplacement()
+    if isinstance(given, str):
+        found = NAMES.get(given.replace("_", "-"))
+        if found is None:
+            raise ValueError(f"there is no ordering {given!r}; use one of {', '.join(NAMES)}, or an fl.Ordering")
+        return found
+    if inspect.isclass(given) and issubclass(given, Ordering):
+        home = "fl." if given.__module__.startswith("forgetless.") else ""
+        raise TypeError(f"ordering is {given.__name__} itself; make one by calling it: {home}{given.__name__}()")
+    if not isinstance(given, Ordering):
+        raise TypeError(
+            f"ordering must be an Ordering such as fl.Cyclic(), or one of the names {', '.join(NAMES)}, got {given!r}"
+        )
+    return given
+
+
+def _uncalled(kind: type) -> str:
+    """Return what to write where the parentheses of a preset or filter were forgotten."""
+    entry = next((entry for entry in REGISTRY if entry.kind is kind), None)
+    if entry is None:
+        return f"schedule is {kind.__name__} itself; make one by calling it: {kind.__name__}()"
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(kind).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+    ]
+    home = "fl." if issubclass(kind, Filter) else "fl.schedules."
+    return f"schedule is {kind.__name__} itself; make one by calling it: {home}{entry.code}({', '.join(needed)})"

@@ -1,0 +1,35 @@
+"""Plots: each takes numbers and optional axes, and returns the axes. Results, advice and certificates call them."""
+
+from forgetless.plots.paper import plot_curves, plot_optimum, plot_rates, plot_reduction
+from forgetless.plots.results import (
+    plot_advice,
+    plot_certificate,
+    plot_certificates,
+    plot_metric,
+    plot_schedule,
+    plot_worst,
+)
+from forgetless.plots.streams import plot_forgetting, plot_history
+from forgetless.plots.style import COLOURS, COLUMN, MARKERS, STYLES, publication
+from forgetless.plots.sweeps import plot_lines
+
+__all__ = [
+    "COLOURS",
+    "COLUMN",
+    "MARKERS",
+    "STYLES",
+    "plot_advice",
+    "plot_certificate",
+    "plot_certificates",
+    "plot_curves",
+    "plot_forgetting",
+    "plot_history",
+    "plot_lines",
+    "plot_metric",
+    "plot_optimum",
+    "plot_rates",
+    "plot_reduction",
+    "plot_schedule",
+    "plot_worst",
+    "publication",
+]

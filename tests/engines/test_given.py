@@ -1,0 +1,158 @@
+"""One interface: schedules and orderings by themselves, by name or as a number, one or several, in every verb."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.engines.given import as_ordering, as_schedule
+from support.collections import random_pairs
+
+TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
+NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5", "none": fl.Projection()}
+PLAIN = [fl.Ridge(2.0), fl.schedules.increasing(0.5), fl.Projection()]
+
+
+def test_a_dict_is_what_its_schedules_are_one_by_one():
+    found = fl.expect(TASKS, NAMED, 9, metrics=("average_loss", "seen_loss"), record="all")
+    worst = fl.worst_case(TASKS, NAMED, 9)
+    proved = fl.certify(TASKS, NAMED, 9)
+    assert found.labels == worst.labels == tuple(proved) == tuple(NAMED)
+    for i, (label, schedule) in enumerate(zip(NAMED, PLAIN, strict=True)):
+        alone = fl.expect(TASKS, schedule, 9, metrics=("average_loss", "seen_loss"), record="all")
+        np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9)
+        np.testing.assert_allclose(found[label].average_loss, alone.average_loss, rtol=1e-9)
+        assert worst.loss[i] == pytest.approx(fl.worst_case(TASKS, schedule, 9).loss, rel=1e-9)
+        assert proved[label].average_loss == pytest.approx(fl.certify(TASKS, schedule, 9).average_loss, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: 5, lambda: np.random.default_rng(5), lambda: None], ids=["int", "rng", "none"]
+)
+def test_several_schedules_meet_the_same_orders(make):
+    found = fl.simulate(TASKS, {"a": 1.0, "b": fl.Ridge(1.0), "c": 2.0}, 12, n_trials=3, seed=make(), record="all")
+    np.testing.assert_array_equal(found["a"].average_loss, found["b"].average_loss)
+    assert found.average_loss.shape == (3, 3, 12)
+    assert found.weights.shape == (3, 3, 12, 3)
+    assert (found["a"].average_loss != found["c"].average_loss).any()
+    if make() == 5:
+        alone = fl.simulate(TASKS, 2.0, 12, n_trials=3, seed=5, record="all")
+        np.testing.assert_array_equal(found["c"].weights, alone.weights)
+
+
+def test_labels_are_kept_in_frames():
+    for found in (
+        fl.expect(TASKS, NAMED, 9, record=[3, 9]),
+        fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=0, record=[3, 9]),
+        fl.worst_case(TASKS, NAMED, 9, record=[3, 9]),
+        fl.certify(TASKS, NAMED, 9),
+    ):
+        frame = found.to_frame()
+        assert list(dict.fromkeys(frame["schedule"])) == list(NAMED)
+        assert frame.columns[0] == "schedule"
+    rows = fl.expect(TASKS, NAMED, 9, record=[3, 9]).to_frame().query("schedule == 'rising' and step == 9")
+    assert rows["average_loss"].item() == pytest.approx(float(fl.expect(TASKS, PLAIN[1], 9).average_loss[0]))
+    assert fl.expect(TASKS, PLAIN, 9).to_frame()["schedule"].tolist() == [0, 1, 2]
+    assert "schedule" not in fl.expect(TASKS, 1.0, 9).to_frame()
+
+
+def test_traces_frame_every_number_where_it_belongs():
+    found = fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=0, record=[3, 9])
+    frame = found.to_frame().set_index(["schedule", "trial", "step"])
+    for i, label in enumerate(NAMED):
+        for trial in range(2):
+            for j, step in enumerate((3, 9)):
+                assert frame.loc[(label, trial, step), "drift"] == found.drift[i, trial, j]
+
+
+@pytest.mark.parametrize("schedule", ["increasing", {"fixed": "fixed", "1": 1}])
+def test_several_k_are_planned_each_for_itself(schedule):
+    found = fl.worst_case(TASKS, schedule, [16, 4, 8])
+    assert found.steps.tolist() == [4, 8, 16]
+    for i, k in enumerate((4, 8, 16)):
+        alone = fl.worst_case(TASKS, schedule, k)
+        np.testing.assert_allclose(found.loss[..., i], alone.loss, rtol=1e-12)
+        np.testing.assert_allclose(found.teacher[..., i, :], alone.teacher, rtol=1e-12)
+    assert found.error >= alone.error
+
+
+@pytest.mark.parametrize(
+    ("k", "record", "said"),
+    [
+        ([4, 8], "all", 'record must be "last" for several k'),
+        ([], "last", "k must hold at least one"),
+        ([0], "last", "at least 1"),
+    ],
+)
+def test_bad_lists_of_k_are_refused(k, record, said):
+    with pytest.raises(ValueError, match=said):
+        fl.worst_case(TASKS, 1.0, k, record=record)
+    with pytest.raises(TypeError, match="k must be a number of steps or a list"):
+        fl.worst_case(TASKS, 1.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("none", fl.Projection()),
+        ("increasing:13/3", fl.schedules.increasing()),
+        ("fixed_budget", fl.schedules.fixed_budget()),
+        (2, fl.Ridge(2.0)),
+        (np.float32(0.5), fl.Ridge(0.5)),
+        (np.array(3), fl.Ridge(3.0)),
+    ],
+)
+def test_what_is_meant(given, meant):
+    assert as_schedule(given) == meant
+
+
+def test_cyclic_by_name_knows_the_tasks():
+    by_name = fl.expect(TASKS, "cyclic", 9, ordering="cyclic")
+    plain = fl.expect(TASKS, fl.schedules.cyclic(4), 9, ordering=fl.Cyclic())
+    np.testing.assert_array_equal(by_name.average_loss, plain.average_loss)
+
+
+def test_certified_and_advised_by_name_too():
+    assert fl.certified("increasing", 16).constant == fl.certified(fl.schedules.increasing(), 16).constant
+    by_name = fl.advise(TASKS, 8, ordering="reshuffled", also={"mine": 0.7})
+    assert by_name.options == fl.advise(TASKS, 8, ordering=fl.Reshuffled(), also={"mine": fl.Ridge(0.7)}).options
+    assert fl.gradient(TASKS, 0.5, 4).loss == fl.gradient(TASKS, fl.Ridge(0.5), 4).loss
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            fl.schedules.increasing,
+            r"schedule is Increasing itself; make one by calling it: fl\.schedules\.increasing\(\)",
+        ),
+        (fl.schedules.cyclic, r"calling it: fl\.schedules\.cyclic\(n_tasks\)"),
+        (fl.Projection, r"calling it: fl\.Projection\(\)"),
+        (np.ones(3), r"from_coefficients\(array\)"),
+        (True, "got True"),
+        ({1: 1.0}, "schedule must have words for labels, got 1"),
+        (lambda scale, more: fl.schedules.increasing(), "schedule returned a schedule"),
+    ],
+)
+def test_mistakes_get_a_cure(given, said):
+    with pytest.raises(TypeError, match=said):
+        fl.expect(TASKS, given, 4)
+
+
+@pytest.mark.parametrize("given", [{}, [], ()])
+def test_nothing_is_refused(given):
+    with pytest.raises(ValueError, match="schedule must hold at least one"):
+        fl.simulate(TASKS, given, 4)
+
+
+def test_orderings_by_name():
+    assert as_ordering("without_replacement") == fl.WithoutReplacement()
+    assert as_ordering(None) == fl.WithReplacement()
+    with pytest.raises(ValueError, match="there is no ordering 'cycle'; use one of with-replacement"):
+        as_ordering("cycle")
+    with pytest.raises(TypeError, match=r"ordering is Cyclic itself; make one by calling it: fl\.Cyclic\(\)"):
+        as_ordering(fl.Cyclic)
+
+
+def test_unknown_labels_are_named():
+    with pytest.raises(KeyError, match="'b' is not among the labels: 'a'"):
+        fl.expect(TASKS, {"a": 1.0}, 4)["b"]

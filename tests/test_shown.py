@@ -1,0 +1,182 @@
+"""Results draw themselves, print the numbers they hold, and show how far a long computation is."""
+
+import html5lib
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support.collections import random_pairs
+
+mpl.use("Agg")
+
+TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
+NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5"}
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def lines(ax):
+    return {line.get_label(): line.get_ydata() for line in ax.get_lines()}
+
+
+def test_curves_are_drawn_as_they_are_with_their_labels():
+    found = fl.expect(TASKS, NAMED, 40, record="all")
+    drawn = lines(found.plot())
+    for label in NAMED:
+        np.testing.assert_allclose(drawn[label], found[label].average_loss)
+    trace = fl.simulate(TASKS, NAMED, 40, n_trials=5, seed=0)
+    ax = trace.plot("drift")
+    np.testing.assert_allclose(lines(ax)["rising"][1:], trace["rising"].drift.mean(axis=0)[1:])
+    band = ax.collections[1].get_paths()[0].vertices[:, 1]
+    assert np.nanmax(band) == pytest.approx(np.quantile(trace["rising"].drift, 0.9, axis=0).max())
+    assert "drift" in ax.get_ylabel()
+    worst = fl.worst_case(TASKS, NAMED, [8, 16, 32])
+    np.testing.assert_allclose(lines(worst.plot())["rising"], worst.loss[1])
+
+
+def test_one_step_is_drawn_as_dots_and_one_number_not_at_all():
+    found = fl.expect(TASKS, NAMED, 40)
+    ax = found.plot()
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(NAMED)
+    assert {float(line.get_xdata()[0]) for line in ax.get_lines()} >= set(found.average_loss[:, 0].tolist())
+    with pytest.raises(ValueError, match=r'average_loss after 40 steps is .* pass record="log" for a curve'):
+        found["rising"].plot()
+
+
+def test_rounding_does_not_stretch_the_axis():
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
+    trace = fl.simulate(tasks, "none", 20, n_trials=3, seed=0, record="all")
+    assert np.nanmin(lines(trace.plot())["_child0"]) > 1e-14
+
+
+def test_given_axes_are_drawn_on():
+    import matplotlib.pyplot as plt
+
+    optimal = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
+    model = fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [2.0])
+    curves, worst = fl.expect(TASKS, NAMED, 9, record="all"), fl.worst_case(TASKS, NAMED, 9)
+    proved = (fl.certify(TASKS, 2.0, 40), fl.certify(TASKS, NAMED, 9))
+    for shown in (curves, worst, *proved, optimal, fl.advise(TASKS, 9), model.history_):
+        ax = plt.subplots()[1]
+        assert shown.plot(ax=ax) is ax
+        assert ax.get_lines()
+
+
+def test_certificates_are_drawn_at_their_values():
+    found = fl.certify(fl.constructions.unseen_task(40), "increasing", 40)
+    ax = found.plot()
+    dots = [float(line.get_xdata()[0]) for line in ax.get_lines() if line.get_marker() in "<>"]
+    assert sorted(dots) == sorted(check.value for check in found.bounds if check.applies)
+    assert any(float(line.get_xdata()[0]) == found.average_loss for line in ax.get_lines())
+    upper, lower = found.sharpest("upper"), found.sharpest("lower")
+    assert lower.value <= found.average_loss <= upper.value
+    assert upper.value == min(
+        c.value for c in found.bounds if c.applies and (c.kind, c.quantity) == ("upper", "average_loss")
+    )
+
+
+def test_the_coefficients_of_the_best_schedule_are_drawn():
+    found = fl.optimal_schedule(TASKS, 8)
+    assert tuple(lines(found.plot())["found"]) == found.coefficients
+
+
+def shown_numbers(found):
+    """What is printed holds the numbers, and the page of a notebook the same cells."""
+    text, page = repr(found), found._repr_html_()
+    cells = [cell.text.strip() for cell in html5lib.parse(page, namespaceHTMLElements=False).iter("td")]
+    assert cells
+    for cell in cells:
+        assert " ".join(cell.split()) in " ".join(text.split())
+    return text
+
+
+def test_losses_are_printed():
+    found = fl.expect(TASKS, NAMED, 40)
+    for i, label in enumerate(NAMED):
+        assert f"{label}" in shown_numbers(found)
+        assert f"{float(found.average_loss[i, 0]):.4g}" in repr(found)
+    trace = fl.simulate(TASKS, 2.0, 40, n_trials=7, seed=0)
+    mean, error = trace.drift[:, -1].mean(), trace.drift[:, -1].std(ddof=1) / np.sqrt(7)
+    assert f"{mean:.4g} ± {error:.1g}" in shown_numbers(trace)
+    assert "mean of 7 runs" in repr(trace)
+    assert "±" not in repr(fl.simulate(TASKS, 2.0, 40, seed=0))
+    worst = fl.worst_case(TASKS, NAMED, [4, 8])
+    assert f"{worst.loss[1, 1]:.4g}" in shown_numbers(worst)
+    assert f"{fl.worst_case(TASKS, 1.0, 4).loss:.4g}" in repr(fl.worst_case(TASKS, 1.0, 4))
+    several = fl.certify(TASKS, NAMED, 9)
+    assert f"{several['rising'].average_loss:.5g}" in shown_numbers(several)
+
+
+def test_tables_advice_catalogue_and_history_show_in_a_notebook():
+    advice = fl.advise(TASKS, 9)
+    page = advice._repr_html_()
+    assert advice.options[0].title in page
+    assert "Use " in page
+    catalogue = fl.bounds.catalogue
+    page, text = catalogue._repr_html_(), repr(catalogue)
+    assert all(bound.name in text and bound.name in page for bound in catalogue)
+    model = fl.ContinualRidge(alpha=1.0, history_size=30)
+    for _ in range(20):
+        model.partial_fit([[1.0]], [2.0])
+    shown_numbers(model.history_)
+    assert "the last 12 of 20" in repr(model.history_)
+    assert len(model.history_.to_frame()) == 20
+    assert "<script>" not in fl.expect(TASKS, {"<script>": 1.0}, 4)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda progress: fl.expect(TASKS, "increasing", 50, progress=progress),
+        lambda progress: fl.simulate(TASKS, NAMED, 50, seed=0, progress=progress),
+        lambda progress: fl.advise(TASKS, 9, progress=progress),
+        lambda progress: fl.optimal_schedule(TASKS, 6, progress=progress),
+        lambda progress: fl.certified("increasing", 20, progress=progress),
+        lambda progress: fl.optimal_certified(8, progress=progress),
+        lambda progress: fl.worst_collection("increasing", 4, n_starts=2, n_rounds=5, progress=progress),
+    ],
+    ids=["expect", "simulate", "advise", "optimal_schedule", "certified", "optimal_certified", "worst_collection"],
+)
+def test_progress_is_shown_or_told(call, monkeypatch):
+    import rich.progress
+
+    updates = []
+
+    class Watched(rich.progress.Progress):
+        def update(self, *given, **facts):
+            updates.append(facts)
+            return super().update(*given, **facts)
+
+        def stop(self):
+            updates.append("stopped")
+            super().stop()
+
+    monkeypatch.setattr(rich.progress, "Progress", Watched)
+    call(True)
+    assert updates.pop() == "stopped"
+    assert updates
+    assert all(0 <= each["completed"] <= (each["total"] or np.inf) for each in updates)
+    told = []
+    call(lambda *given: told.append(given))
+    assert told
+    assert [(done, total) for done, total, _ in told] == [(each["completed"], each["total"]) for each in updates]
+    with pytest.raises(TypeError, match="progress must be True or a callable"):
+        call("yes")
+
+
+def test_an_error_takes_the_bar_away(monkeypatch):
+    import rich.progress
+
+    stop, stopped = rich.progress.Progress.stop, []
+    monkeypatch.setattr(rich.progress.Progress, "stop", lambda self: (stopped.append(True), stop(self)))
+    monkeypatch.setattr("forgetless.engines.simulation._simulated", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fl.simulate(TASKS, 1.0, 4, progress=True)
+    assert stopped
