@@ -86,4 +86,5 @@ def test_numbers_that_are_not_printed_are_noticed():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+        made = target.removeprefix("auto_gallery/")  # by make docs, from the scripts of the gallery
+        assert (page.parent / target).exists() or (made != target and (page.parent / "gallery").is_dir()), target

@@ -92,6 +92,7 @@ COMMANDS = [
     ("sweep", "sweep.toml", "--store", "s.db", "--workers", 1),
     ("sweep", "table", "s.db"),
     ("sweep", "table", "s.db", "--format", "latex"),
+    ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
     ("bounds",),
     ("bench", "deep", "--help"),  # it needs torch
     ("proofs", "--help"),  # it takes half a minute
