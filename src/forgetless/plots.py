@@ -212,6 +212,16 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     return ax
 
 
+def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
+    """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
+    ax = _axes(ax)
+    for i, (name, squares) in enumerate(lines.items()):
+        ax.plot(steps, np.sqrt(squares), label=drawn(name), **_look(i))
+    ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
+    ax.legend(fontsize=6)
+    return ax
+
+
 def plot_advice(advice: Any, ax: Any = None) -> Any:
     """Draw the objective against the scale for every shape of an ``Advice``, its best points and no regularization."""
     if ax is None:

@@ -42,7 +42,7 @@ def test_models_are_described(tmp_path, capsys, model, options, words, rows):
     path = saved(tmp_path / "m.npz", model, **options)
     report = fl.describe_file(path)
     assert report.ok
-    assert (report.kind, report.version, report.hash, report.rows) == ("model", 5, "ok", rows)
+    assert (report.kind, report.version, report.hash, report.rows) == ("model", 6, "ok", rows)
     assert report.n_bytes == path.stat().st_size
     code, out, err = run(capsys, "verify", path)
     assert (code, out, err) == (0, repr(report) + "\n", "")

@@ -119,6 +119,7 @@ for command in (
     tasks.expect,
     tasks.simulate,
     streams.fit,
+    streams.evaluate,
     streams.predict,
     certificates.certified,
     search.worst_collection,
