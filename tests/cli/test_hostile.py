@@ -81,6 +81,7 @@ ON_TASKS = ("data.parquet", "--task", "t", "--target", "y", "--k", 30)
 COMMANDS = [
     ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
     ("predict", "m.npz", "data.parquet"),
+    ("evaluate", "m.npz", "data.parquet"),
     ("verify", "m.npz"),
     ("show", "m.npz"),
     ("expect", *ON_TASKS),
@@ -196,7 +197,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("datasets.files.read_table", "streams.files.load_any", "certificates.search.worst_collection"):
+    for name in ("datasets.tables.read_table", "streams.files.load_any", "certificates.search.worst_collection"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {

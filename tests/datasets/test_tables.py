@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forgetless.datasets import load_table
-from forgetless.datasets.files import BadTableError
+from forgetless.datasets.tables import BadTableError
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ for command in (
     tasks.simulate,
     explore.explore,
     streams.fit,
+    streams.evaluate,
     streams.predict,
     certificates.certified,
     search.worst_collection,

@@ -2,20 +2,20 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import click
 
-from forgetless._base.tables import Table
 from forgetless._base.words import printable
-from forgetless.cli.shared import say
+from forgetless.cli.shared import examples, say
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
 
 
-@click.command()
+@click.command(epilog=examples("forgetless verify model.npz"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 @click.pass_context
@@ -31,37 +31,56 @@ def verify(context: click.Context, file: Path, as_json: bool) -> None:
     context.exit(0 if report.ok else 1)
 
 
-@click.command()
+@click.command(epilog=examples("forgetless show model.npz", "forgetless show model.npz --features 100 --json"))
 @click.argument("model", type=click.Path(path_type=Path))
-def show(model: Path) -> None:
-    """Show what is in a file: of a MODEL its parameters, errors and largest coefficients; of a result its numbers."""
+@click.option("--features", type=click.IntRange(1), default=SHOWN, show_default=True, help="Coefficients to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def show(model: Path, features: int, as_json: bool) -> None:
+    """Show what a file holds: of a MODEL tasks seen, errors, strengths and coefficients; of a result its numbers."""
     from forgetless.files import describe_file, load_result
-    from forgetless.streams.files import load_any
+    from forgetless.streams.page import coefficients
+    from forgetless.streams.pipeline import load_model
 
     report = describe_file(model)
-    click.echo(repr(report))
-    if report.ok and report.kind in ("trace", "expectation", "certificate", "advice", "tasks"):
+    if not as_json:
+        click.echo(repr(report))
+    if not as_json and report.ok and report.kind in ("trace", "expectation", "certificate", "advice", "tasks"):
         say(f"\n{load_result(model)!r}" if report.version else "")
         return
     if report.kind != "model":
         raise ValueError(f"{model.name} is no model to show" + ("" if report.ok else ": it is refused"))
-    fitted = load_any(model)
-    click.echo("\n" + printable(" ".join(repr(fitted).split()), 2000))
-    for name, value in (("prequential_mse_", fitted.prequential_mse_), ("seen_mse_", fitted.seen_mse_)):
+    fitted = load_model(model)
+    estimator = fitted[-1] if hasattr(fitted, "steps") else fitted
+    facts = _facts(fitted, estimator)
+    table = coefficients(fitted, features)
+    if as_json:
+        told = {**dataclasses.asdict(report), **facts, "coefficients": table.values()}
+        click.echo(json.dumps({name: _plain(value) for name, value in told.items()}))
+        return
+    click.echo("\n" + printable(" ".join(repr(estimator).split()), 2000))
+    for name, value in facts.items():
+        click.echo(f"{name} {printable(f'{value:.6g}' if isinstance(value, float) else str(value), 200)}")
+    if hasattr(fitted, "steps"):
+        click.echo("\n" + fitted[0].summary().text())
+    click.echo(f"\n{table.title}\n" + table.text())
+
+
+def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
+    """Return what is known of a stream beside its coefficients."""
+    found: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
+    about = getattr(fitted, "table_", None)
+    if about is not None:
+        found |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
+        found["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
+    history = estimator.history_
+    if len(history["strength"]):
+        found["strength of the last task"] = float(history["strength"][-1])
+    for name in ("prequential_mse_", "seen_mse_", "kept_", "radius_"):
+        value = getattr(estimator, name, math.nan)
         if value == value:  # NaN where it is not known
-            click.echo(f"{name} {value:.6g}")
-    click.echo("\n" + _largest(fitted).text())
+            found[name] = value
+    return found
 
 
-def _largest(fitted: Any) -> Table:
-    """Return the largest coefficients with the names of their features."""
-    import numpy as np
-
-    coef = np.atleast_2d(fitted.coef_)
-    order = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:SHOWN]
-    names = getattr(fitted, "feature_names_in_", None)
-    labels = [f"{i + 1}" if names is None else printable(str(names[i]), 40) for i in order.tolist()]
-    heads = [printable(str(label), 20) for label in getattr(fitted, "classes_", range(1, len(coef) + 1))]
-    columns = {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
-    title = f"Coefficients, the largest {len(order)} of {coef.shape[1]}"
-    return Table(title, {"feature": labels, **columns})
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -53,6 +53,18 @@ def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
         raise click.BadParameter(str(error), param_hint="--schedule") from None
 
 
+def complete_schedule(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of schedules that begin so, for the shell."""
+    from forgetless.schedules.names import names
+
+    return [name for name in ("auto", *names()) if name.startswith(incomplete)]
+
+
+def examples(*commands: str) -> str:
+    """Return commands as the end of a help text, which is not wrapped."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+
+
 def ordering_of(name: str) -> Any:
     """Return the ordering of that name."""
     return as_ordering(name)

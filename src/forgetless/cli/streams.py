@@ -1,133 +1,234 @@
-"""The commands ``fit`` and ``predict``: a table in, a model or predictions out."""
+"""The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
 import json
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
-from forgetless.cli.shared import average_option, progress, say, schedule_of
+from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, schedule_of
+from forgetless.datasets.grouped import ORDERS
 from forgetless.schedules.names import entry_of, usage
-from forgetless.streams.run import ORDERS
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SCHEDULES = usage("auto")
 
+RANK = 100
+"""Directions that ``fit`` remembers: with up to as many features it forgets nothing."""
 
-@click.command()
+REPEAT = "; repeat it for several"
+
+_COLUMNS = [
+    click.option("--features", multiple=True, help=f"The only columns that are features{REPEAT} [default: all others]"),
+    click.option("--drop", multiple=True, help=f"Column to leave out{REPEAT}."),
+    click.option("--categorical", multiple=True, help=f"Column whose values are categories, e.g. codes{REPEAT}."),
+    click.option("--text", multiple=True, help=f"Column of texts, whose words are hashed{REPEAT}."),
+    click.option("--date", multiple=True, help=f"Column of dates{REPEAT}; most are found without it."),
+    click.option("--impute", type=click.Choice(["mean", "zero", "error"]), default="mean", show_default=True,
+                 help="What a missing number becomes."),
+]  # fmt: skip
+
+_MODEL = [
+    click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
+                 shell_complete=complete_schedule),
+    click.option("--rank", type=click.IntRange(0),
+                 help=f"Directions to remember, in rank × features numbers [default: {RANK} with auto, else 0]"),
+    click.option("--metric", type=click.Choice(["isotropic", "diagonal"]), default="isotropic", show_default=True,
+                 help="diagonal for many sparse or hashed features."),
+    average_option,
+    click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True,
+                 help="Loss of a task."),
+    click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1."),
+    click.option("--standardize/--no-standardize", default=True, show_default=True,
+                 help="Columns in units of their own: mean 0, deviation 1."),
+]  # fmt: skip
+
+
+def _with(options: list[Any]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.command(
+    epilog=examples(
+        "forgetless fit sales.csv --task month --target sales --out model.npz --report report.html",
+        "forgetless fit november.csv --from model.npz --out model.npz",
+        "forgetless fit orders.parquet --task week --target price --drop order_id --categorical shop --out model.npz",
+        "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.npz",
+    )
+)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--task", required=True, help="Column with the task.")
-@click.option("--target", required=True, multiple=True, help="Column with the target; repeat it for several.")
-@click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.")
-@click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Directions to remember.")
-@click.option(
-    "--metric",
-    type=click.Choice(["isotropic", "diagonal"]),
-    default="isotropic",
-    show_default=True,
-    help="diagonal for sparse, hashed or one-hot columns.",
-)
-@average_option
-@click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
-@click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
+@click.option("--task", help="Column with the task.")
+@click.option("--target", multiple=True, help=f"Column with the target{REPEAT}.")
+@click.option("--from", "previous", type=click.Path(path_type=Path), help="A model to go on from.")
+@_with(_COLUMNS)
+@_with(_MODEL)
 @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, True, True),
-    default=0.2,
-    show_default=True,
-    help="Share of the rows of each task that is watched and not trained on.",
-)
+@click.option("--chunk-rows", type=click.IntRange(0),
+              help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]")  # fmt: skip
+@click.option("--holdout", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True,
+              help="Share of the rows of each task that is watched and not trained on; 0 for none.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+@click.pass_context
 def fit(
+    context: click.Context,
+    /,
     file: Path,
-    task: str,
+    task: str | None,
     target: tuple[str, ...],
-    schedule: str,
-    rank: int,
-    metric: str,
-    average: float | None,
-    loss: str,
-    intercept: bool,
+    previous: Path | None,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
     order: str,
+    chunk_rows: int | None,
     holdout: float,
     seed: int,
     out: Path,
     report: Path | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Learn the tasks in FILE (CSV or Parquet) one after the other and write the model.
+    """Learn the tasks in FILE one after the other and write the model.
 
-    Every column but task and target is a feature. Tasks come in the order in which they first appear.
+    Every column but task and target is a feature: numbers, truth values, categories, dates and gaps are handled, and
+    what became of each is said. Tasks come in the order in which they first appear. With --from a model goes on.
+
+    FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or - for CSV on standard input.
     """
-    from forgetless.datasets.files import load_table
+    import forgetless as fl
+    from forgetless.datasets.grouped import TableTasks
     from forgetless.streams import page
-    from forgetless.streams.run import run_stream
+    from forgetless.streams.run import follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
-    table = load_table(file, task, target[0] if len(target) == 1 else target)
-    n_tasks = len(set(table.groups.tolist()))
-    options: dict[str, Any] = {
-        "average": average,
-        "loss": loss,
-        "fit_intercept": intercept,
-        "history_size": max(n_tasks, 1),
-    }
-    if rank > 0 or metric != "isotropic":
-        options |= {"rank": rank, "metric": metric}
-    model = _model(schedule, n_tasks, **options)
+    if previous is None:
+        task, target = _columns(file, task, target)
+        model: Any = None
+    else:
+        _check_unchanged(context)
+        model = _pipeline(previous)
+        task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
+    tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows)
+    parts = iter(tasks)
+    first = next(parts)  # reads the table, or its beginning: then the number of tasks is known, or unknown for good
+    if model is None:
+        encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
+        model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
+        model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
     with progress() as tell:
-        run = run_stream(model, table, order=order, holdout=holdout, seed=seed, joint=_joint(table), progress=tell)
-        _name_features(model, table.features)
-        model.save(out)
-        settings = (
-            f"{file.name}: {len(table.X)} rows, {len(table.features)} features, tasks by {task}, "
-            f"schedule {schedule}; {model!r}"
+        run = follow(
+            model,
+            _chained(first, parts),
+            holdout=holdout,
+            seed=seed,
+            joint=fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True),
+            progress=tell,
+            total=tasks.total,
         )
+        about = model.table_
+        labels = [*about["tasks"], *run.tasks][-1000:]
+        model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum())}
+        model.save(out)
+        notes = [*tasks.notes]
         if report is not None:
             tell(0, 0, "drawing")
-            page.write(run, report, " ".join(settings.split()))
+            estimator = " ".join(repr(model[-1]).split())
+            page.write(run, report, f"{file.name}: {tasks.n_rows} rows, tasks by {task}; {estimator}", notes)
     if as_json:
-        click.echo(json.dumps({"model": str(out), **page.summary(run)}))
+        click.echo(json.dumps({"model": str(out), **page.summary(run), "notes": notes}))
         return
-    say(f"{n_tasks} tasks learned from {file.name}, {len(table.features)} features")
-    for line in page.sentences(run):
+    say(f"{len(run.tasks)} tasks learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
+    if sys.stdout.isatty() or previous is None:
+        say(model[0].summary().text())
+    for line in [*notes, *page.sentences(run)]:
         say(f"  {line}")
     say(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "forgetless evaluate model.npz december.csv",
+        "forgetless evaluate model.npz december.parquet --json",
+    )
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", help="Column with the task [default: that of fit]")
+@click.option("--target", multiple=True, help=f"Column with the target{REPEAT} [default: that of fit]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool) -> None:
+    """Tell the errors of a MODEL on the tasks of FILE, which it does not learn.
+
+    Beside them: the mean of all targets in FILE, and ridge regression fitted to the very rows that it is judged by.
+    """
+    from forgetless.datasets.grouped import TableTasks
+    from forgetless.streams.evaluation import evaluate as evaluated
+
+    fitted = _pipeline(model)
+    task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
+    tasks = TableTasks(file, task, target)
+    with progress() as tell:
+        tell(0, 0, "predicting")
+        found = evaluated(fitted, tasks)
+    if as_json:
+        click.echo(json.dumps({"tasks": found.table.values(), **found.overall}))
+        return
+    say(found.table.text())
+    for line in (*tasks.notes, *found.sentences):
+        say(line)
+
+
+@click.command(
+    epilog=examples(
+        "forgetless predict model.npz new.csv",
+        "forgetless predict model.npz new.parquet --id order_id --std --out predictions.csv",
+    )
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}.")
+@click.option("--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-def predict(model: Path, file: Path, out: Path | None) -> None:
-    """Predict the rows of FILE (CSV or Parquet) with a MODEL written by fit.
+def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: Path | None) -> None:
+    """Predict the rows of FILE with a MODEL written by fit.
 
     Columns are found by name, whatever their order; columns the model does not know are ignored.
     """
     from forgetless._base.files import replace_file
-    from forgetless.datasets.files import numbers_of, read_table
-    from forgetless.streams.files import load_any
+    from forgetless.datasets import tables
+    from forgetless.streams.pipeline import load_model
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
-    fitted = load_any(model)
-    table = read_table(file)
-    names = getattr(fitted, "feature_names_in_", None)
-    if names is not None:
-        missing = [name for name in names if name not in table.columns]
-        if missing:
-            raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
-        table = table[list(names)]
+    fitted = load_model(model)
+    table = tables.read_table(file)
+    missing = [name for name in ids if name not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{file.name} has no column {missing[0]!r} for --id; it has {', '.join(map(str, table.columns))}"
+        )
     if len(table) == 0:
         raise ValueError(f"{file.name} has no rows")
-    found = fitted.predict(_frame(numbers_of(table, file), names))
-    columns = found.reshape(len(table), -1)
-    heads = ["prediction"] if columns.shape[1] == 1 else [f"prediction_{i + 1}" for i in range(columns.shape[1])]
-    text = Table("Predictions", dict(zip(heads, columns.T.tolist(), strict=True))).to_csv()
+    X = table if hasattr(fitted, "steps") else _known_columns(fitted, table, file)
+    found = fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
+    columns: dict[str, list[Any]] = {name: table[name].tolist() for name in ids}
+    for what, values in zip(("prediction", "std"), found, strict=False):
+        parts = values.reshape(len(table), -1)
+        heads = [what] if parts.shape[1] == 1 else [f"{what}_{i + 1}" for i in range(parts.shape[1])]
+        columns |= dict(zip(heads, parts.T.tolist(), strict=True))
+    text = Table("Predictions", columns).to_csv()
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -135,11 +236,52 @@ def predict(model: Path, file: Path, out: Path | None) -> None:
         say(f"{len(table)} predictions: {out}")
 
 
+def _chained(first: Any, rest: Any) -> Any:
+    yield first
+    yield from rest
+
+
+def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the columns of task and target; those of an archive have their names."""
+    from forgetless.datasets import tables
+
+    if file.suffix.lower() == ".npz":
+        return task or "groups", target or ("y",)
+    for role, given in (("task", task), ("target", target)):
+        if not given:
+            has = ""
+            if str(file) != "-" and file.is_file():
+                with closing(tables.read_chunks(file, 10)) as chunks:
+                    has = f"; {file.name} has {', '.join(str(name) for name in next(chunks).columns)}"
+            raise click.UsageError(f"say which column is the {role}, with --{role} NAME{has}")
+    assert task is not None
+    return task, target
+
+
+def _check_unchanged(context: click.Context) -> None:
+    """Refuse options that a model which goes on has had decided already."""
+    names = ("features", "categorical", "text", "date", "impute", "schedule", "rank", "metric", "average", "loss",
+             "intercept", "standardize")  # fmt: skip
+    for name in names:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} was decided when the model of --from was begun; leave it out")
+
+
+def _pipeline(path: Path) -> Any:
+    """Return a model that was written by ``fit``."""
+    from forgetless.streams.pipeline import load_model
+
+    found = load_model(path)
+    if not hasattr(found, "steps") or found.table_ is None:
+        raise ValueError(f"{path.name} was not written by forgetless fit: it does not know the columns of a table")
+    return found
+
+
 def _check_outputs(paths: dict[str, Path | None]) -> None:
     """Refuse, before any work, to write over what is read, two things to one place, or where nothing can be written."""
     seen: dict[Path, str] = {}
     for name, path in paths.items():
-        if path is None:
+        if path is None or str(path) == "-":
             continue
         place = path.resolve()
         if place in seen:
@@ -152,38 +294,49 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         seen[place] = name
 
 
-def _model(schedule: str, n_tasks: int, **options: Any) -> Any:
+def _model(
+    *,
+    n_tasks: int | None,
+    schedule: str,
+    rank: int | None,
+    metric: str,
+    intercept: bool,
+    average: float | None,
+    loss: str,
+    standardize: bool,
+) -> Any:
     import forgetless as fl
 
+    options: dict[str, Any] = {"fit_intercept": intercept, "average": average, "loss": loss, "standardize": standardize}
+    options["history_size"] = max(n_tasks or 0, 1000)
     if schedule == "auto":
-        return fl.ContinualRidge(schedule="auto", n_tasks=n_tasks, **options)
+        memory: dict[str, Any] = {"rank": RANK if rank is None else rank, "metric": metric, "precision": "float32"}
+        return fl.ContinualRidge(schedule="auto", **memory, **options)
     chosen = schedule_of(schedule, n_tasks, "auto")
+    entry = entry_of(chosen)
+    if entry is not None and entry.budget:
+        if rank or metric != "isotropic":
+            raise click.UsageError(
+                f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps"
+            )
+        return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
+    options |= {"rank": rank or 0, "metric": metric}
     if isinstance(chosen, fl.Ridge):
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
-    entry = entry_of(chosen)
-    kind = fl.ContinualGD if entry is not None and entry.budget else fl.ContinualRidge
-    if kind is fl.ContinualGD and "rank" in options:
-        raise click.UsageError(f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps")
-    return kind(schedule=chosen, n_tasks=n_tasks, **options)
+    return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
 
 
-def _joint(table: Any) -> Any:
-    """Return the yardstick where its d × d matrix is small; None where it is the point not to have one."""
-    import forgetless as fl
+def _known_columns(fitted: Any, table: Any, file: Path) -> Any:
+    """Return the columns that a model without an encoder knows, as numbers."""
+    from forgetless.datasets.files import numbers_of
 
-    return fl.JointRidge(alpha=1e-6, fit_intercept=True) if len(table.features) <= 2000 else None
-
-
-def _name_features(model: Any, names: tuple[str, ...]) -> None:
-    import numpy as np
-
-    model.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _frame(values: Any, names: Any) -> Any:
+    names = getattr(fitted, "feature_names_in_", None)
     if names is None:
-        return values
+        return numbers_of(table, file)
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
     import pandas
 
     # pandas 2 leaves NumPy's strings as they are, and scikit-learn takes only Python's for names.
-    return pandas.DataFrame(values, columns=[str(name) for name in names])
+    return pandas.DataFrame(numbers_of(table[list(names)], file), columns=[str(name) for name in names])

@@ -195,10 +195,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def to_plain(self) -> dict[str, Any]:
         """Return all of it as JSON can hold it."""
         check_is_fitted(self, "columns_")
-        columns = {
-            name: None if column is None else {"kind": column.kind, **_plain(column)}
+        columns = [  # a list, since the order of columns decides where features that come later are placed
+            [name, None if column is None else {"kind": column.kind, **_plain(column)}]
             for name, column in self.columns_.items()
-        }
+        ]
         parameters = {
             name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
             for name, value in self.get_params(deep=False).items()
@@ -214,7 +214,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("the parameters of its encoder are not those of one")
         made = cls(**plain["parameters"])
         made._check_parameters()
-        columns = {str(name): _column_of(value) for name, value in plain["columns"].items()}
+        columns = {str(name): _column_of(value) for name, value in plain["columns"]}
+        if len(columns) < len(plain["columns"]):
+            raise ValueError("two columns of its encoder have the same name")
         order = [(str(name), part) for name, part in plain["order"]]
         # Every part of every column once, those of a column in their order.
         seen = dict.fromkeys(columns, 0)

@@ -1,9 +1,6 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
-import csv
-import itertools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._base.archive import Fields, read_arrays, refusing
 from forgetless._base.files import check_source
-from forgetless._base.install import needs
+from forgetless.datasets.tables import kind_of, line_of, read_table
 from forgetless.errors import FileError
 from forgetless.tasks import TaskCollection
 
@@ -31,7 +28,7 @@ def load_tasks(
     Parameters
     ----------
     path : str or Path
-        ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,); or ``.csv`` or ``.parquet`` with one row each.
+        ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,); or a table, as CSV, Parquet or Feather.
     task, target : str, optional
         Names of the columns with the task and the target; required for tables. All other columns are features and
         must be numbers.
@@ -48,13 +45,11 @@ def load_tasks(
     if loss not in ("sum", "mean"):
         raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
-    kind = path.suffix.lower()
+    kind = kind_of(path)
     if kind == ".npz":
         X, y, groups = read_archive(path)
         with refusing(path, "tasks"):
             return _as_learned(TaskCollection.from_arrays(X, y, groups), loss, intercept)
-    if kind not in (".csv", ".parquet"):
-        raise ValueError(f"{path.name}: tasks are read from .npz, .csv or .parquet files, not {kind or 'others'}")
     table = load_table(path, task, target)
     return _as_learned(TaskCollection.from_arrays(table.X, table.y, table.groups), loss, intercept)
 
@@ -129,7 +124,7 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
     if unnamed.any():
         raise ValueError(
             f"{path.name}: {int(unnamed.sum())} rows have no value of {task!r}, first in "
-            f"{_line_of(path, int(np.argmax(unnamed)))}; drop or name them"
+            f"{line_of(path, int(np.argmax(unnamed)))}; drop or name them"
         )
     features: Any = table.drop(columns=[task, *targets])
     index = [name for name in features.columns if str(name).startswith("Unnamed: ")]
@@ -151,71 +146,6 @@ def load_table(path: str | Path, task: str | None, target: str | Sequence[str] |
     )
 
 
-def read_table(path: Path) -> Any:
-    """Return a CSV or Parquet file as a pandas data frame."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".parquet"):
-        raise ValueError(f"{path.name}: tables are read from .csv or .parquet files, not {kind or 'others'}")
-    with needs("reading tables", "pandas", "cli"):
-        import pandas
-    try:
-        table = _read_csv(path, pandas) if kind == ".csv" else pandas.read_parquet(path)
-    except BadTableError:
-        raise
-    except (ValueError, OSError) as error:  # pandas' and pyarrow's own errors are among these
-        raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
-    twice = [str(name) for name in table.columns[table.columns.duplicated()]]
-    if twice:
-        raise BadTableError(f"{path.name} has several columns named {twice[0]!r}; give each its own name")
-    return table
-
-
-class BadTableError(ValueError):
-    """A table that can be read, but in more than one way."""
-
-
-def _read_csv(path: Path, pandas: Any) -> Any:
-    """Return a CSV file as a data frame; refuse what pandas would guess at: names given twice, rows with more values.
-
-    pandas takes the first value of a row that has one more than the header for a row's label, which shifts all columns.
-    """
-    line, header = next(_records(path), (1, []))
-    twice = [name for name, count in Counter(header).items() if count > 1 and name]
-    if twice:
-        raise BadTableError(f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own name")
-    table = pandas.read_csv(path)
-    if not isinstance(table.index, pandas.RangeIndex):
-        for line, values in _records(path):
-            if len(values) != len(header):
-                raise BadTableError(
-                    f"{path.name}, line {line}: {len(values)} values, but the header has {len(header)} names; "
-                    "name every column"
-                )
-    return table
-
-
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file that are not blank, each with the number of its last line."""
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.reader(file)
-        try:
-            for values in reader:
-                if values:
-                    yield reader.line_num, values
-        except csv.Error:  # a value longer than the module's limit; pandas reads it
-            return
-
-
-def _line_of(path: Path, row: int) -> str:
-    """Return where row number ``row`` ≥ 0 of a table is in its file, as part of a sentence."""
-    if path.suffix.lower() != ".csv":
-        return f"row {row + 1}"
-    line, _ = next(itertools.islice(_records(path), row + 1, None), (row + 2, []))
-    return f"line {line}"
-
-
 def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     """Return columns of a table as floats; refuse those that are not finite numbers, by name and line."""
     words = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
@@ -227,6 +157,6 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
         row, column = np.argwhere(bad)[0]
         raise ValueError(
             f"{path.name}: {int(bad.sum())} values are missing or infinite, e.g. {columns.columns[column]} in "
-            f"{_line_of(path, int(row))}; fill or drop"
+            f"{line_of(path, int(row))}; fill or drop"
         )
     return values

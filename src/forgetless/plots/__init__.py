@@ -9,7 +9,7 @@ from forgetless.plots.results import (
     plot_schedule,
     plot_worst,
 )
-from forgetless.plots.streams import plot_forgetting, plot_history
+from forgetless.plots.streams import plot_befores, plot_forgetting, plot_history
 from forgetless.plots.style import COLOURS, COLUMN, MARKERS, STYLES, publication
 from forgetless.plots.sweeps import plot_lines
 
@@ -19,6 +19,7 @@ __all__ = [
     "MARKERS",
     "STYLES",
     "plot_advice",
+    "plot_befores",
     "plot_certificate",
     "plot_certificates",
     "plot_curves",

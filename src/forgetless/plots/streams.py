@@ -35,3 +35,13 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     twin.spines["right"].set_visible(True)
     ax.legend()
     return ax
+
+
+def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
+    """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
+    ax = axes_of(ax)
+    for i, (name, squares) in enumerate(lines.items()):
+        ax.plot(steps, np.sqrt(squares), label=drawn(name), **look(i))
+    ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
+    ax.legend(fontsize=6)
+    return ax

@@ -183,6 +183,11 @@ def title_of(schedule: Any) -> str:
     return repr(schedule) if entry is None else entry.title(schedule)
 
 
+def names() -> list[str]:
+    """Return all names, without arguments."""
+    return [str(name) for name in _BY_NAME]
+
+
 def usage(*extra: str) -> str:
     """Return all names with their arguments, for a help text or an error; ``extra`` names come first."""
     names = [*extra, *(entry.usage for entry in _BY_NAME.values())]

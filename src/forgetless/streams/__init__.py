@@ -1,5 +1,6 @@
 """Tasks that arrive one after the other: estimators, their files, runs and reports."""
 
-from forgetless.streams.run import ORDERS, StreamRun, run_stream
+from forgetless.datasets.grouped import ORDERS
+from forgetless.streams.run import StreamRun, follow, run_stream
 
-__all__ = ["ORDERS", "StreamRun", "run_stream"]
+__all__ = ["ORDERS", "StreamRun", "follow", "run_stream"]

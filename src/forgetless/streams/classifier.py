@@ -156,7 +156,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         scores = self._linear(state, X, "decision_function")
         return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Array:  # type: ignore[override]  # classes have no standard deviation
         """Return the class with the largest prediction for each row."""
         state = self._fitted()
         scores = self._linear(state, X, "predict")

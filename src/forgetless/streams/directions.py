@@ -27,6 +27,9 @@ ORTHOGONAL = 5e-3
 WHOLE = 1000
 """Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged block by block."""
 
+ROTATED = 200
+"""Side up to which a memory that holds everything is kept as singular directions, a decomposition a task."""
+
 BLOCK = 256
 """Rows that are merged at a time, or as many as are remembered."""
 
@@ -187,6 +190,10 @@ class Directions(NamedTuple):
         factor: Any = to_numpy(stack.above).astype(np.float64)
         for _, part in _parts(stack.below, max(stack.shape[1], BLOCK)):
             factor = np.linalg.qr(np.concatenate([factor, to_numpy(part.whole())]), mode="r")
+        if len(factor) <= ROTATED:  # as a file has them, so that a stream goes on from one bit for bit
+            _, values, factor = np.linalg.svd(factor)
+            factor = factor[: len(values)] * values[:, None]
+            factor = factor[values > NEGLIGIBLE * values[:1]]
         units, sizes = normalised(factor[np.any(factor != 0, axis=1)], np.float64)
         made = from_numpy(units, like=stack.above)
         xp = namespace_of(made)

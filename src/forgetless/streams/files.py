@@ -52,6 +52,7 @@ def save(
     part: str = "learn",
     *,
     encoder: Mapping[str, Any] | None = None,
+    table: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
 
@@ -76,6 +77,8 @@ def save(
         All that is needed to go on learning; or the weights alone, of which a model can only predict.
     encoder : mapping, optional
         The encoder of its tables, as JSON can hold it.
+    table : mapping, optional
+        What the tables are about: see ``TaskPipeline.table_``.
 
     Examples
     --------
@@ -99,6 +102,7 @@ def save(
         "state": STATES[predict],
         "parameters": encoded,
         **({} if encoder is None else {"encoder": encoder}),
+        **({} if table is None else {"table": table}),
     }
     arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
     # Whoever writes the weights alone does not want the rest beside them.
@@ -142,8 +146,8 @@ def load_any(path: str | Path) -> Any:
     return load_parts(path)[1]
 
 
-def load_parts(path: str | Path) -> tuple[Any, Any]:
-    """Return what is stored of the encoder of a model, None where there is none, and the model."""
+def load_parts(path: str | Path) -> tuple[dict[str, Any], Any]:
+    """Return the header of a model file, with what is stored of its encoder, and the model."""
     path = Path(path)
     header, _ = read(path)
     if header["class"] not in KINDS:
@@ -151,7 +155,7 @@ def load_parts(path: str | Path) -> tuple[Any, Any]:
     kind = getattr(import_module(KINDS[header["class"]]), header["class"])
     noted = {name: None for name, value in header["parameters"].items() if is_note(value)}
     with refusing(path, "model"):
-        return header.get("encoder"), kind._loaded(path, noted, encoded=True)
+        return header, kind._loaded(path, noted, encoded=True)
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:

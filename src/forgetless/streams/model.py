@@ -40,6 +40,7 @@ from forgetless.streams._input import (
 )
 from forgetless.streams._monitor import History, Holdout
 from forgetless.streams._standard_blocks import in_standard_units
+from forgetless.streams._uncertainty import deviation, of_coefficients
 from forgetless.streams._units import Units, mean_of
 from forgetless.streams._wider import widened
 from forgetless.streams.history import TaskHistory
@@ -300,18 +301,39 @@ class StreamingModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     # --- prediction, files, monitoring ---
 
-    def predict(self, X: Any) -> Array:
-        """Return ``X·coef_ + intercept_``.
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return X·coef_ + intercept_.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
+        return_std : bool, default False
+            Also return the standard deviation of every target around its prediction, for a single target: from the
+            errors of rows before they were learned, and, where the model remembers more than its weights (``rank``,
+            or a d × d matrix), how far a row lies from what it has seen.
 
         Returns
         -------
-        array of shape (n,) or (n, c)
+        array of shape (n,) or (n, c), and with ``return_std`` another of shape (n,)
         """
-        return self._linear(self._fitted(), X, "predict")
+        state = self._fitted()
+        if not return_std:
+            return self._linear(state, X, "predict")
+        if state.coef.ndim > 1 or state.origin.frozen:
+            what = "a single target" if state.coef.ndim > 1 else "a model saved with state='learn'"
+            raise ValueError(f"return_std needs {what}; leave it out")
+        found = self._linear(state, X, "predict")
+        rows = validate_data(self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64)
+        rows = rows.toarray() if is_sparse(rows) else rows
+        rows = rows if state.units is None else state.units.inward(rows)
+        return found, deviation(state, rows, getattr(self, "loss", "sum"), getattr(self, "alpha", 0.0))
+
+    def _coef_std(self) -> Any:
+        """Return the standard deviation of every coefficient of a single target; None where it is not known."""
+        state = self._fitted()
+        if state.coef.ndim > 1 or state.origin.frozen:
+            return None
+        return of_coefficients(state, getattr(self, "loss", "sum"), getattr(self, "alpha", 0.0))
 
     def _linear(self, state: State, X: Any, method: str) -> Array:
         """Return X·coef_ + intercept_ of one state."""

@@ -3,6 +3,7 @@
 import io
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,95 +13,239 @@ from forgetless import plots
 from forgetless._base import html
 from forgetless._base.files import replace_file
 from forgetless._base.tables import Table
+from forgetless._base.words import printable
+from forgetless.streams import alarms
 from forgetless.streams.run import StreamRun
 
 SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
 
+SHOWN_FEATURES = 30
+"""How many coefficients are listed, those that move predictions most first."""
 
-def summary(run: StreamRun) -> dict[str, float | int]:
+NAMED = 5
+"""How many tasks a sentence names."""
+
+
+def summary(run: StreamRun) -> dict[str, Any]:
     """Return the figures of a stream: root mean squared errors, each task counting the same."""
-    after = np.diag(run.errors)
-    found: dict[str, float | int] = {
+    estimator = run.estimator
+    found: dict[str, Any] = {
         "tasks": len(run.tasks),
-        "prequential_rmse": math.sqrt(run.model.prequential_mse_),
-        "rmse_when_learned": float(np.sqrt(after.mean())),
+        "rows": int(run.rows.sum()),
+        "features": int(estimator.n_features_in_),
+        # Before the first task there is nothing to predict with.
+        "prequential_rmse": _prequential(run, run.before),
+        "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
+        "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
+        "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before)),
+        "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before)),
+        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows)],
+    }
+    if not run.watched:
+        return found
+    found |= {
+        "rmse_when_learned": float(np.sqrt(np.diag(run.errors).mean())),
         "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
         "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
         "forgotten_tasks": int(np.sum(run.forgetting > 0)),
+        "forgetting_alarms": [run.tasks[t] for t in alarms.forgotten(run)],
     }
     if run.joint is not None:
         found["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
     return found
 
 
+def _prequential(run: StreamRun, before: Any) -> float:
+    """Return the root mean squared error over all rows of the tasks after the first; NaN where there is only one."""
+    if len(before) < 2:
+        return math.nan
+    return math.sqrt(float(np.average(before[1:], weights=run.rows[1:])))
+
+
 def sentences(run: StreamRun) -> list[str]:
     """Return what a user should know, in words and numbers."""
     s = summary(run)
-    lines = [
-        f"Rows of a task not yet learned are predicted with a root mean squared error of {s['prequential_rmse']:.4g} "
-        "(prequential: predict, then learn).",
-        f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
-        f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse.",
-        f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
-    ]
+    lines = []
+    if len(run.tasks) > 1:
+        lines.append(
+            "Rows of a task not yet learned, from the second task on, are predicted with a root mean squared error of "
+            f"{s['prequential_rmse']:.4g} (prequential: predict, then learn); by the mean of all targets so far with "
+            f"{s['prequential_rmse_of_the_mean']:.4g}, by that of the task before with "
+            f"{s['prequential_rmse_of_the_last_mean']:.4g}."
+        )
+    if run.watched:
+        lines += [
+            f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
+            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse.",
+            f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
+        ]
     if "rmse_of_joint_ridge" in s:
         lines.append(
             f"Ridge regression on all tasks together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
         )
-    if s["rmse_at_the_end"] > s["rmse_of_the_mean"]:
+    return lines + warnings_of(run)
+
+
+def warnings_of(run: StreamRun) -> list[str]:
+    """Return what should make a user look twice: answers no better than a mean, drift, forgetting."""
+    lines = []
+    names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
+    for name, told in names.items():
+        worse = alarms.below_par(run.before, getattr(run, name))
+        if worse:
+            lines.append(
+                f"Warning: on {len(worse)} of the {len(run.tasks) - 1} tasks after the first the model was worse than "
+                f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
+            )
+    if run.watched and run.errors[-1].mean() > run.constant.mean():
         lines.append(
-            "The model is worse than the mean: try a weaker strength (increasing:0.1, ridge:1), scaled features, or an "
-            "intercept. The schedules by name insure against the worst case and are often too strong in practice."
+            "Warning: at the end the model is worse than the mean on the tasks seen: try --rank 100, a weaker strength "
+            "(increasing:0.01, ridge:1), an intercept, or leave out features that say nothing."
+        )
+    drifted = alarms.drifted(run.before, run.rows)
+    if drifted:
+        lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
+    forgotten = alarms.forgotten(run)
+    if forgotten:
+        lines.append(
+            f"Forgetting: {len(forgotten)} tasks are answered clearly worse than when they were learned: "
+            f"{_named(run, forgotten)}. A larger --rank remembers more of them."
         )
     return lines
 
 
+def _named(run: StreamRun, which: Sequence[int]) -> str:
+    """Return tasks by name, runs of them as ranges."""
+    ranges: list[list[int]] = []
+    for t in which:
+        if ranges and t == ranges[-1][-1] + 1:
+            ranges[-1].append(t)
+        else:
+            ranges.append([t])
+    told = []
+    for part in ranges[:NAMED]:
+        first, last = (printable(run.tasks[t], 40) for t in (part[0], part[-1]))
+        told.append(first if len(part) == 1 else f"{first} to {last}")
+    return ", ".join(told) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
+
+
+def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
+    """Return the likely reason."""
+    rows = int(run.rows[: worse[-1]].sum())
+    features = int(run.estimator.n_features_in_)
+    if rows < 5 * features:
+        return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
+    if name == "last_before" and len(alarms.below_par(run.mean_before, run.last_before)) < len(run.tasks) // 2:
+        return (
+            "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
+        )
+    if worse[-1] < len(run.tasks) // 2:
+        return "That was in the first half; later tasks have shown how features go together across tasks."
+    return "What the features mean differs from task to task, or new values of them came; see the table of tasks."
+
+
 def per_task(run: StreamRun) -> Table:
-    """Return one row per task: error when learned and at the end."""
-    history = run.model.history_
-    task, n_rows, strength = (history[name].tolist() for name in ("task", "n_rows", "strength"))
-    known = dict(zip(task, zip(n_rows, strength, strict=True), strict=True))
-    seen = [known.get(t, (None, None)) for t in range(1, len(run.tasks) + 1)]
+    """Return one row per task: errors before it was learned, when learned and at the end."""
+    history = run.estimator.history_
+    known = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
+    first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
-        "rows": [pair[0] for pair in seen],
-        "strength": [pair[1] for pair in seen],
-        "RMSE when learned": np.sqrt(np.diag(run.errors)).tolist(),
-        "RMSE at the end": np.sqrt(run.errors[-1]).tolist(),
-        "of the mean": np.sqrt(run.constant).tolist(),
+        "rows": run.rows.tolist(),
+        "strength": [known.get(first + t) for t in range(len(run.tasks))],
+        "RMSE before": _roots(run.before),
+        "of the mean so far": _roots(run.mean_before),
+        "of the last mean": _roots(run.last_before),
     }
+    if run.watched:
+        columns |= {
+            "RMSE when learned": _roots(np.diag(run.errors)),
+            "RMSE at the end": _roots(run.errors[-1]),
+            "of the mean": _roots(run.constant),
+        }
     return Table("Every task", columns, number=".3g")
 
 
-def write(run: StreamRun, path: Path, settings: str) -> None:
+def _roots(squares: Any) -> list[float | None]:
+    return [math.sqrt(value) if math.isfinite(value) else None for value in np.asarray(squares).tolist()]
+
+
+def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
+    """Return the coefficients of a model by name, those first that move predictions most.
+
+    The effect is that of one standard deviation of the feature, where the model knows it.
+    """
+    estimator = model[-1] if hasattr(model, "steps") else model
+    coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    d = coef.shape[1]
+    if hasattr(model, "steps"):
+        names = [str(name) for name in model[:-1].get_feature_names_out()]
+    else:
+        names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
+    units = estimator._state.units
+    size = np.abs(coef) if units is None else np.abs(coef) * units.scale
+    order = np.argsort(-size.max(axis=0), kind="stable")[:most].tolist()
+    columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
+    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", range(1, len(coef) + 1))]
+    columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
+    std = None if len(coef) > 1 else estimator._coef_std()
+    if std is not None:
+        columns["±"] = std[order].tolist()
+    if units is not None and len(coef) == 1:
+        columns["effect"] = (coef[0] * units.scale)[order].tolist()
+    return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
     """Write the page to ``path``, whole or not at all."""
-    body = (
-        f'<p class="small">{html.text(settings)}</p>{html.bullets(sentences(run))}'
-        f"<h2>Forgetting</h2>{_picture(run)}"
-        '<p class="small">Left: root mean squared error on held-out rows of single tasks from when they were learned '
-        "on, and of all tasks seen so far (black). A curve that rises is forgetting. Right: error of each task before "
-        "and after learning it, on the rows it was learned from, and the strength of regularization (grey, right axis)."
-        f'</p><h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>'
-    )
-    replace_file(path, html.page(f"A stream of {len(run.tasks)} tasks", body).encode())
+    warned = warnings_of(run)
+    told = [line for line in sentences(run) if line not in warned]
+    parts = [
+        f'<p class="small">{html.text(settings)}</p>',
+        html.bullets([*told, *notes]),
+        f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
+        f"<h2>Forgetting</h2>{_picture(run)}",
+        '<p class="small">First: root mean squared error on held-out rows of single tasks from when they were learned '
+        "on, and of all tasks seen so far (black). A curve that rises is forgetting. Second: error of each task before "
+        "it was learned, beside those of the mean of all targets so far and of the mean of the task before.</p>",
+        f'<h2>Coefficients</h2><div class="scroll">{html.table(coefficients(run.model))}</div>',
+        '<p class="small">± is one standard deviation, from the errors of rows not yet learned and what is remembered '
+        "of all rows; it takes the model for right and rows for independent. The effect is that of one standard "
+        "deviation of the feature.</p>",
+    ]
+    if hasattr(run.model, "steps"):
+        table = run.model[0].summary()
+        parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
+    parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
+    replace_file(path, html.page(f"A stream of {len(run.tasks)} tasks", "".join(parts)).encode())
 
 
 def _picture(run: StreamRun) -> str:
+    """Return the figures, one below the other, so that they can be read on a phone."""
+    told = [
+        "Error of single tasks and of all seen tasks against the number of tasks learned.",
+        "Error before learning each task, of the model and of two means.",
+    ]
+    images = []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        figure, (left, right) = plt.subplots(1, 2, figsize=(2.1 * plots.COLUMN, 2.8))
-        plots.plot_forgetting(run.tasks, run.errors, run.seen, left, SHOWN_TASKS)
-        plots.plot_history(run.model.history_, right)
-        buffer = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
-            figure.savefig(buffer, format="png")
-        plt.close(figure)
-    return html.image(
-        buffer.getvalue(),
-        "Left, error of single tasks and of all seen tasks against the number of tasks learned; right, error before "
-        "and after learning each task, with the strength of regularization.",
-    )
+        for i, text in enumerate(told):
+            if i == 0 and not run.watched:
+                continue
+            figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
+            if i == 0:
+                plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
+            else:
+                steps = np.arange(1, len(run.tasks) + 1)
+                lines = {"model": run.before, "mean so far": run.mean_before, "last mean": run.last_before}
+                plots.plot_befores(steps, lines, axes)
+            buffer = io.BytesIO()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
+                figure.savefig(buffer, format="png")
+            plt.close(figure)
+            images.append(html.image(buffer.getvalue(), text))
+    return "".join(images)

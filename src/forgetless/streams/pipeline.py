@@ -1,5 +1,6 @@
 """Steps before a streaming model that learn task by task with it: scikit-learn's pipeline with ``partial_fit``."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +36,10 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     >>> model.predict({"town": ["Ulm", "Köln"]}).round().tolist()
     [1.0, 7.0]
     """
+
+    table_: Mapping[str, Any] | None = None
+    """What the tables are about, where somebody said so: the columns ``task`` and ``targets``, ``tasks`` learned so far
+    (labels of the last thousand) and the number of ``rows``. It is stored with the model."""
 
     def partial_fit(self, X: Any, y: Any = None, **parameters: Any) -> Self:
         """Learn one task.
@@ -94,7 +99,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             )
         encoder, model = steps
         parameters = model.get_params(deep=False)
-        files.save(model._fitted(), type(model).__name__, parameters, path, state, encoder=encoder.to_plain())
+        about = {"encoder": encoder.to_plain(), "table": self.table_}
+        files.save(model._fitted(), type(model).__name__, parameters, path, state, **about)
 
 
 def make_pipeline(*steps: Any) -> TaskPipeline:
@@ -125,14 +131,29 @@ def load_model(path: Any) -> Any:
     >>> fl.load_model(path).predict({"size": [6.0]}).round(6).tolist()
     [5.0]
     """
-    plain, model = files.load_parts(path)
-    if plain is None:
+    header, model = files.load_parts(path)
+    if "encoder" not in header:
         return model
     with refusing(Path(path), "model"):
-        encoder = TableEncoder.from_plain(plain)
+        encoder = TableEncoder.from_plain(header["encoder"])
         if len(encoder.order_) != model.n_features_in_:
             raise ValueError("its encoder makes another number of features than the model has")
-    return TaskPipeline([("tableencoder", encoder), (type(model).__name__.lower(), model)])
+        table = _checked_table(header.get("table"))
+    found = TaskPipeline([("tableencoder", encoder), (type(model).__name__.lower(), model)])
+    found.table_ = table
+    return found
+
+
+def _checked_table(table: Any) -> dict[str, Any] | None:
+    """Return what a file says its tables are about; ValueError where that cannot be."""
+    if table is None:
+        return None
+    if not isinstance(table, dict) or set(table) != {"task", "targets", "tasks", "rows"}:
+        raise ValueError("what its tables are about is not known")
+    names = [table["task"], *table["targets"], *table["tasks"]]
+    if not all(isinstance(name, str) for name in names) or type(table["rows"]) is not int:
+        raise ValueError("the names of its tables are no names")
+    return table
 
 
 def _check_ready(name: str, step: Any) -> None:

@@ -1,6 +1,7 @@
-"""A table of tasks learned as a stream, with held-out rows of every task watched all the way."""
+"""Tasks of a table learned as a stream, with held-out rows of every task watched all the way."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,36 +10,60 @@ from numpy.typing import NDArray
 
 from forgetless._base.progress import Progress
 from forgetless.datasets.files import TaskTable
+from forgetless.datasets.grouped import ORDERS, Part
+from forgetless.solvers.rows import is_sparse
+from forgetless.streams._watched import Watched, rows_of
 
-ORDERS = ("file", "sorted", "random")
-
-
-WATCHED_ROWS = 20_000
-"""At most this many held-out rows are watched in all, the same number of every task."""
+WIDEST = 500
+"""Features up to which ridge regression on all tasks, whose matrix is d × d, is a yardstick."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamRun:
-    """What a stream did.
+    """What a stream did; T tasks of n rows each.
 
     Attributes
     ----------
-    model : the fitted estimator
+    model : the fitted estimator or pipeline
     tasks : list of str
         Labels in the order learned.
+    rows : array of shape (T,)
+        Rows learned of each task.
     errors : array of shape (T, T)
-        Mean squared error on the held-out rows of task m (column) after task t (row) was learned.
+        Mean squared error on the held-out rows of task m (column) after task t ≥ m (row) was learned; NaN for tasks to
+        come, and everywhere without held-out rows. The last row is of the features as they are at the end.
+    change : array of shape (T, 2)
+        How much the error of each task has grown since it was learned, and the standard error of that, from the same
+        rows.
+    before, mean_before, last_before : arrays of shape (T,)
+        Mean squared error on the rows of a task before it was learned: of the model, of the mean of all targets so far,
+        and of the mean of the task before. NaN for the first task.
     constant : array of shape (T,)
-        The same for predicting the mean of the trained rows of all tasks, which needs no features.
+        The error on held-out rows of the mean of the trained rows of all tasks, which needs no features.
     joint : array of shape (T,) or None
-        The same for ridge regression on all tasks together, if that was asked for.
+        The same for ridge regression on all tasks together, if that was asked for and has at most 500 features.
     """
 
     model: Any
     tasks: list[str]
+    rows: NDArray[np.int64]
     errors: NDArray[np.float64]
+    change: NDArray[np.float64]
+    before: NDArray[np.float64]
+    mean_before: NDArray[np.float64]
+    last_before: NDArray[np.float64]
     constant: NDArray[np.float64]
     joint: NDArray[np.float64] | None
+
+    @property
+    def estimator(self) -> Any:
+        """The streaming model itself, without the steps before it."""
+        return self.model[-1] if hasattr(self.model, "steps") else self.model
+
+    @property
+    def watched(self) -> bool:
+        """Whether rows were held out."""
+        return bool(np.isfinite(self.errors[-1, -1]))
 
     @property
     def seen(self) -> NDArray[np.float64]:
@@ -70,61 +95,136 @@ def run_stream(
     table : TaskTable
     order : {"file", "sorted", "random"}
         Tasks in the order in which they first appear in the file, by label, or shuffled by ``seed``.
-    holdout : float
-        Share of the rows of each task that is held out, at least one; tasks of one row are watched on that row.
-    seed : int
-    joint : unfitted estimator, optional
-        Learned on all tasks together, as a yardstick.
-    progress : callable, optional
-        Called as ``progress(tasks_done, n_tasks, "tasks, now LABEL")`` before each task.
+    holdout, seed, joint, progress
+        As in :func:`follow`.
 
     Returns
     -------
     StreamRun
     """
-    labels, parts = _parts(table, order, holdout, seed)
-    watched = max(1, WATCHED_ROWS // len(parts))
-    held = [test[:watched] for _, test in parts]
-    X_held = np.concatenate([table.X[rows] for rows in held])
-    y_held = np.concatenate([table.y[rows] for rows in held])
-    ends = np.cumsum([len(rows) for rows in held])[:-1]
-
-    def errors_of(predict: Callable[[Any], Any]) -> list[float]:
-        squares = (predict(X_held) - y_held) ** 2
-        return [float(part.mean()) for part in np.split(squares, ends)]
-
-    errors = []
-    for t, (train, _) in enumerate(parts):
-        if progress is not None:
-            progress(t, len(parts), f"tasks, now {labels[t]}")
-        model.partial_fit(table.X[train], table.y[train])
-        errors.append(errors_of(model.predict))
-    trained = np.concatenate([train for train, _ in parts])
-    mean = table.y[trained].mean(axis=0)
-    together = None
-    if joint is not None:
-        together = np.array(errors_of(joint.fit(table.X[trained], table.y[trained]).predict))
-    return StreamRun(model, labels, np.array(errors), np.array(errors_of(lambda _: mean)), together)
-
-
-def _parts(table: TaskTable, order: str, holdout: float, seed: int) -> tuple[list[str], list[tuple[Any, Any]]]:
-    """Return labels, and the trained and held-out rows of every task in the order of learning."""
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
-    if not 0.0 < holdout < 1.0:
-        raise ValueError(f"holdout must be a share of the rows in (0, 1), got {holdout!r}; use e.g. 0.2")
     names, first, codes = np.unique(table.groups, return_index=True, return_inverse=True)
     turn = {
         "file": np.argsort(first),
         "sorted": np.arange(len(names)),
         "random": np.random.default_rng([seed, 1]).permutation(len(names)),
     }[order]
-    parts = []
-    for code in turn:
-        rows = np.flatnonzero(codes == code)
-        mixed = np.random.default_rng([seed, 0, int(code)]).permutation(rows)
-        count = min(len(rows) - 1, max(1, round(holdout * len(rows))))
-        # A task of a single row is trained on it and watched on it: there is no other.
-        test, train = (mixed[:count], np.sort(mixed[count:])) if count else (rows, rows)
-        parts.append((train, test))
-    return [str(names[code]) for code in turn], parts
+
+    def parts() -> Iterator[Part]:
+        for code in turn:
+            rows = np.flatnonzero(codes == code)
+            yield Part(str(names[code]), table.X[rows], table.y[rows])
+
+    return follow(model, parts(), holdout=holdout, seed=seed, joint=joint, progress=progress, total=len(turn))
+
+
+def follow(
+    model: Any,
+    tasks: Iterable[Part],
+    *,
+    holdout: float = 0.2,
+    seed: int = 0,
+    joint: Any = None,
+    progress: Progress | None = None,
+    total: int | None = None,
+) -> StreamRun:
+    """Learn tasks as they come.
+
+    Parameters
+    ----------
+    model : streaming estimator, or a pipeline that ends in one
+        Learned in place, on the rows that are not held out.
+    tasks : iterable of Part
+    holdout : float
+        Share of the rows of each task that is held out, at least one; tasks of one row are watched on that row. 0 for
+        none. At most 20 000 rows are watched in all, about the same number of every task.
+    seed : int
+    joint : unfitted estimator, optional
+        Learns all tasks together, as a yardstick.
+    progress : callable, optional
+        Called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before each task.
+    total : int, optional
+        The number of tasks, where it is known.
+
+    Returns
+    -------
+    StreamRun
+    """
+    if not 0.0 <= holdout < 1.0:
+        raise ValueError(f"holdout must be a share of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    labels: list[str] = []
+    counts: list[int] = []
+    befores: list[tuple[float, float, float]] = []
+    errors: list[list[float]] = []
+    watched, sums, begin, last = Watched(model), _Sums(), time.perf_counter(), np.nan
+    for t, (label, X, y) in enumerate(tasks):
+        if progress is not None:
+            speed = sums.n / max(time.perf_counter() - begin, 1e-9)
+            progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
+        train, test = _split(len(y), holdout, seed, t)
+        rows, targets = rows_of(X, train), y[train]
+        befores.append(_before(model, rows, targets, sums.mean, last) if t else (np.nan,) * 3)
+        model.partial_fit(rows, targets)
+        joint = _with(joint, watched.features(rows), targets)
+        sums.add(targets)
+        last = targets.mean(axis=0)
+        labels.append(label)
+        counts.append(len(train))
+        if holdout > 0:
+            watched.add(rows_of(X, test), y[test])
+            errors.append(watched.errors())
+    if not labels:
+        raise ValueError("there are no tasks to learn")
+    T = len(labels)
+    table = np.full((T, T), np.nan)
+    constant, together, change = np.full(T, np.nan), None, np.full((T, 2), np.nan)
+    if holdout > 0:
+        watched.refresh()  # as new rows would be encoded now
+        errors[-1] = watched.errors()
+        for t, row in enumerate(errors):
+            table[t, : len(row)] = row
+        change = watched.change()
+        constant = np.array(watched.errors_of(lambda X: np.broadcast_to(sums.mean, (X.shape[0], *np.shape(sums.mean)))))
+        together = None if joint is None else np.array(watched.errors_of(joint.predict))
+    before, mean_before, last_before = np.array(befores).T
+    rows_learned = np.array(counts)
+    return StreamRun(model, labels, rows_learned, table, change, before, mean_before, last_before, constant, together)
+
+
+def _before(model: Any, X: Any, y: Any, mean: Any, last: Any) -> tuple[float, float, float]:
+    """Return the error of the model on a task to come, of the mean of all targets so far, and of the last task's."""
+    gap = model.predict(X) - y
+    return float(np.mean(gap**2)), float(np.mean((y - mean) ** 2)), float(np.mean((y - last) ** 2))
+
+
+def _with(joint: Any, X: Any, y: Any) -> Any:
+    """Return the yardstick after a task; None where there is none, or it would be too wide."""
+    if joint is None or X.shape[1] > WIDEST:
+        return None
+    if getattr(joint, "_state", None) is not None and X.shape[1] > joint.n_features_in_:
+        joint.widen(int(X.shape[1]) - joint.n_features_in_)
+    return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
+
+
+def _split(n: int, holdout: float, seed: int, task: int) -> tuple[Any, Any]:
+    """Return the rows of a task that are learned, and those that are watched."""
+    rows = np.arange(n)
+    if holdout == 0:
+        return rows, rows[:0]
+    count = min(n - 1, max(1, round(holdout * n)))
+    if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
+        return rows, rows
+    mixed = np.random.default_rng([seed, 0, task]).permutation(n)
+    return np.sort(mixed[count:]), mixed[:count]
+
+
+class _Sums:
+    """The mean of all targets so far."""
+
+    def __init__(self) -> None:
+        self.n, self.mean = 0, np.zeros(())
+
+    def add(self, y: Any) -> None:
+        self.n += len(y)
+        self.mean = self.mean + (y.mean(axis=0) - self.mean) * (len(y) / self.n)

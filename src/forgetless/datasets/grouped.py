@@ -1,0 +1,183 @@
+"""The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._base.arrays import Floats
+from forgetless._base.frames import labels_of, values_of
+from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
+
+ORDERS = ("file", "sorted", "random")
+
+
+class Part(NamedTuple):
+    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c)."""
+
+    label: str
+    X: Any
+    y: Floats
+
+
+@dataclass
+class TableTasks:
+    """The tasks of a file, and what was said and left out on the way.
+
+    Attributes
+    ----------
+    path : Path
+    task : str
+    targets : sequence of str
+    features, drop : sequences of str
+        The only columns that are features, all where there are none; and those that are not.
+    order : {"file", "sorted", "random"}
+    seed : int
+    rows : int, optional
+        How many rows are read at a time: all if 0; if omitted, all of files up to 256 MB.
+    notes : list of str
+        What was left out.
+    n_rows : int
+        Rows read so far.
+    total : int or None
+        The number of tasks, where it is known beforehand.
+    """
+
+    path: Path
+    task: str
+    targets: Sequence[str]
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    order: str = "file"
+    seed: int = 0
+    rows: int | None = None
+    notes: list[str] = field(default_factory=list)
+    n_rows: int = 0
+    total: int | None = None
+    without: int = 0
+
+    def __iter__(self) -> Iterator[Part]:
+        check_table(self.path)
+        if self.rows is None:
+            self.rows = CHUNK if is_large(self.path) else 0
+        if self.order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
+        if self.rows and self.order != "file":
+            raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
+        yield from self._streamed(self.rows) if self.rows else self._whole()
+        if self.without:
+            self.notes.append(f"{self.without} rows without a target were left out")
+        if self.n_rows == self.without:
+            raise ValueError(f"{self.path.name} has no rows" + (" with a target" if self.without else ""))
+
+    def _whole(self) -> Iterator[Part]:
+        """Yield the tasks of a table in memory."""
+        frame = read_table(self.path)
+        labels, X, y = self._split(frame)
+        names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        turn = {
+            "file": np.argsort(first),
+            "sorted": np.arange(len(names)),
+            "random": np.random.default_rng([self.seed, 1]).permutation(len(names)),
+        }[self.order]
+        self.total = len(turn)
+        # Rows of a task side by side, each in the order of the file.
+        sorted_rows = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+        for code in turn.tolist():
+            rows = sorted_rows[(ends[code - 1] if code else 0) : ends[code]]
+            yield Part(str(names[code]), X.iloc[rows], y[rows])
+
+    def _streamed(self, rows: int) -> Iterator[Part]:
+        """Yield the tasks of a file of which some rows are in memory; each must be in one piece."""
+        import pandas
+
+        seen: set[str] = set()
+        now: str | None = None
+        held: list[tuple[Any, Floats]] = []
+
+        def together() -> Part:
+            assert now is not None
+            frames = [X for X, _ in held]
+            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+            return Part(now, X, np.concatenate([y for _, y in held]))
+
+        for frame in read_chunks(self.path, rows):
+            labels, X, y = self._split(frame)
+            if not len(labels):
+                continue
+            ends = [*np.flatnonzero(labels[1:] != labels[:-1]) + 1, len(labels)]
+            low = 0
+            for high in ends:
+                label = str(labels[low])
+                if label != now:
+                    if held:
+                        yield together()
+                        held = []
+                    if label in seen:
+                        raise ValueError(
+                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {label!r} are not "
+                            f"in one piece; sort it by {self.task}, or read it at once with --chunk-rows 0"
+                        )
+                    now = label
+                    seen.add(label)
+                held.append((X.iloc[low:high], y[low:high]))
+                low = high
+        if held:
+            yield together()
+
+    def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
+        """Return tasks, features and targets of the rows of a frame that have a target."""
+        self._check_columns([str(name) for name in frame.columns])
+        self.n_rows += len(frame)
+        unnamed = frame[self.task].isna().to_numpy()
+        if unnamed.any():
+            raise ValueError(
+                f"{self.path.name}: {int(unnamed.sum())} rows have no value of {self.task!r}, first in "
+                f"{line_of(self.path, int(np.argmax(unnamed)))}; drop or name them"
+            )
+        targets = []
+        for name in self.targets:
+            values = values_of(frame[name], name)
+            if values.kind not in ("number", "empty"):
+                raise ValueError(
+                    f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s; for classes use "
+                    "fl.ContinualRidgeClassifier in Python"
+                )
+            targets.append(values.numbers)
+        y = np.column_stack(targets)
+        there = np.all(np.isfinite(y), axis=1)
+        self.without += int(np.sum(~there))
+        X = frame[self._names([str(name) for name in frame.columns])]
+        labels = labels_of(frame[self.task], self.task) if len(frame) else np.zeros(0)
+        if not there.all():
+            X, y, labels = X[there], y[there], labels[there]
+        return labels, X, y[:, 0] if len(self.targets) == 1 else y
+
+    def _check_columns(self, names: list[str]) -> None:
+        told = ", ".join(names[:50])
+        for role, column in (("task", self.task), *(("target", name) for name in self.targets)):
+            if column not in names:
+                raise ValueError(f"{self.path.name} has no column {column!r} for the {role}; it has {told}")
+        for column in (*self.features, *self.drop):
+            if column not in names:
+                raise ValueError(f"{self.path.name} has no column {column!r}; it has {told}")
+        if len(set(self.targets)) < len(self.targets):
+            raise ValueError(f"targets must be different columns, got {', '.join(map(repr, self.targets))}")
+        if self.task in self.targets:
+            raise ValueError(f"task and target must be different columns, got {self.task!r} for both")
+
+    def _names(self, names: list[str]) -> list[str]:
+        """Return the columns that are features."""
+        taken = {self.task, *self.targets, *self.drop}
+        unnamed = [name for name in names if name.startswith("Unnamed: ") and name not in self.features]
+        if unnamed and not self.notes:
+            self.notes.append(f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers")
+        wanted = list(self.features) or [name for name in names if name not in unnamed]
+        found = [name for name in wanted if name not in taken]
+        if not found:
+            told = ", ".join(map(repr, self.targets))
+            raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {told}")
+        return found

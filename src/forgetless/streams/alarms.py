@@ -1,0 +1,63 @@
+"""When a stream should be looked at: drift of what comes, forgetting of what was, answers no better than a mean.
+
+Rules, and how often they are wrong where nothing has changed (``benchmarks/alarms.py``):
+
+- **Drift**: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT`` deviations above the
+  median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``. The deviation is 1.4826 times the
+  median absolute deviation of these, and at least √(2/n), which chance alone would do with n rows.
+- **Forgetting**: the error on the held-out rows of a task has grown since it was learned by more than ``FORGETTING``
+  standard errors of that difference, taken on the same rows, and by more than a tenth.
+- **Worse than a mean**: the error of a task before it is learned exceeds that of the mean of all targets so far.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless.streams.run import StreamRun
+
+DRIFT, WINDOW, FEWEST = 5.0, 20, 5
+FORGETTING, SHARE = 4.0, 0.1
+
+
+def drifted(before: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
+    """Return the numbers (from 0) of the tasks whose error before they were learned was out of line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> before = np.array([np.nan, 1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 5.0, 1.0])
+    >>> drifted(before, np.full(9, 100))
+    [7]
+    """
+    found = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(before)
+    for t in range(len(before)):
+        window = logs[max(t - WINDOW, 1) : t]
+        window = window[np.isfinite(window)]
+        if len(window) < FEWEST or not np.isfinite(logs[t]):
+            continue
+        middle = float(np.median(window))
+        deviation = max(1.4826 * float(np.median(np.abs(window - middle))), math.sqrt(2 / rows[t]))
+        if logs[t] > middle + DRIFT * deviation:
+            found.append(t)
+    return found
+
+
+def forgotten(run: StreamRun) -> list[int]:
+    """Return the numbers (from 0) of the tasks that are answered clearly worse than when they were learned."""
+    if not run.watched:
+        return []
+    grown, error = run.change.T
+    learned = np.diag(run.errors)
+    with np.errstate(invalid="ignore"):
+        clear = (grown > FORGETTING * error) & (grown > SHARE * learned)
+    return [int(t) for t in np.flatnonzero(clear)]
+
+
+def below_par(before: NDArray[np.float64], other: NDArray[np.float64]) -> list[int]:
+    """Return the numbers (from 0) of the tasks on which the model was worse than a yardstick before it learned them."""
+    with np.errstate(invalid="ignore"):
+        return [int(t) for t in np.flatnonzero(before > other)]
