@@ -93,6 +93,7 @@ COMMANDS = [
     ("sweep", "table", "s.db"),
     ("sweep", "table", "s.db", "--format", "latex"),
     ("bounds",),
+    ("explore", *ON_TASKS, "--out", "page.html"),
     ("bench", "deep", "--help"),  # it needs torch
     ("proofs", "--help"),  # it takes half a minute
     ("completion", "bash"),

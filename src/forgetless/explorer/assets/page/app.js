@@ -14,7 +14,7 @@ const App = (() => {
   const undo = [], draw = new Draw.DrawChart($("draw"), changed), losses = new Losses.LossChart($("loss"));
 
   function collection({ d, tasks: list }) {
-    const one = ({ X, y, floor, label }) => ({ X: Float64Array.from(X.flat()), y: Float64Array.from(y), n: y.length, count: 1, floor, label });
+    const one = ({ X, y, floor }, m) => ({ X: Float64Array.from(X.flat()), y: Float64Array.from(y), n: y.length, count: 1, floor, label: `task ${m + 1}` });
     return { d, tasks: list.map(one), code: null };
   }
 
