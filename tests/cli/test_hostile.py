@@ -95,6 +95,7 @@ COMMANDS = [
     ("sweep", "table", "s.db", "--format", "latex"),
     ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
     ("bounds",),
+    ("explore", *ON_TASKS, "--out", "page.html"),
     ("bench", "deep", "--help"),  # it needs torch
     ("proofs", "--help"),  # it takes half a minute
     ("completion", "bash"),

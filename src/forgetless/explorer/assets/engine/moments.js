@@ -57,30 +57,54 @@ const Moments = (() => {
   // Buffers for T = right·S and W = (T rightᵀ) φ left of all directions, and one task's products.
   function scratch({ n, D, offsets }) {
     const most = Math.max(0, ...offsets.slice(1).map((o, m) => o - offsets[m]));
-    return { T: new Float64Array(n * D), W: new Float64Array(n * D), Y: new Float64Array(D), K: new Float64Array(most) };
+    return { T: new Float64Array(n * D), W: new Float64Array(n * D), Y: new Float64Array(D), K: new Float64Array(most * most) };
   }
 
   function products(prob, S, at, phi, pt, left, right, buffer, low, high) {
     const { D, offsets } = prob, { T, W, K } = buffer;
     for (let m = low; m < high; m++) {
-      const first = offsets[m], last = offsets[m + 1];
-      for (let i = first; i < last; i++) {
-        const o = i * D, end = o + D;
-        for (let b = o, row = at; b < end; b++) {
-          let sum = 0;
-          for (let a = o; a < end; a++, row++) sum += right[a] * S[row];
-          T[b] = sum;
+      const first = offsets[m], last = offsets[m + 1], r = last - first;
+      let i = first;
+      for (; i + 1 < last; i += 2) { // two rows at once read S half as often
+        const o = i * D, p = o + D;
+        for (let b = 0, row = at; b < D; b++) {
+          let x = 0, y = 0;
+          for (let a = 0; a < D; a++, row++) {
+            const s = S[row];
+            x += right[o + a] * s;
+            y += right[p + a] * s;
+          }
+          T[o + b] = x;
+          T[p + b] = y;
         }
-        for (let j = first; j < last; j++) {
-          let sum = 0;
-          for (let a = o, c = j * D; a < end; a++, c++) sum += T[a] * right[c];
-          K[j - first] = sum * phi[pt + j];
+      }
+      if (i < last) {
+        const o = i * D;
+        for (let b = 0, row = at; b < D; b++) {
+          let x = 0;
+          for (let a = 0; a < D; a++, row++) x += right[o + a] * S[row];
+          T[o + b] = x;
         }
-        let x = K[0];
-        for (let a = o, c = first * D; a < end; a++, c++) W[a] = x * left[c];
-        for (let j = first + 1; j < last; j++) {
-          x = K[j - first];
-          for (let a = o, c = j * D; a < end; a++, c++) W[a] += x * left[c];
+      }
+      for (let i = 0; i < r; i++) { // R_m S R_mᵀ, one half of it
+        for (let j = i, o = (first + i) * D; j < r; j++) {
+          let x = 0;
+          for (let a = 0, c = (first + j) * D; a < D; a++, c++) x += T[o + a] * right[c];
+          K[i * r + j] = x;
+          K[j * r + i] = x;
+        }
+      }
+      for (let i = 0; i < r; i++) {
+        const o = (first + i) * D;
+        let j = 0;
+        if (r & 1) {
+          const x = K[i * r] * phi[pt + first];
+          for (let a = 0, c = first * D; a < D; a++, c++) W[o + a] = x * left[c];
+          j = 1;
+        } else for (let a = 0; a < D; a++) W[o + a] = 0;
+        for (; j < r; j += 2) {
+          const x = K[i * r + j] * phi[pt + first + j], y = K[i * r + j + 1] * phi[pt + first + j + 1];
+          for (let a = 0, c = (first + j) * D; a < D; a++, c++) W[o + a] += x * left[c] + y * left[c + D];
         }
       }
     }
@@ -97,7 +121,16 @@ const Moments = (() => {
         for (let b = a, c = o + a, row = to + a * D + a; b < D; b++, c++, row++) target[row] -= l * Y[b] + y * left[c];
       }
     }
-    for (let a = 1; a < D; a++) for (let b = 0; b < a; b++) target[to + a * D + b] = target[to + b * D + a];
+    let most = 0;
+    for (let a = 0; a < D; a++) {
+      for (let b = a; b < D; b++) {
+        const x = target[to + a * D + b];
+        target[to + b * D + a] = x;
+        most = Math.max(most, Math.abs(x));
+      }
+    }
+    // Numbers below 1e-308 are computed with a hundred times slower, and mean nothing here.
+    if (most < 1e-280) target.fill(0, to, to + D * D);
   }
 
   function decrease(prob, S, at, phi, pt, left, right, buffer, low, high, target, to) {
