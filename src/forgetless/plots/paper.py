@@ -16,8 +16,8 @@ def plot_optimum(table: Table, ax: Any = None) -> Any:
         k, best = np.array(part["k"]), np.array(part["coefficient"])
         ax.plot(k, np.where(best > 0, best, np.nan), label=f"θ = {angle}", **look(i))
         top = int(np.argmax(best))
-        named = {"color": COLOURS[i], "xytext": (3, 2), "textcoords": "offset points"}
-        ax.annotate(f"θ = {angle}", (k[top], best[top]), ha="right" if top > 300 else "left", **named)
+        named = {"color": COLOURS[i], "xytext": (-4, 5), "textcoords": "offset points"}
+        ax.annotate(f"θ = {angle}", (k[top], best[top]), ha="right", **named)
         if best[-1] == 0:
             tail = len(k) - int(np.argmax(best[::-1] > 0))  # the first k from which on it stays at 0
             ax.plot(k[tail], 0.02, marker=MARKERS[i], color=COLOURS[i], clip_on=False)
