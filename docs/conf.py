@@ -43,6 +43,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+# Summaries of what a search finds are fetched from pages, which browsers refuse where these are files.
+html_show_search_summary = False
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
