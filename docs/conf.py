@@ -1,11 +1,13 @@
 """How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
 
 import warnings
+from pathlib import Path
 
 import matplotlib as mpl
 from sphinx.application import Sphinx
 
 import forgetless
+from forgetless.explorer.page import page
 
 project = "forgetless"
 author = "The forgetless developers"
@@ -94,6 +96,13 @@ def _inside(_: Sphinx, __: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
 
 
+def _explorer(app: Sphinx, error: Exception | None) -> None:
+    """Put the explorer beside the pages: one file that needs nothing else."""
+    if error is None:
+        Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Connect what is done while pages are read."""
+    """Connect what is done while pages are read, and after them."""
     app.connect("source-read", _inside)
+    app.connect("build-finished", _explorer)
