@@ -1,8 +1,10 @@
 """How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
 
 import warnings
+from pathlib import Path
 
 import matplotlib as mpl
+from forgetless.explorer.page import page
 from sphinx.application import Sphinx
 
 import forgetless
@@ -43,6 +45,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+# Summaries of what a search finds are fetched from pages, which browsers refuse where these are files.
+html_show_search_summary = False
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
@@ -92,6 +96,13 @@ def _inside(_: Sphinx, __: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
 
 
+def _explorer(app: Sphinx, error: Exception | None) -> None:
+    """Put the explorer beside the pages: one file that needs nothing else."""
+    if error is None:
+        Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Connect what is done while pages are read."""
+    """Connect what is done while pages are read, and after them."""
     app.connect("source-read", _inside)
+    app.connect("build-finished", _explorer)

@@ -20,7 +20,10 @@ DOCS = ROOT / "docs"
 GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
 
 PARTS = ("filters", "schedules", "orderings", "metrics", "checks", "datasets", "plots", "reproduce", "sweeps")
-"""Public parts with names of their own; those of ``forgetless.torch`` are read from its source, for it needs torch."""
+"""Public parts with names of their own; those of ``forgetless.torch`` are read from its source, for it needs torch.
+
+That everything listed exists, and has its page, is what ``make docs`` finds out.
+"""
 
 AUTOSUMMARY = re.compile(r"\.\. currentmodule:: (\S+)\n\n\.\. autosummary::\n   :toctree: generated\n\n((?:   \S+\n)+)")
 
@@ -52,15 +55,6 @@ def test_every_public_name_is_in_the_reference():
         known = f"{module}.{name}" in names or name in words or f"fl.{name}" in words or f"{module}.{name}" in words
         again = name in homes and getattr(fl, name, None) is not None  # listed where it comes from
         assert known or again, f"{module}.{name} is not in docs/api"
-
-
-def test_everything_in_the_reference_exists():
-    for name in listed()[0]:
-        module, _, rest = name.partition("forgetless")[2].lstrip(".").rpartition(".")
-        if module.startswith("torch"):
-            continue  # needs torch; its page is made with a stand-in
-        home = importlib.import_module(f"forgetless.{module}" if module else "forgetless")
-        assert hasattr(home, rest), name
 
 
 def test_every_page_has_a_place():

@@ -43,12 +43,47 @@ def test_the_report_is_complete_and_valid(made):
     text = (made / "report.html").read_text()
     parser = html5lib.HTMLParser(strict=True)
     parser.parse(text)
-    assert text.count("<img alt=") == text.count("<img") == 4
+    assert text.count("<img alt=") == text.count("<img") == 1 + len(page.SHOWN) + 4 + 1
+    assert text.count('type="checkbox" aria-label="enlarge the figure"') == text.count("<img")
+    assert "prefers-color-scheme:dark" in text
     assert "http://" not in text
     assert "https://" not in text
     assert "viewport" in text
     for part in page.PARTS:
         assert f"forgetless reproduce {part}" in text
+
+
+def test_every_name_in_the_report_is_explained():
+    """Families, schedules and what is measured, by the words that stand in tables and figures."""
+    said = " ".join([*page.WORDS, *page.WORDS.values()])
+    for name in (*reproduce.FAMILIES, *reproduce.SCHEDULES):
+        assert name.split(",")[0] in said, name
+    for word in ("worst-case loss", "seen-task loss", "forgetting", "certificate", "λ⋆", "θ"):
+        assert word in " ".join(page.WORDS), word
+
+
+def test_formulas_are_set_and_defined(made):
+    text = (made / "report.html").read_text()
+    assert "^{" not in text
+    assert "_{" not in text
+    assert "c<sub>k+1</sub>" in text
+    assert "C(k) = e<sup>2 − 1/(4 ln k)</sup>" in text
+
+
+def test_curves_that_lie_on_each_other_are_drawn_differently():
+    """Budgets have the losses of their explicit counterparts, or nearly: open markers, larger than those below."""
+    import matplotlib.pyplot as plt
+
+    with plots.publication():
+        ax = plots.plot_rates(reproduce.rates(range(2, 4)), "unseen task")
+        drawn = {line.get_label(): line for line in ax.get_lines()}
+        for name in ("fixed", "increasing"):
+            below, above = drawn[name], drawn[f"{name} budget"]
+            np.testing.assert_allclose(below.get_ydata(), above.get_ydata(), rtol=0.2)
+            assert above.get_fillstyle() == "none"
+            assert above.get_markersize() > 1.5 * below.get_markersize()
+            assert below.get_color() != above.get_color()
+        plt.close("all")
 
 
 def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):

@@ -11,7 +11,7 @@ from typing import Any
 
 from forgetless._base.compiled import compiled
 from forgetless._base.install import how
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, shown
 from forgetless._base.tables import Table
 from forgetless.theory.constants import Constant, constants
 
@@ -73,13 +73,14 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
     return Proof(constant, large.first, large.middle, large.tail, float(small), int(worst), seconds)
 
 
-def prove_all(chosen: Iterable[Constant] = constants, progress: Progress | None = None) -> list[Proof]:
+def prove_all(chosen: Iterable[Constant] = constants, progress: Progress | bool | None = None) -> list[Proof]:
     """Run the proofs of several constants, those of the catalogue unless told otherwise."""
     found, chosen = [], list(chosen)
-    for done, constant in enumerate(chosen):
-        if progress is not None:
-            progress(done, len(chosen), constant.name)
-        found.append(prove(constant))
+    with shown(progress) as tell:
+        for done, constant in enumerate(chosen):
+            if tell is not None:
+                tell(done, len(chosen), constant.name)
+            found.append(prove(constant))
     return found
 
 

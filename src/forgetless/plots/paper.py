@@ -9,34 +9,40 @@ from forgetless.plots.style import COLOURS, COLUMN, MARKERS, axes_of, look
 
 
 def plot_optimum(table: Table, ax: Any = None) -> Any:
-    """Draw λ⋆ against k for every angle, with the linear regime in grey."""
+    """Draw λ⋆ against k for every angle, the linear regime in grey, and markers from where on it is exactly 0."""
     ax = axes_of(ax, width=1.4 * COLUMN)
     for i, angle in enumerate(dict.fromkeys(table.columns["angle"])):
         part = table.where(angle=angle).columns
         k, best = np.array(part["k"]), np.array(part["coefficient"])
         ax.plot(k, np.where(best > 0, best, np.nan), label=f"θ = {angle}", **look(i))
+        top = int(np.argmax(best))
+        named = {"color": COLOURS[i], "xytext": (-4, 5), "textcoords": "offset points"}
+        ax.annotate(f"θ = {angle}", (k[top], best[top]), ha="right", **named)
         if best[-1] == 0:
             tail = len(k) - int(np.argmax(best[::-1] > 0))  # the first k from which on it stays at 0
             ax.plot(k[tail], 0.02, marker=MARKERS[i], color=COLOURS[i], clip_on=False)
         small = k * part["theta"][0] ** 2 <= 1
         ax.plot(k[small], np.array(part["linear"])[small], color="0.6", linewidth=0.7, zorder=1)
     ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="best fixed coefficient λ⋆", ylim=(0.02, 300))
-    note = "markers: exactly 0 from there on\ngrey: k / ln cot(θ/2)"
-    ax.legend(title=note, title_fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
 
 
 def plot_rates(table: Table, family: str, ax: Any = None, legend: bool = True) -> Any:
     """Draw loss against k for every schedule on one family, with slope guides and the lower bound 1/(8k)."""
+    import matplotlib as mpl
+
     ax = axes_of(ax)
     part = table.where(family=family)
     for i, name in enumerate(dict.fromkeys(part.columns["schedule"])):
         line = part.where(schedule=name).columns
         loss = np.array(line["loss"])
-        ax.plot(line["k"], np.where(loss > 1e-12, loss, np.nan), marker=MARKERS[i], label=name, **look(i))
+        style = look(i)
+        if "budget" in name:  # on the curve of the explicit scheme, or close to it: open markers that leave it visible
+            style |= {"linestyle": ":", "fillstyle": "none", "markersize": 1.8 * mpl.rcParams["lines.markersize"]}
+        ax.plot(line["k"], np.where(loss > 1e-12, loss, np.nan), marker=MARKERS[i], label=name, **style)
     k = np.array(sorted(set(part.columns["k"])), dtype=float)
     ax.plot(k, 1 / k, color="0.6", linewidth=0.7, zorder=1)
-    ax.annotate("1/k", (k[-1], 1 / k[-1]), fontsize=6, color="0.4", xytext=(2, 2), textcoords="offset points")
+    ax.annotate("1/k", (k[-1], 1 / k[-1]), fontsize="small", color="0.4", xytext=(2, 2), textcoords="offset points")
     if family == "unseen task":
         ax.plot(k, 1 / (8 * k), color="black", linewidth=0.8, label="lower bound 1/(8k)")
     ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="worst-case loss / R²", title=family)

@@ -1,5 +1,6 @@
 """The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained HTML page."""
 
+import io
 import json
 import os
 import shutil
@@ -15,20 +16,23 @@ from forgetless._base import files, html
 from forgetless._base.progress import Progress, silent
 from forgetless._base.tables import Table
 from forgetless.reproduce import tables as reproduce
-from forgetless.reproduce.tables import FAMILIES
 
 PARTS = ("figure", "table", "rates", "curves", "reduction")
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report: a table of numbers, how it is drawn, and what is said of it."""
+    """One part of the report: a table of numbers, how it is drawn, and what is said of it.
+
+    ``draw`` makes the whole figure, for print; ``panels`` are the parts of it that stand in the page, each with words
+    for those who do not see it. Where there are none, the page has the table.
+    """
 
     name: str
     table: Table
-    draw: Callable[[Table], Any] | None
-    alt: str
     caption: str
+    draw: Callable[[Table], Any] | None = None
+    panels: tuple[tuple[str, Callable[[Table, Any], Any]], ...] = ()
 
 
 def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
@@ -37,19 +41,19 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
     tell = progress or silent
     if "figure" in wanted:
         tell(0, 0, "figure: the best coefficient of two tasks")
-        found.append(Section("figure", reproduce.optimum(), _draw_optimum, _FIGURE_ALT, _FIGURE_TEXT))
+        found.append(Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM))
     if wanted & {"table", "rates"}:
         measured = reproduce.rates(progress=progress)
         if "table" in wanted:
-            found.append(Section("table", reproduce.slopes(measured), None, "", _TABLE_TEXT))
+            found.append(Section("table", reproduce.slopes(measured), _TABLE_TEXT))
         if "rates" in wanted:
-            found.append(Section("rates", measured, _draw_rates, _RATES_ALT, _RATES_TEXT))
+            found.append(Section("rates", measured, _RATES_TEXT, _draw_rates, _RATES))
     if "curves" in wanted:
         tell(0, 0, "curves: exact and simulated")
-        found.append(Section("curves", reproduce.curves(), _draw_curves, _CURVES_ALT, _CURVES_TEXT))
+        found.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
     if "reduction" in wanted:
         tell(0, 0, "reduction: both schemes as gradient descent")
-        found.append(Section("reduction", reproduce.reduction(), _draw_reduction, _REDUCTION_ALT, _REDUCTION_TEXT))
+        found.append(Section("reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
     return found
 
 
@@ -61,13 +65,15 @@ def _draw_reduction(table: Table) -> Any:
     return plots.plot_reduction(table).figure
 
 
+SHOWN = ("unseen task", "rare tasks", "ill-conditioned", "two tasks, π/64", "two tasks, π/16", "random, rank 1")
+"""Families of which the rates are drawn."""
+
+
 def _draw_rates(table: Table) -> Any:
     import matplotlib.pyplot as plt
 
-    shown = ["unseen task", "rare tasks", "ill-conditioned", "two tasks, π/64", "two tasks, π/16", "random, rank 1"]
     figure, axes = plt.subplots(2, 3, figsize=(2.1 * plots.COLUMN, 4.4))
-    for family, ax in zip(shown, axes.ravel(), strict=True):
-        assert family in FAMILIES
+    for family, ax in zip(SHOWN, axes.ravel(), strict=True):
         plots.plot_rates(table, family, ax, legend=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
@@ -95,7 +101,8 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         page = "".join(_section(part, fresh) for part in parts)
-        (fresh / "report.html").write_text(html.page(_TITLE, _INTRODUCTION + page), encoding="utf-8")
+        words = f'<section id="words"><h2>Words used below</h2>{html.definitions(WORDS)}</section>'
+        (fresh / "report.html").write_text(html.page(_TITLE, _INTRODUCTION + words + page), encoding="utf-8")
         fresh.chmod(0o755)
         _swap(fresh, folder)
     except BaseException:
@@ -141,27 +148,105 @@ def _section(part: Section, folder: Path) -> str:
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
     command = f"forgetless reproduce {part.name}"
-    inner = _picture(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
+    inner = _pictures(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
     return (
         f'<section id="{part.name}"><h2>{html.text(part.table.title)}</h2>{inner}'
-        f'<p class="small">{html.text(part.caption)}</p>{html.bullets(part.table.facts)}'
+        f'<p class="small">{html.formula(part.caption)}</p>{html.bullets(part.table.facts)}'
         f'<p class="small">Made by <code>{command}</code>; numbers in {part.name}.csv and {part.name}.json.</p>'
         "</section>"
     )
 
 
-def _picture(part: Section, folder: Path) -> str:
+def _pictures(part: Section, folder: Path) -> str:
+    """Write the whole figure for print, and return its panels for the page."""
     assert part.draw is not None
     with plots.publication() as mpl:
         mpl.use("Agg")
+        import matplotlib.pyplot as plt
+
         figure = part.draw(part.table)
         for kind in ("png", "pdf"):
             figure.savefig(folder / f"{part.name}.{kind}", metadata={"CreationDate": None} if kind == "pdf" else None)
-        import matplotlib.pyplot as plt
-
         plt.close(figure)
-    return html.image((folder / f"{part.name}.png").read_bytes(), part.alt)
+        pictures = [html.image(_panel(part.table, draw, mpl), alt) for alt, draw in part.panels]
+    return html.panels(pictures)
 
+
+def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
+    """Return a panel as SVG, with letters that are read at the width of a phone."""
+    import matplotlib.pyplot as plt
+
+    names = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize")
+    look = dict.fromkeys(names, 11) | {"svg.hashsalt": "forgetless", "lines.markersize": 5, "lines.linewidth": 1.6}
+    with mpl.rc_context(look):
+        figure, ax = plt.subplots(figsize=(5.4, 4.2))
+        draw(table, ax)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        plt.close(figure)
+    return buffer.getvalue()
+
+
+_RATES = tuple(
+    (
+        f"Worst-case loss against number of steps on logarithmic axes, {family}: no regularization, fixed and "
+        f"increasing "
+        "strength, explicit and by step budget, and a guide of slope minus one.",
+        lambda table, ax, family=family: plots.plot_rates(table, family, ax),
+    )
+    for family in SHOWN
+)
+
+_CURVES = tuple(
+    (
+        f"{metric.replace('seen_loss', 'Seen-task loss').replace('forgetting', 'Forgetting')} against steps, "
+        f"{ordering}: "
+        "exact lines run through the means of simulated runs, inside their bands.",
+        lambda table, ax, metric=metric, ordering=ordering: plots.plot_curves(table, metric, ordering, ax),
+    )
+    for metric in ("seen_loss", "forgetting")
+    for ordering in ("with replacement", "without replacement")
+)
+
+_OPTIMUM = (
+    (
+        "Best fixed coefficient against the number of steps, both logarithmic, for five angles between two tasks: "
+        "straight lines of slope one that break off and end at markers where the best coefficient becomes zero.",
+        plots.plot_optimum,
+    ),
+)
+
+_REDUCTION = (
+    (
+        "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
+        "gradient descent on surrogate losses, moving from the origin to the common solution.",
+        plots.plot_reduction,
+    ),
+)
+
+WORDS = {
+    "k, R, D, θ": "The number of steps (tasks learned one after the other); the largest spectral norm of a "
+    "task's X; the "
+    "distance from the start to the solution of all tasks; an angle between two tasks.",
+    "λ, λ⋆": "The strength of the pull towards the previous weights, in (λ/2)‖w − w_{previous}‖²; the best fixed one.",
+    "worst-case loss": "The expected loss over all tasks after k random draws, for the worst solution of norm 1.",
+    "none": "No regularization: every task is solved exactly.",
+    "fixed": "λ = R²(ln k − 1) at every step.",
+    "increasing": "λ_{t} = (13/3) R²(k+1)/(k−t+2) at step t of k: the paper's schedule.",
+    "fixed budget, increasing budget": "The same without a pull: four gradient steps for every task, with the "
+    "step size "
+    "that has the same guarantee.",
+    "unseen task": "k tasks, of which one differs from all others and is missed by k draws with probability about 1/e: "
+    "no method can know it, so that none is below 1/(8k).",
+    "rare tasks": "One frequent task orthogonal to two others, each of which is drawn about seven times in k steps.",
+    "two tasks, π/16": "Two tasks of one row each at that angle.",
+    "random, rank r": "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of 100.",
+    "seen-task loss, forgetting": "The mean loss over the tasks met so far; how much larger it is than when each "
+    "of them "
+    "was just learned. Below zero, later tasks helped.",
+    "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
+}
+"""What the names in tables and figures stand for."""
 
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
 
@@ -170,28 +255,22 @@ strength that increases over k tasks in random order, gives a loss of order 1/k 
 model fits. Every number below was computed on this machine, exactly (not sampled) unless it says simulated.</p>
 """
 
-_FIGURE_ALT = (
-    "Best fixed coefficient against the number of steps, both logarithmic, for five angles between two tasks: straight "
-    "lines of slope one that break off and end at markers where the best coefficient becomes zero."
-)
-
 _FIGURE_TEXT = (
     "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with k and with the "
     "angle. That holds while kθ² is below about 1 (grey lines, k / ln cot(θ/2)). Then the best coefficient drops "
-    "sharply, and from kθ² of about 2 on it is exactly zero: no regularization."
+    "sharply, and from kθ² of about 2 on, at the markers, it is exactly zero: no regularization."
 )
 
 _TABLE_TEXT = (
-    "Slopes of log loss against log k, beside the published guarantee for the same schedule and its certificate, a "
+    "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee for the same "
+    "schedule and its certificate, a "
     "bound for every collection that one model fits, derived here and not published. Increasing strengths keep k·loss "
     "far below what is published, on every family. The list says which schedule had the smallest loss at which "
     "k: regularization where tasks interfere for long, none where they do not. Far less is proved for no "
-    "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere."
-)
-
-_RATES_ALT = (
-    "Six panels of worst-case loss against number of steps on logarithmic axes, one per family of tasks, with lines "
-    "for no regularization, fixed and increasing strength, explicit and by step budget, and a guide of slope minus one."
+    "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere. "
+    "In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of the proof "
+    "about last "
+    "iterates (fl.last_iterate_weights)."
 )
 
 _RATES_TEXT = (
@@ -200,20 +279,10 @@ _RATES_TEXT = (
     "small; on random tasks it costs. The loss is that of the worst unit teacher; lines end where it falls below 1e-8."
 )
 
-_CURVES_ALT = (
-    "Four panels of seen-task loss and forgetting against steps, with and without replacement: exact lines run through "
-    "the means of simulated runs, inside their bands."
-)
-
 _CURVES_TEXT = (
     "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 % range. Without "
     "replacement each epoch of 12 tasks is reshuffled. Forgetting below zero means that later tasks improved earlier "
     "ones."
-)
-
-_REDUCTION_ALT = (
-    "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
-    "gradient descent on surrogate losses, moving from the origin to the common solution."
 )
 
 _REDUCTION_TEXT = (

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, shown
 from forgetless._base.tables import Table
 from forgetless.certificates.upper import certified
 from forgetless.engines.expectation import expect
@@ -76,20 +76,24 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
 }
 
 
-def rates(exponents: range = range(2, 11), progress: Progress | None = None) -> Table:
+def rates(exponents: range = range(2, 11), progress: Progress | bool | None = None) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the published bound."""
-    rows = []
-    for done, (family, make) in enumerate(FAMILIES.items()):
-        if progress is not None:
-            progress(done, len(FAMILIES), f"rates, now {family}")
-        for exponent in exponents:
-            k = 2**exponent
-            tasks = make(k)
-            for name, schedule in SCHEDULES.items():
-                loss = worst_case(tasks, schedule, k).loss / tasks.radius**2
-                bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
-                rows.append({"family": family, "schedule": name, "k": k, "loss": loss, "bound": bound})
+    rows: list[dict[str, Any]] = []
+    with shown(progress) as tell:
+        for done, family in enumerate(FAMILIES):
+            if tell is not None:
+                tell(done, len(FAMILIES), f"rates, now {family}")
+            for exponent in exponents:
+                rows += _rates_of(family, 2**exponent)
     return Table.of_rows("Worst case over unit teachers against the number of steps", rows)
+
+
+def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
+    tasks, rows = FAMILIES[family](k), []
+    for name, loss in zip(SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True):
+        bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        rows.append({"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound})
+    return rows
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
