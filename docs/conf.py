@@ -4,10 +4,10 @@ import warnings
 from pathlib import Path
 
 import matplotlib as mpl
-from forgetless.explorer.page import page
 from sphinx.application import Sphinx
 
 import forgetless
+from forgetless.explorer.page import page
 
 project = "forgetless"
 author = "The forgetless developers"
