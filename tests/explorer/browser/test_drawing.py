@@ -127,3 +127,22 @@ def test_guarantees_are_those_of_the_catalogue_and_are_left_out_where_they_do_no
         other = opened(f"kind=random&k=50&{change}")
         assert other.tab.evaluate("App.bounds()") == []
         assert "guarantee" in other.tab.inner_text("#status")
+
+
+def test_lines_lie_where_the_axis_says_after_the_range_has_changed(opened):
+    """The ticks stay the same while the lowest loss, and with it their places, changes."""
+    page = opened("kind=two&k=80&p=constant&c=1")
+    page.settle()
+    drag(page, [(0.1, 0.2), (0.3, 0.5), (0.6, 0.6), (0.9, 0.3)])
+    page.settle()
+    exponents, places = page.tab.evaluate(
+        """() => {
+          const ticks = [...document.querySelectorAll("#loss .axes text[text-anchor=end]")].filter((t) => t.textContent.startsWith("10⁻"));
+          const digits = (text) => Number([...text.slice(2)].map((c) => c === "⁻" ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).join(""));
+          return [ticks.map((t) => digits(t.textContent)), ticks.map((t) => Number(t.getAttribute("y")) - 4)];
+        }"""
+    )
+    end = page.tab.evaluate("Number(document.querySelector('#loss path.yours').getAttribute('d').split(' ').pop())")
+    assert len(exponents) >= 2
+    slope, offset = np.polyfit(exponents, places, 1)
+    assert end == pytest.approx(offset + slope * np.log10(page.loss()), abs=1.0)

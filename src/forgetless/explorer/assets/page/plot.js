@@ -85,7 +85,9 @@ const Plot = (() => {
     }
 
     axes(xTicks, yTicks, x, y, xTitle, yTitle) {
-      const { box } = this, bottom = box.y + box.h, key = JSON.stringify([xTicks, yTicks, this.width, this.height, xTitle, yTitle]);
+      const { box } = this, bottom = box.y + box.h, places = [xTicks.map(([v]) => x(v)), yTicks.map(([v]) => y(v))];
+      // Places too: the same ticks may belong to another range.
+      const key = JSON.stringify([xTicks, yTicks, places, this.width, this.height, xTitle, yTitle]);
       if (key === this.drawnAxes) return;
       this.drawnAxes = key;
       this.back.replaceChildren();
