@@ -15,6 +15,7 @@ from forgetless.streams.benchmark import report, suite
 from forgetless.streams.benchmark.methods import methods
 from forgetless.streams.benchmark.protocol import evaluate, tuned
 from forgetless.streams.benchmark.rivals import (
+    AllRows,
     ClassMeans,
     Counted,
     Fewer,
@@ -78,14 +79,17 @@ def test_what_diverges_has_an_infinite_error(rng):
 def test_rivals_that_keep_everything_are_ridge_regression(rng, make_sparse):
     X, Y = rng.standard_normal((40, 5)), rng.standard_normal((40, 2))
     sketch = FrequentDirections(6, 0.3)
-    kept = Reservoir(1000, 1e-12)
+    kept, whole = Reservoir(1000, 1e-12), AllRows(0.3)
     for part in np.split(np.arange(40), 4):
         rows = sparse.csr_array(X[part]) if make_sparse else X[part]
         sketch.partial_fit(rows, Y[part])
         kept.partial_fit(rows, Y[part])
+        whole.partial_fit(rows, Y[part])
     ones = np.column_stack([X, np.ones(40)])
     wanted = np.linalg.solve(ones.T @ ones + 0.3 * np.eye(6), ones.T @ Y)
     np.testing.assert_allclose(sketch.W, wanted, rtol=1e-9)
+    np.testing.assert_allclose(whole.W, wanted, rtol=1e-9)
+    assert whole.nbytes_ >= 8 * (12 + 40 * 6 + 80)
     np.testing.assert_allclose(kept.W, np.linalg.lstsq(ones, Y)[0], rtol=1e-6)
     new = rng.standard_normal((3, 5))
     np.testing.assert_allclose(kept.predict(new), np.column_stack([new, np.ones(3)]) @ kept.W)

@@ -137,9 +137,11 @@ def test_lines_lie_where_the_axis_says_after_the_range_has_changed(opened):
     page.settle()
     exponents, places = page.tab.evaluate(
         """() => {
-          const ticks = [...document.querySelectorAll("#loss .axes text[text-anchor=end]")].filter((t) => t.textContent.startsWith("10⁻"));
-          const digits = (text) => Number([...text.slice(2)].map((c) => c === "⁻" ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c)).join(""));
-          return [ticks.map((t) => digits(t.textContent)), ticks.map((t) => Number(t.getAttribute("y")) - 4)];
+          const all = [...document.querySelectorAll("#loss .axes text[text-anchor=end]")];
+          const ticks = all.filter((tick) => tick.textContent.startsWith("10⁻"));
+          const digit = (c) => c === "⁻" ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c);
+          const exponents = ticks.map((tick) => Number([...tick.textContent.slice(2)].map(digit).join("")));
+          return [exponents, ticks.map((tick) => Number(tick.getAttribute("y")) - 4)];
         }"""
     )
     end = page.tab.evaluate("Number(document.querySelector('#loss path.yours').getAttribute('d').split(' ').pop())")

@@ -14,6 +14,7 @@ from forgetless.solvers.rows import is_sparse
 from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
 from forgetless.streams.benchmark.protocol import Maker
 from forgetless.streams.benchmark.rivals import (
+    AllRows,
     ClassMeans,
     Counted,
     Fewer,
@@ -76,6 +77,8 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:
         found["joint ridge"] = regressors(joint, few)
         if d <= 1000:
             found["RLS"] = regressors(recursive, few)
+    else:
+        found["joint ridge"] = regressors(AllRows, alphas[1:4])
     for r in (rank for rank in RANKS if 10 * rank <= d):
         found[f"reservoir, {r} rows"] = regressors(partial(Reservoir, r), alphas)
         found[f"frequent directions, {r}"] = regressors(partial(FrequentDirections, r), alphas)

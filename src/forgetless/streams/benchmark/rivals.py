@@ -134,6 +134,31 @@ class Reservoir(Linear):
         return int(NUMBER * self.W.size + 2 * numbers + NUMBER * self.Y.size)
 
 
+class AllRows(Linear):
+    """Ridge regression on all rows so far, which are kept: joint ridge regression where d × d numbers are too many."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.X: Any = None
+        self.Y: Any = None
+
+    def partial_fit(self, X: Any, y: Floats) -> Self:
+        """Add the rows of a task, and learn all of them from zero."""
+        X, Y = _with_ones(X), y.reshape(len(y), -1)
+        self.X = X if self.X is None else _stacked([self.X, X])
+        self.Y = Y if self.Y is None else np.concatenate([self.Y, Y])
+        self.W = np.asarray(step(np.zeros((X.shape[1], Y.shape[1])), (self.X, self.Y), Ridge(self.alpha)))
+        return self
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of the weights and the rows."""
+        if self.W is None:
+            return 0
+        rows = self.X.data.nbytes + self.X.indices.nbytes if is_sparse(self.X) else self.X.nbytes
+        return int(NUMBER * self.W.size + rows + self.Y.nbytes)
+
+
 class FrequentDirections(Linear):
     """The sketch of frequent directions of all rows beside ΣXᵀy, and the ridge solution made of both."""
 
