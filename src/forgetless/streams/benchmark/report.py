@@ -18,7 +18,7 @@ FAMILIES = {
     "r = ": "forgetless",
     "reservoir": "kept rows",
     "frequent": "frequent directions",
-    "joint ridge": "joint ridge",
+    "joint ridge": "joint ridge, fewer to all features",
 }
 
 
@@ -93,17 +93,28 @@ def plot_frontier(record: Record, ax: Any) -> Any:
         if points:
             width = 2 if name.startswith("forgetless") else 1
             ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, linewidth=width)
-    for method in record["scores"]:
-        error = mean(record, method)
-        if method in drawn or not math.isfinite(error):
-            continue
-        at = (mean(record, method, "nbytes"), error)
+    others = {method: (mean(record, method, "nbytes"), mean(record, method)) for method in record["scores"]}
+    others = {method: at for method, at in others.items() if method not in drawn and math.isfinite(at[1])}
+    for names, at in _apart(others):
         ax.plot(*at, marker="x", color="0.4", linestyle="none")
-        ax.annotate(method, at, xytext=(4, 0), textcoords="offset points", fontsize=6, va="center")
+        ax.annotate(names, at, xytext=(4, 0), textcoords="offset points", fontsize=6, va="center")
     ax.set(xscale="log", yscale="log", xlabel="bytes", ylabel="error on all tasks", title=record["title"])
     _plain_ticks(ax)
     ax.legend(fontsize=7)
     return ax
+
+
+def _apart(points: dict[str, tuple[float, float]], near: float = 1.1) -> list[tuple[str, tuple[float, float]]]:
+    """Return names and places, with one name for all that would be written over each other."""
+    found: list[tuple[list[str], tuple[float, float]]] = []
+    for name, at in sorted(points.items(), key=lambda item: item[1][1]):
+        for names, place in found:
+            if 1 / near < at[1] / place[1] < near and 0.5 < at[0] / place[0] < 2.0:
+                names.append(name)
+                break
+        else:
+            found.append(([name], at))
+    return [(", ".join(names), place) for names, place in found]
 
 
 def _families(record: Record) -> dict[str, list[str]]:
