@@ -357,6 +357,7 @@ def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
         assert "no bound applies" in shown
         assert "no model fits all tasks" in shown
     assert max(len(line) for line in repr(noisy).splitlines()) <= 100
+    assert "does not apply:" not in repr(noisy)  # one sentence instead of the same reason for each of them
 
 
 def test_what_is_out_of_reach_is_said():

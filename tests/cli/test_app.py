@@ -77,6 +77,7 @@ def test_averages_agree_with_the_library(archive, ordering, capsys):
     code, out, _ = run(capsys, "simulate", *words, "--trials", 30, "--json")
     trace = fl.simulate(tasks, fl.Projection(), 20, ordering=law, n_trials=30, seed=0, record="last", average=2)
     assert json.loads(out)["drift"] == pytest.approx([trace.drift.mean()], rel=1e-9)
+    assert json.loads(out)["drift_se"] == pytest.approx([trace.drift.std(ddof=1) / np.sqrt(30)], rel=1e-9)
     assert "of the average with weights t^2" in run(capsys, "expect", *words)[1]
     assert run(capsys, "expect", archive, "--k", 3, "--average", -1)[0] == 2
 

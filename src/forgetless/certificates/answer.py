@@ -116,12 +116,25 @@ class Certificate:
 
     def __repr__(self) -> str:
         applying = self._applying()
+        if self._noisy:
+            said = (
+                f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and every bound is "
+                "proved for tasks that one model fits; the exact losses above hold all the same"
+            )
+            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(said, 98)])
         table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
-        facts = [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
-        lines = [*facts, "", *table, "", "does not apply:"]
+        lines = [*self._wrapped_facts(), "", *table, "", "does not apply:"]
         for other in self._others():
             lines += textwrap.wrap(other, 98, initial_indent="  ", subsequent_indent="    ")
         return "\n".join(lines)
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether all bounds fail, each because no model fits all tasks."""
+        return all(not check.applies and "no model fits all tasks" in check.reason for check in self.bounds)
+
+    def _wrapped_facts(self) -> list[str]:
+        return [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
 
     def _facts(self) -> list[str]:
         facts = [

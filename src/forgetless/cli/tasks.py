@@ -1,6 +1,7 @@
 """The commands on a file of tasks: ``certify``, ``advise``, ``expect`` and ``simulate``."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,10 @@ def simulate(
             keep_weights=False,
             progress=tell,
         )
-    means = {name: value.mean(0).tolist() for name, value in found.values.items()}
-    note = f"{tasks}, mean of {trials} runs ({ordering}){_of_average(average)}"
+    means: dict[str, list[float]] = {}
+    for name, value in found.values.items():
+        means[name] = value.mean(0).tolist()
+        if trials > 1:
+            means[f"{name}_se"] = (value.std(0, ddof=1) / math.sqrt(trials)).tolist()
+    note = f"{tasks}, mean of {trials} runs ({ordering}){_of_average(average)}; _se: standard errors of these means"
     _print_curves({"step": found.steps.tolist(), **means}, as_json, note)

@@ -177,14 +177,16 @@ def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
         made = (side / math.sqrt(SKETCH * scale) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         d = rows.shape[1]
         return made[:, :d], made[:, d:] + made[:, :d] @ to_numpy(start)
-    signs = np.random.default_rng([number, 1]).choice([-1.0, 1.0], (SKETCH, rows.shape[0]))
-    signs /= math.sqrt(SKETCH * scale)
+    n = rows.shape[0]
+    bits = np.random.default_rng([number, 1]).bytes(SKETCH // 8 * n)
+    signs = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).reshape(SKETCH, n)
+    size = 1.0 / math.sqrt(SKETCH * scale)
     total = xp.astype(zeros((SKETCH, rows.shape[1]), start), start.dtype, copy=False)
     answers: Any = 0.0
-    first = 0
+    first, dtype = 0, to_numpy(start[:1, :1]).dtype
     for block in rows.blocks():
         n = int(block.shape[0])
-        part = from_numpy(signs[:, first : first + n].astype(to_numpy(start[:1, :1]).dtype), like=start)
+        part = from_numpy((signs[:, first : first + n] * (2 * size) - size).astype(dtype), like=start)
         mixed = (block.T @ part.T).T if is_sparse(block) else part @ block
         total = total + mixed
         answers = answers + part @ residual[first : first + n, :] + mixed @ start

@@ -69,7 +69,7 @@ def _read_once(
     def inward(state: State, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, State]:
         nonlocal found, mean
         X, y, weight, state = check(state, X, y, weight)
-        known, found = found, found.with_rows(X, weight)
+        known, found = found, used if found.total == before else found.with_rows(X, weight)
         mean = _mean(mean, found.total - before, found.total - known.total, y, weight)
         return used.inward(X), y, weight, state
 

@@ -30,6 +30,9 @@ WHOLE = 1000
 ROTATED = 200
 """Side up to which a memory that holds everything is kept as singular directions, a decomposition a task."""
 
+MANY = 20
+"""Rows of a task for each direction from which on its XᵀX is decomposed."""
+
 BLOCK = 256
 """Rows that are merged at a time, or as many as are remembered."""
 
@@ -138,7 +141,9 @@ class Directions(NamedTuple):
             return found
         if rows.single is not None and stack.shape[0] <= rank:
             return found._with_rows(rows, scale)
-        if rows.readable and rank >= rows.shape[1]:
+        exact = self.units.dtype == namespace_of(self.units).float64
+        # Of large tasks XᵀX is cheaper than triangles, and as good as what is stored in half or single precision.
+        if rows.readable and rank >= rows.shape[1] and (exact or stack.dual or rows.shape[0] < MANY * rank):
             return found._triangular(stack, scale)
         if not rows.readable or not stack.dual or (stack.has_gram and stack.shape[0] <= WHOLE):
             return found._cut_to(stack, rank, scale)

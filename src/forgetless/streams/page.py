@@ -110,9 +110,17 @@ def warnings_of(run: StreamRun) -> list[str]:
     if forgotten:
         lines.append(
             f"Forgetting: {len(forgotten)} tasks are answered clearly worse than when they were learned: "
-            f"{_named(run, forgotten)}. A larger --rank remembers more of them."
+            f"{_named(run, forgotten)}. {_what_to_do(run)}"
         )
     return lines
+
+
+def _what_to_do(run: StreamRun) -> str:
+    """Return what may help against forgetting."""
+    kept = getattr(run.estimator, "kept_", 0.0)
+    if kept > 0.99:
+        return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
+    return f"The model remembers {kept:.0%} of all rows; a larger --rank remembers more."
 
 
 def _named(run: StreamRun, which: Sequence[int]) -> str:

@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -12,7 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from forgetless._base.archive import refusing
 from forgetless.datasets.encoder import TableEncoder
 from forgetless.streams import files
+from forgetless.streams.baselines import RecursiveLeastSquares
 from forgetless.streams.model import StreamingModel
+
+TALL = 50
+"""Rows for each feature from which on a task is learned from its XᵀX."""
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]
@@ -55,6 +60,11 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         -------
         self
         """
+        self._learn(X, y, **parameters)
+        return self
+
+    def _learn(self, X: Any, y: Any, **parameters: Any) -> Any:
+        """Learn one task, and return it as the last step met it."""
         learned: list[tuple[Any, Any]] = []
         for name, step in self.steps[:-1]:
             if step is None or step == "passthrough":
@@ -73,14 +83,17 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 more = int(X.shape[1]) - last.n_features_in_
                 if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
                     last.widen(more)
-            last.partial_fit(X, y, **parameters)
+            if not parameters and _is_tall(last, X):
+                last.partial_fit_blocks(iter([(X, y)]))  # one pass: all that is asked of it afterwards is XᵀX
+            else:
+                last.partial_fit(X, y, **parameters)
         except BaseException:
             if isinstance(last, StreamingModel):
                 last._state = state
             raise
         for step, used in learned:
             step.__dict__.update(used.__dict__)
-        return self
+        return X
 
     def save(self, path: Any, *, state: str = "learn") -> None:
         """Write an encoder and its model to one file; :func:`forgetless.load_model` reads it.
@@ -154,6 +167,14 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     if not all(isinstance(name, str) for name in names) or type(table["rows"]) is not int:
         raise ValueError("the names of its tables are no names")
     return table
+
+
+def _is_tall(model: Any, X: Any) -> bool:
+    """Return whether a task has so many rows that their XᵀX, added up once, is the cheapest way to learn it."""
+    if not isinstance(model, StreamingModel) or isinstance(model, RecursiveLeastSquares) or model._has_classes:
+        return False
+    n, d = X.shape
+    return isinstance(X, np.ndarray) and not model.holdout and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
 
 
 def _check_ready(name: str, step: Any) -> None:

@@ -12,6 +12,7 @@ from forgetless._base.progress import Progress
 from forgetless.datasets.files import TaskTable
 from forgetless.datasets.grouped import ORDERS, Part
 from forgetless.solvers.rows import is_sparse
+from forgetless.streams._monitor import BEFORE
 from forgetless.streams._watched import Watched, rows_of
 
 WIDEST = 500
@@ -164,9 +165,9 @@ def follow(
             progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
         train, test = _split(len(y), holdout, seed, t)
         rows, targets = rows_of(X, train), y[train]
-        befores.append(_before(model, rows, targets, sums.mean, last) if t else (np.nan,) * 3)
-        model.partial_fit(rows, targets)
-        joint = _with(joint, watched.features(rows), targets)
+        rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
+        befores.append(_before(model, targets, sums.mean, last) if t else (np.nan,) * 3)
+        joint = _with(joint, rows, targets)
         sums.add(targets)
         last = targets.mean(axis=0)
         labels.append(label)
@@ -192,10 +193,11 @@ def follow(
     return StreamRun(model, labels, rows_learned, table, change, before, mean_before, last_before, constant, together)
 
 
-def _before(model: Any, X: Any, y: Any, mean: Any, last: Any) -> tuple[float, float, float]:
-    """Return the error of the model on a task to come, of the mean of all targets so far, and of the last task's."""
-    gap = model.predict(X) - y
-    return float(np.mean(gap**2)), float(np.mean((y - mean) ** 2)), float(np.mean((y - last) ** 2))
+def _before(model: Any, y: Any, mean: Any, last: Any) -> tuple[float, float, float]:
+    """Return the error on a task before it was learned: of the model, of the mean so far, of the mean of the last."""
+    rows = (model[-1] if hasattr(model, "steps") else model)._fitted().history.rows
+    own = rows[-1][BEFORE] if rows else np.nan
+    return own, float(np.mean((y - mean) ** 2)), float(np.mean((y - last) ** 2))
 
 
 def _with(joint: Any, X: Any, y: Any) -> Any:
