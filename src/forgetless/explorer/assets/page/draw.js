@@ -76,8 +76,9 @@ const Draw = (() => {
         make("text", { x: box.x + 4, y: middle - 8, class: "title" }, this.words, note);
         return;
       }
-      make("text", { x: box.x, y: top - 5, class: "more-word" }, this.words, `▲ ${more} here would lower the loss`);
-      make("text", { x: box.x, y: top + STRIP + 13, class: "less-word" }, this.words, `▼ ${less} here would lower the loss`);
+      const effect = box.w < 300 ? "here would help" : "here would lower the loss";
+      make("text", { x: box.x, y: top - 5, class: "more-word" }, this.words, `▲ ${more} ${effect}`);
+      make("text", { x: box.x, y: top + STRIP + 13, class: "less-word" }, this.words, `▼ ${less} ${effect}`);
       make("text", { x: box.x + box.w, y: top + STRIP + 13, "text-anchor": "end", class: "title" }, this.words, "step t");
     }
 
