@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -58,6 +58,9 @@ test-browser: .venv-browser/.installed
 # docs/explorer.png, from the page itself.
 explorer-picture: .venv-browser/.installed
 	.venv-browser/bin/python tests/explorer/picture.py
+
+bench-explorer: .venv-browser/.installed
+	.venv-browser/bin/python benchmarks/explorer.py
 
 .venv-browser/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-browser
