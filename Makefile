@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams clean
 
 PYTHON ?= python3
 VENV := .venv

@@ -1,7 +1,7 @@
 """A frame of the explorer in Chromium: exact curve, exact gradient and both charts after a change of the schedule.
 
-Needs what ``make test-browser`` needs; run by ``make bench-explorer``. Milliseconds are medians of 30 frames, after as many
-that let the browser compile.
+Needs what ``make test-browser`` needs; run by ``make bench-explorer``. As many frames come before those that are timed,
+while the browser compiles.
 """
 
 import os

@@ -3,7 +3,8 @@
 const App = (() => {
   const $ = (id) => document.getElementById(id), { shown } = Plot, data = JSON.parse($("data").textContent);
   const LARGEST = 16e6; // numbers that a gradient may keep
-  const METRICS = { average_loss: "expected loss over all tasks", seen_loss: "expected loss on the tasks seen", forgetting: "expected forgetting" };
+  const METRICS = { average_loss: "loss over all tasks", seen_loss: "loss on the tasks seen", forgetting: "forgetting" };
+  const LONGEST = 3e8; // products in a curve: about a second
 
   const first = { ...State.START, ...data.state };
   let state = State.fromText(location.hash.slice(1), first);
@@ -20,7 +21,15 @@ const App = (() => {
 
   // ---- computing ---------------------------------------------------------------------------------------------------
   // Whether Python computes the curve: orders that this engine has not, or tasks that are too large for it.
-  const remote = () => Server.available && (["reshuffled", "without"].includes(state.order) || held());
+  const remote = () => Server.available && (["reshuffled", "without"].includes(state.order) || held() || state.k > mostSteps());
+
+  // Steps that are computed here in about a second
+  function mostSteps() {
+    if (state.order !== "with") return Infinity;
+    const { n, D, offsets } = prob, ranks = offsets.slice(1).map((o, m) => o - offsets[m]), r = Math.max(1, ...ranks);
+    const one = 2 * n * D * (D + r) * (state.average === null ? 1 : 3), each = state.metric === "average_loss" ? 1 : ranks.length + 1;
+    return Math.max(1, Math.floor(LONGEST / (one * each)));
+  }
 
   // Tasks that only Python holds
   const held = () => state.kind === "data" && !!data.large && !given;
@@ -46,11 +55,13 @@ const App = (() => {
     prob = held() ? data.large : Engine.problem(tasks.tasks, tasks.d);
     references = {};
     App.settled = false;
+    const most = held() || Server.available ? Infinity : mostSteps(), cut = state.k > most;
+    if (cut) state = { ...state, k: most, schedule: Schedules.resampled(state.schedule, state.scheme, most) };
     Controls.show();
     const one = prob.realizable ? "one model fits all" : "no model fits all", plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
     $("facts").textContent = missing ? "No data yet; the charts show two tasks at an angle."
       : `${plural(prob.M, "task")}, ${plural(tasks.d, "feature")}; ${one}; R² = ${shown(prob.radius ** 2)}, D = ${shown(prob.distance)}`;
-    tell($("status"), Results.reason({ state, prob }));
+    tell($("status"), cut ? `Only ${most} steps: more would take long here. forgetless explore computes them in Python.` : Results.reason({ state, prob }));
     if (!remote()) references.theorem = reference("theorem", Schedules.heights({ ...state, schedule: { preset: "increasing" } }));
     update();
     compare();
@@ -189,7 +200,8 @@ const App = (() => {
   }
 
   function render() {
-    const { scheme, k, metric, average } = state, title = `${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
+    const { scheme, k, metric, average } = state, chance = ["cyclic", "one"].includes(state.order) ? "" : "expected ";
+    const title = `${chance}${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
     draw.render({ scheme, k, heights: now.heights, others: compared(), pull: pull(), note: now.note, hint: !undo.length && state.schedule.preset !== "drawn" });
     losses.render({ k, title, logSteps: state.log, curves: curves(), bounds: bounds() });
     showResults();
@@ -258,6 +270,7 @@ const App = (() => {
   function keep() {
     clearTimeout(saving);
     saving = setTimeout(() => {
+      $("spoken").textContent = `${METRICS[state.metric]} after ${state.k} steps: ${shown(now.loss[state.k])}`;
       try {
         history.replaceState(null, "", `#${State.toText(state)}`);
       } catch {
@@ -270,6 +283,13 @@ const App = (() => {
     node.textContent = text;
     node.classList.toggle("bad", bad);
   }
+
+  // Another link in the same page
+  addEventListener("hashchange", () => {
+    if (location.hash.slice(1) === State.toText(state)) return;
+    state = State.fromText(location.hash.slice(1), first);
+    everything();
+  });
 
   return {
     data, draw, losses, undo, set, take, back, tell, everything, render, remote, askPython, bounds, curves, orderNow,

@@ -35,7 +35,7 @@ const Draw = (() => {
       const xTicks = Plot.niceTicks(1, k, Math.max(2, box.w / 110)).filter((t) => t >= 1 && t === Math.round(t));
       if (k > 1 && xTicks[0] !== 1) xTicks.unshift(1);
       const shifted = (t) => this.x(t - 1);
-      this.chart.axes(xTicks.map((t) => [t, t]), yTicks, shifted, this.y, null, `strength of step t: ${SCHEMES[scheme].unit}`);
+      this.chart.axes(xTicks.map((t) => [t, t]), yTicks, shifted, this.y, null, SCHEMES[scheme].title);
       const height = (h) => this.y(this.at(h));
       for (const other of ["constant", "theorem", "optimum"]) {
         const found = others.find((each) => each.name === other);

@@ -6,9 +6,9 @@
 const Schedules = (() => {
   const ZERO = -32768;
   const SCHEMES = {
-    ridge: { low: -4, high: 3, zero: true, symbol: "λ", unit: "λₜ / R²", more: "more pull", less: "less pull" },
-    size: { low: -4, high: 0, zero: false, symbol: "γ", unit: "γₜ R²", more: "longer steps", less: "shorter steps" },
-    budget: { low: 0, high: 3, zero: false, symbol: "N", unit: "steps Nₜ", more: "more steps", less: "fewer steps" },
+    ridge: { low: -4, high: 3, zero: true, symbol: "λ", title: "pull of each step, λₜ / R²", more: "more pull", less: "less pull" },
+    size: { low: -4, high: 0, zero: false, symbol: "γ", title: "step size of each step, γₜ R²", more: "longer steps", less: "shorter steps" },
+    budget: { low: 0, high: 3, zero: false, symbol: "N", title: "gradient steps of each step, Nₜ", more: "more steps", less: "fewer steps" },
   };
   const decay = (t, k) => (k - t + 1) / (k + 1); // (k−t+2)/(k+1), t counted from 0 here
 
