@@ -57,7 +57,7 @@ test-browser: .venv-browser/.installed
 
 # docs/explorer.png, from the page itself.
 explorer-picture: .venv-browser/.installed
-	.venv-browser/bin/python tests/explorer/picture.py
+	.venv-browser/bin/python tests/explorer/browser/picture.py
 
 bench-explorer: .venv-browser/.installed
 	.venv-browser/bin/python benchmarks/explorer.py

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 from forgetless.explorer.page import page
 
-TARGET = Path(__file__).parents[2] / "docs" / "explorer.png"
+TARGET = Path(__file__).parents[3] / "docs" / "explorer.png"
 STROKES = [(0.07, 0.16), (0.16, 0.45), (0.35, 0.52), (0.62, 0.5), (0.82, 0.42), (0.93, 0.25), (0.98, 0.17)]
 
 
