@@ -16,6 +16,7 @@ def check_installed():
     tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
     loss = fl.expect(tasks, fl.Projection(), k=3, metrics=["average_loss"]).average_loss
     np.testing.assert_allclose(loss, 0.5 * 0.5**3)  # half the chance that three draws miss a given task
+    assert len(fl.explore(tasks, k=5).html) > 100_000  # the parts of the page are installed too
     shown = subprocess.run([sys.executable, "-m", "forgetless", "--help"], capture_output=True, text=True, check=True)
     assert "reproduce" in shown.stdout
     command = next(Path(sysconfig.get_path("scripts")).glob("forgetless*"))
@@ -32,6 +33,7 @@ def check_metadata(wheel):
         metadata = Metadata.from_email(archive.read(name), validate=True)
         assert any(entry.endswith("certificates/data/fixed-64.json") for entry in archive.namelist())
         assert "forgetless/py.typed" in archive.namelist()
+        assert "forgetless/explorer/assets/page/app.js" in archive.namelist()
     assert (metadata.name, str(metadata.version)) == ("forgetless", fl.__version__)
     assert metadata.description.startswith("# forgetless")
     print(f"{Path(wheel).name}: valid metadata {metadata.metadata_version}")

@@ -30,6 +30,7 @@ SCRIPTS = (
     "page/state.js",
     "page/descent.js",
     "page/plot.js",
+    "page/search.js",
     "page/draw.js",
     "page/losses.js",
     "page/geometry.js",

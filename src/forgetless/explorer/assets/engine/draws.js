@@ -6,8 +6,13 @@ const Draws = (() => {
   // ---- the average loss --------------------------------------------------------------------------------------------
   // ``carried`` holds L V_t of every step, V_t being the final loss as a form of S_t.
   function averageLoss(prob, plan, phi, carried) {
-    const { D, n, L, R, s, w, floor, offsets } = prob, { k } = plan, last = offsets.length - 1;
-    const buffer = Moments.scratch(prob), { T, W } = buffer, S = start(prob), loss = new Float64Array(k + 1);
+    const { D, n, L, R, s, w, floor, offsets } = prob,
+      { k } = plan,
+      last = offsets.length - 1;
+    const buffer = Moments.scratch(prob),
+      { T, W } = buffer,
+      S = start(prob),
+      loss = new Float64Array(k + 1);
     const slope = carried ? new Float64Array(k) : null;
     for (let t = 0; t <= k; t++) {
       const pt = Math.min(t, k - 1) * n;
@@ -27,8 +32,11 @@ const Draws = (() => {
   }
 
   function backwards(prob, k, phi) {
-    const { D, n, L, R, offsets } = prob, last = offsets.length - 1, V = form(prob, 0, last, true);
-    const buffer = Moments.scratch(prob), carried = new Float64Array(k * n * D);
+    const { D, n, L, R, offsets } = prob,
+      last = offsets.length - 1,
+      V = form(prob, 0, last, true);
+    const buffer = Moments.scratch(prob),
+      carried = new Float64Array(k * n * D);
     for (let t = k - 1; t >= 0; t--) {
       products(prob, V, 0, phi, t * n, R, L, buffer, 0, last);
       carried.set(buffer.T, t * n * D);
@@ -45,7 +53,8 @@ const Draws = (() => {
       const o = j * D;
       let sum = extra ? extra(j) : 0;
       for (let a = 0; a < D; a++) {
-        const rest = T[o + a] - W[o + a], row = at + a * D;
+        const rest = T[o + a] - W[o + a],
+          row = at + a * D;
         let x = 0;
         for (let b = 0; b < D; b++) x += L[o + b] * V[row + b];
         sum += x * rest;
@@ -57,11 +66,20 @@ const Draws = (() => {
 
   // ---- averages of iterates ----------------------------------------------------------------------------------------
   function averaged(prob, plan, phi, wanted) {
-    const { D, n, L, R, floor, offsets } = prob, { k } = plan, size = D * D, last = offsets.length - 1;
-    const g = Moments.gains(plan.average, k), buffer = Moments.scratch(prob), loss = new Float64Array(k + 1);
-    const S = start(prob), C = start(prob), A = start(prob);
+    const { D, n, L, R, floor, offsets } = prob,
+      { k } = plan,
+      size = D * D,
+      last = offsets.length - 1;
+    const g = Moments.gains(plan.average, k),
+      buffer = Moments.scratch(prob),
+      loss = new Float64Array(k + 1);
+    const S = start(prob),
+      C = start(prob),
+      A = start(prob);
     const back = wanted ? averagedBackwards(prob, k, phi, Moments.weightsOf(g)) : null;
-    const omega = Moments.weightsOf(g), cross = new Float64Array(size), slope = wanted ? new Float64Array(k) : null;
+    const omega = Moments.weightsOf(g),
+      cross = new Float64Array(size),
+      slope = wanted ? new Float64Array(k) : null;
     loss[0] = Math.max(0, half(prob, A, 0, last, true)) + floor;
     for (let t = 0; t < k; t++) {
       products(prob, S, 0, phi, t * n, L, R, buffer, 0, last);
@@ -92,7 +110,8 @@ const Draws = (() => {
   function bilinear({ D, L, R }, j, K, at, C) {
     let sum = 0;
     for (let b = 0, o = j * D; b < D; b++) {
-      let left = 0, right = 0;
+      let left = 0,
+        right = 0;
       for (let a = 0; a < D; a++) {
         left += L[o + a] * K[at + a * D + b];
         right += R[o + a] * C[a * D + b];
@@ -104,12 +123,19 @@ const Draws = (() => {
 
   // T ← M̄ᵀ K with K = ω_t H + T, and V ← E[Mᵀ V M] + ω² H + ω (T + Tᵀ), from step k to the start
   function averagedBackwards(prob, k, phi, omega) {
-    const { D, n, L, R, offsets } = prob, size = D * D, last = offsets.length - 1, H = form(prob, 0, last, true);
-    const V = new Float64Array((k + 1) * size), K = new Float64Array((k + 1) * size);
-    const T = new Float64Array(size), buffer = Moments.scratch(prob);
+    const { D, n, L, R, offsets } = prob,
+      size = D * D,
+      last = offsets.length - 1,
+      H = form(prob, 0, last, true);
+    const V = new Float64Array((k + 1) * size),
+      K = new Float64Array((k + 1) * size);
+    const T = new Float64Array(size),
+      buffer = Moments.scratch(prob);
     for (let i = 0; i < size; i++) V[k * size + i] = omega[k - 1] ** 2 * H[i];
     for (let t = k - 1; t >= 0; t--) {
-      const here = t * size, after = here + size, before = t ? omega[t - 1] : 0;
+      const here = t * size,
+        after = here + size,
+        before = t ? omega[t - 1] : 0;
       for (let i = 0; i < size; i++) T[i] = K[after + i] = omega[t] * H[i] + T[i];
       meanDecrease(prob, K.subarray(after, after + size), phi, t * n, R, L, buffer, T);
       V.copyWithin(here, after, after + size);
@@ -126,11 +152,20 @@ const Draws = (() => {
   // ---- seen tasks and forgetting -----------------------------------------------------------------------------------
   // Every task m has P, the sum over its visits s of E[U_s U_sᵀ], and F, that of E[U_t U_tᵀ − U_s U_sᵀ] for the same.
   function path(prob, plan, phi, wanted) {
-    const { D, n, L, R, floor, offsets, probability } = prob, { k, metric } = plan, size = D * D;
-    const tasks = offsets.length - 1, seen = metric === "seen_loss", loss = new Float64Array(k + 1).fill(NaN);
-    const S = start(prob), P = new Float64Array(tasks * size), F = new Float64Array(tasks * size);
-    const sum = new Float64Array(size), buffer = Moments.scratch(prob), slope = wanted ? new Float64Array(k) : null;
-    const back = wanted ? pathBackwards(prob, plan, phi) : null, row = new Float64Array(n);
+    const { D, n, L, R, floor, offsets, probability } = prob,
+      { k, metric } = plan,
+      size = D * D;
+    const tasks = offsets.length - 1,
+      seen = metric === "seen_loss",
+      loss = new Float64Array(k + 1).fill(NaN);
+    const S = start(prob),
+      P = new Float64Array(tasks * size),
+      F = new Float64Array(tasks * size);
+    const sum = new Float64Array(size),
+      buffer = Moments.scratch(prob),
+      slope = wanted ? new Float64Array(k) : null;
+    const back = wanted ? pathBackwards(prob, plan, phi) : null,
+      row = new Float64Array(n);
     const summed = (m) => {
       for (let i = 0; i < size; i++) sum[i] = F[m * size + i] + P[m * size + i];
       return sum;
@@ -180,9 +215,16 @@ const Draws = (() => {
 
   // V_m carries the loss of task m backwards, E = V − H without cancellation, and W what the visits after t make of S_t.
   function pathBackwards(prob, plan, phi) {
-    const { D, n, L, R, offsets, probability } = prob, { k } = plan, size = D * D, tasks = offsets.length - 1;
-    const seen = plan.metric === "seen_loss", block = tasks * size, buffer = Moments.scratch(prob);
-    const V = new Float64Array((k + 1) * block), E = new Float64Array((k + 1) * block), W = new Float64Array((k + 1) * size);
+    const { D, n, L, R, offsets, probability } = prob,
+      { k } = plan,
+      size = D * D,
+      tasks = offsets.length - 1;
+    const seen = plan.metric === "seen_loss",
+      block = tasks * size,
+      buffer = Moments.scratch(prob);
+    const V = new Float64Array((k + 1) * block),
+      E = new Float64Array((k + 1) * block),
+      W = new Float64Array((k + 1) * size);
     const H = Array.from({ length: tasks }, (_, m) => form(prob, m, m + 1, false));
     H.forEach((each, m) => V.set(each, k * block + m * size));
     for (let t = k - 1; t >= 0; t--) {
@@ -190,7 +232,9 @@ const Draws = (() => {
       W.copyWithin(t * size, (t + 1) * size, (t + 2) * size);
       decrease(prob, W, (t + 1) * size, phi, t * n, R, L, buffer, 0, tasks, W, t * size);
       for (let m = 0; m < tasks; m++) {
-        const after = (t + 1) * block + m * size, here = t * block + m * size, own = seen ? V : E;
+        const after = (t + 1) * block + m * size,
+          here = t * block + m * size,
+          own = seen ? V : E;
         decrease(prob, V, after, phi, t * n, R, L, buffer, 0, tasks, E, here);
         for (let i = 0; i < size; i++) V[here + i] = E[here + i] + H[m][i];
         for (let i = 0; i < size; i++) W[t * size + i] += probability[m] * own[after + i];

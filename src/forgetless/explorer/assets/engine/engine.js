@@ -14,8 +14,10 @@ const Engine = (() => {
     curve: (prob, plan) => run(prob, plan, false).loss, // after 0..k steps
     gradient: (prob, plan) => run(prob, plan, true), // {loss, slope}: ∂loss_k/∂values_t
     kept: (prob, plan) => (plan.order ? plan.k * prob.D : Draws.kept(prob, plan)),
-    step(prob, m, share, w) { // the equation itself: w ← w − Vᵀ φ (V w − targets)
-      const next = Float64Array.from(w), { d, V, targets, offsets } = prob;
+    step(prob, m, share, w) {
+      // the equation itself: w ← w − Vᵀ φ (V w − targets)
+      const next = Float64Array.from(w),
+        { d, V, targets, offsets } = prob;
       for (let i = offsets[m]; i < offsets[m + 1]; i++) {
         const x = share[i] * (Spectrum.dot(V, i * d, w, 0, d) - targets[i]);
         for (let a = 0; a < d; a++) next[a] -= x * V[i * d + a];

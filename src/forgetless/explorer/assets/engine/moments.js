@@ -14,12 +14,16 @@ const Moments = (() => {
   }
 
   function shares(prob, plan) {
-    const { n, s } = prob, { k, scheme, values, other } = plan, phi = new Float64Array(k * n);
+    const { n, s } = prob,
+      { k, scheme, values, other } = plan,
+      phi = new Float64Array(k * n);
     for (let t = 0; t < k; t++) {
       const x = values[t];
       for (let j = 0; j < n; j++) {
         if (scheme === "ridge") phi[t * n + j] = 1 / (1 + x / s[j] / s[j]);
-        else phi[t * n + j] = scheme === "size" ? budgetShare(x * s[j] * s[j], other) : budgetShare(other * s[j] * s[j], x);
+        else
+          phi[t * n + j] =
+            scheme === "size" ? budgetShare(x * s[j] * s[j], other) : budgetShare(other * s[j] * s[j], x);
       }
     }
     return phi;
@@ -27,7 +31,8 @@ const Moments = (() => {
 
   // ∂φ_j/∂(the value drawn); of N as if it were real
   function shareSlope(prob, plan, phi, t, j) {
-    const s = prob.s[j], x = plan.values[t];
+    const s = prob.s[j],
+      x = plan.values[t];
     if (plan.scheme === "ridge") return -((phi[t * prob.n + j] / s) ** 2);
     if (plan.scheme === "size") return plan.other * s * s * (1 - x * s * s) ** (plan.other - 1);
     const kept = 1 - plan.other * s * s;
@@ -57,18 +62,29 @@ const Moments = (() => {
   // Buffers for T = right·S and W = (T rightᵀ) φ left of all directions, and one task's products.
   function scratch({ n, D, offsets }) {
     const most = Math.max(0, ...offsets.slice(1).map((o, m) => o - offsets[m]));
-    return { T: new Float64Array(n * D), W: new Float64Array(n * D), Y: new Float64Array(D), K: new Float64Array(most * most) };
+    return {
+      T: new Float64Array(n * D),
+      W: new Float64Array(n * D),
+      Y: new Float64Array(D),
+      K: new Float64Array(most * most),
+    };
   }
 
   function products(prob, S, at, phi, pt, left, right, buffer, low, high) {
-    const { D, offsets } = prob, { T, W, K } = buffer;
+    const { D, offsets } = prob,
+      { T, W, K } = buffer;
     for (let m = low; m < high; m++) {
-      const first = offsets[m], last = offsets[m + 1], r = last - first;
+      const first = offsets[m],
+        last = offsets[m + 1],
+        r = last - first;
       let i = first;
-      for (; i + 1 < last; i += 2) { // two rows at once read S half as often
-        const o = i * D, p = o + D;
+      for (; i + 1 < last; i += 2) {
+        // two rows at once read S half as often
+        const o = i * D,
+          p = o + D;
         for (let b = 0, row = at; b < D; b++) {
-          let x = 0, y = 0;
+          let x = 0,
+            y = 0;
           for (let a = 0; a < D; a++, row++) {
             const s = S[row];
             x += right[o + a] * s;
@@ -86,7 +102,8 @@ const Moments = (() => {
           T[o + b] = x;
         }
       }
-      for (let i = 0; i < r; i++) { // R_m S R_mᵀ, one half of it
+      for (let i = 0; i < r; i++) {
+        // R_m S R_mᵀ, one half of it
         for (let j = i, o = (first + i) * D; j < r; j++) {
           let x = 0;
           for (let a = 0, c = (first + j) * D; a < D; a++, c++) x += T[o + a] * right[c];
@@ -103,7 +120,8 @@ const Moments = (() => {
           j = 1;
         } else for (let a = 0; a < D; a++) W[o + a] = 0;
         for (; j < r; j += 2) {
-          const x = K[i * r + j] * phi[pt + first + j], y = K[i * r + j + 1] * phi[pt + first + j + 1];
+          const x = K[i * r + j] * phi[pt + first + j],
+            y = K[i * r + j + 1] * phi[pt + first + j + 1];
           for (let a = 0, c = (first + j) * D; a < D; a++, c++) W[o + a] += x * left[c] + y * left[c + D];
         }
       }
@@ -112,12 +130,15 @@ const Moments = (() => {
 
   // target −= Σ_m p_m (what a step on task m takes from the moment that T and W were made of)
   function collect(prob, phi, pt, left, buffer, low, high, target, to) {
-    const { D, offsets, w } = prob, { T, W, Y } = buffer;
+    const { D, offsets, w } = prob,
+      { T, W, Y } = buffer;
     for (let i = offsets[low]; i < offsets[high]; i++) {
-      const o = i * D, scale = w[i] * phi[pt + i];
+      const o = i * D,
+        scale = w[i] * phi[pt + i];
       for (let a = 0; a < D; a++) Y[a] = scale * (T[o + a] - 0.5 * W[o + a]);
       for (let a = 0; a < D; a++) {
-        const l = left[o + a], y = Y[a];
+        const l = left[o + a],
+          y = Y[a];
         for (let b = a, c = o + a, row = to + a * D + a; b < D; b++, c++, row++) target[row] -= l * Y[b] + y * left[c];
       }
     }
@@ -140,13 +161,17 @@ const Moments = (() => {
 
   // target −= scale · Lᵀ diag(pφ) R C: what a step takes from the mean, for C that need not be symmetric
   function meanDecrease(prob, C, phi, pt, left, right, buffer, target) {
-    const { D, n, w } = prob, { Y } = buffer;
+    const { D, n, w } = prob,
+      { Y } = buffer;
     const before = Float64Array.from(C);
     for (let i = 0; i < n; i++) {
-      const o = i * D, scale = w[i] * phi[pt + i];
+      const o = i * D,
+        scale = w[i] * phi[pt + i];
       Y.fill(0);
-      for (let a = 0; a < D; a++) for (let b = 0, x = right[o + a], row = a * D; b < D; b++) Y[b] += x * before[row + b];
-      for (let a = 0; a < D; a++) for (let b = 0, x = scale * left[o + a], row = a * D; b < D; b++) target[row + b] -= x * Y[b];
+      for (let a = 0; a < D; a++)
+        for (let b = 0, x = right[o + a], row = a * D; b < D; b++) Y[b] += x * before[row + b];
+      for (let a = 0; a < D; a++)
+        for (let b = 0, x = scale * left[o + a], row = a * D; b < D; b++) target[row + b] -= x * Y[b];
     }
   }
 
@@ -177,5 +202,18 @@ const Moments = (() => {
     return 0.5 * total;
   }
 
-  return { shares, shareSlope, gains, weightsOf, scratch, products, collect, decrease, meanDecrease, start, form, half };
+  return {
+    shares,
+    shareSlope,
+    gains,
+    weightsOf,
+    scratch,
+    products,
+    collect,
+    decrease,
+    meanDecrease,
+    start,
+    form,
+    half,
+  };
 })();

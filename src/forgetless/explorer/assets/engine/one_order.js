@@ -4,12 +4,18 @@ const OneOrder = (() => {
   const { dot } = Spectrum;
 
   function run(prob, plan, wanted) {
-    const { D, n, L, R, offsets } = prob, { k, order } = plan, phi = Moments.shares(prob, plan);
-    const gain = plan.average === null ? null : Moments.gains(plan.average, k), path = [Float64Array.from(prob.state)];
-    const mean = Float64Array.from(prob.state), record = recorder(prob, plan), loss = new Float64Array(k + 1);
+    const { D, n, L, R, offsets } = prob,
+      { k, order } = plan,
+      phi = Moments.shares(prob, plan);
+    const gain = plan.average === null ? null : Moments.gains(plan.average, k),
+      path = [Float64Array.from(prob.state)];
+    const mean = Float64Array.from(prob.state),
+      record = recorder(prob, plan),
+      loss = new Float64Array(k + 1);
     loss[0] = record.value(mean, 0);
     for (let t = 0; t < k; t++) {
-      const U = Float64Array.from(path[t]), m = order[t % order.length];
+      const U = Float64Array.from(path[t]),
+        m = order[t % order.length];
       for (let i = offsets[m]; i < offsets[m + 1]; i++) {
         const x = phi[t * n + i] * dot(R, i * D, path[t], 0, D);
         for (let a = 0; a < D; a++) U[a] -= x * L[i * D + a];
@@ -24,12 +30,15 @@ const OneOrder = (() => {
 
   // What is measured on the way: visits of every task, the mean outputs right after them and their spread.
   function recorder({ D, n, R, s, M, w, owner, offsets, floor, floors }, { metric }) {
-    const visits = new Float64Array(floors.length), means = new Float64Array(n), spread = new Float64Array(floors.length);
+    const visits = new Float64Array(floors.length),
+      means = new Float64Array(n),
+      spread = new Float64Array(floors.length);
     const output = (j, U) => s[j] * dot(R, j * D, U, 0, D);
     function visit(m, U) {
       visits[m]++;
       for (let j = offsets[m]; j < offsets[m + 1]; j++) {
-        const x = output(j, U), change = x - means[j];
+        const x = output(j, U),
+          change = x - means[j];
         means[j] += change / visits[m];
         spread[m] += change * (x - means[j]);
       }
@@ -38,7 +47,8 @@ const OneOrder = (() => {
       let total = 0;
       if (metric !== "average_loss" && t === 0) return NaN;
       for (let j = 0; j < n; j++) {
-        const x = output(j, U), m = owner[j];
+        const x = output(j, U),
+          m = owner[j];
         if (metric === "average_loss") total += w[j] * x * x;
         else total += visits[m] * (metric === "seen_loss" ? x * x : (x - means[j]) * (x + means[j]));
       }
@@ -50,10 +60,14 @@ const OneOrder = (() => {
   }
 
   function slopes(prob, plan, phi, path, final, gain) {
-    const { D, n, L, R, s, w, owner, offsets } = prob, { k, order, metric } = plan, slope = new Float64Array(k);
-    const omega = gain ? Moments.weightsOf(gain) : null, visits = new Float64Array(prob.floors.length);
+    const { D, n, L, R, s, w, owner, offsets } = prob,
+      { k, order, metric } = plan,
+      slope = new Float64Array(k);
+    const omega = gain ? Moments.weightsOf(gain) : null,
+      visits = new Float64Array(prob.floors.length);
     for (let t = 0; t < k; t++) visits[order[t % order.length]]++;
-    const towards = new Float64Array(D), g = new Float64Array(D);
+    const towards = new Float64Array(D),
+      g = new Float64Array(D);
     for (let j = 0; j < n; j++) {
       const weight = metric === "average_loss" ? w[j] : visits[owner[j]] / k;
       const x = weight * s[j] * s[j] * dot(R, j * D, final, 0, D);
@@ -61,7 +75,8 @@ const OneOrder = (() => {
     }
     if (!gain) g.set(towards);
     for (let t = k - 1; t >= 0; t--) {
-      const m = order[t % order.length], U = path[t];
+      const m = order[t % order.length],
+        U = path[t];
       if (gain) for (let a = 0; a < D; a++) g[a] += omega[t] * towards[a];
       for (let i = offsets[m]; metric === "forgetting" && i < offsets[m + 1]; i++) {
         const x = (s[i] * s[i] * dot(R, i * D, path[t + 1], 0, D)) / k;

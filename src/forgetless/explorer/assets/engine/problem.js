@@ -13,12 +13,15 @@ const Problem = (() => {
   // tasks: [{X: Float64Array (n·d), y: Float64Array (n), n, count?, floor?}]
   function of(tasks, d) {
     const parts = tasks.map((task) => spectrum(task.X, task.y, task.n, d));
-    const offsets = [0], owner = [];
+    const offsets = [0],
+      owner = [];
     parts.forEach((part, m) => {
       offsets.push(offsets[m] + part.r);
       for (let i = 0; i < part.r; i++) owner.push(m);
     });
-    const n = owner.length, counts = tasks.map((task) => task.count || 1), M = counts.reduce((a, b) => a + b, 0);
+    const n = owner.length,
+      counts = tasks.map((task) => task.count || 1),
+      M = counts.reduce((a, b) => a + b, 0);
     const all = { d, n, M, offsets, owner, counts, probability: counts.map((count) => count / M) };
     all.s = Float64Array.from(parts.flatMap((part) => part.s));
     all.V = new Float64Array(n * d);
@@ -39,14 +42,29 @@ const Problem = (() => {
   function teacherOf({ d, n, V, s, radii, targets, w }) {
     if (!n) return new Float64Array(d);
     // Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
-    const own = s.map((x, j) => x / radii[j]), scaled = (by) => V.map((x, i) => x * by[(i / d) | 0]);
-    const found = leastNorm(scaled(own), targets.map((x, j) => x * own[j]), n, d);
+    const own = s.map((x, j) => x / radii[j]),
+      scaled = (by) => V.map((x, i) => x * by[(i / d) | 0]);
+    const found = leastNorm(
+      scaled(own),
+      targets.map((x, j) => x * own[j]),
+      n,
+      d,
+    );
     const gap = targets.map((x, j) => Math.abs(own[j] * (dot(V, j * d, found.z, 0, d) - x)));
     if (Math.max(...gap) <= 1e-9 * Math.max(...targets.map((x, j) => Math.abs(own[j] * x)))) return found.z;
     // Otherwise weigh as the losses do, in the coordinates that are determined.
-    const r = found.r, weights = s.map((x, j) => x * Math.sqrt(w[j])), A = new Float64Array(n * r);
-    for (let j = 0; j < n; j++) for (let i = 0; i < r; i++) A[j * r + i] = weights[j] * dot(V, j * d, found.V, i * d, d);
-    const { z } = leastNorm(A, targets.map((x, j) => x * weights[j]), n, r), teacher = new Float64Array(d);
+    const r = found.r,
+      weights = s.map((x, j) => x * Math.sqrt(w[j])),
+      A = new Float64Array(n * r);
+    for (let j = 0; j < n; j++)
+      for (let i = 0; i < r; i++) A[j * r + i] = weights[j] * dot(V, j * d, found.V, i * d, d);
+    const { z } = leastNorm(
+        A,
+        targets.map((x, j) => x * weights[j]),
+        n,
+        r,
+      ),
+      teacher = new Float64Array(d);
     for (let i = 0; i < r; i++) for (let j = 0; j < d; j++) teacher[j] += z[i] * found.V[i * d + j];
     return teacher;
   }
@@ -54,21 +72,28 @@ const Problem = (() => {
   // Errors around the joint solution, unless terms there cancel that do not in outputs.
   function measured(all) {
     const { d, n, V, s, targets, radii, teacher } = all;
-    const joint = spectrum(V, new Float64Array(n), n, d), q = joint.r === d ? d : joint.r;
+    const joint = spectrum(V, new Float64Array(n), n, d),
+      q = joint.r === d ? d : joint.r;
     const into = (x) => (q === d ? x : Float64Array.from({ length: q }, (_, i) => dot(joint.V, i * d, x, 0, d)));
     const rows = q === d ? V : new Float64Array(n * q);
     if (q < d) for (let j = 0; j < n; j++) rows.set(into(V.subarray(j * d, j * d + d)), j * q);
-    const missing = targets.map((x, j) => x - dot(V, j * d, teacher, 0, d)), far = all.distance;
+    const missing = targets.map((x, j) => x - dot(V, j * d, teacher, 0, d)),
+      far = all.distance;
     const met = missing.every((x, j) => Math.abs(x) <= ROUNDING * (radii[j] / s[j]) * (Math.abs(targets[j]) + far));
     const around = maps(n, q, rows, rows, into(teacher.map((x) => -x)), met ? null : missing.map((x) => -x));
-    const before = targets.reduce((sum, x, j) => sum + (s[j] * x) ** 2, 0), size = terms(around, s);
+    const before = targets.reduce((sum, x, j) => sum + (s[j] * x) ** 2, 0),
+      size = terms(around, s);
     if (size <= CANCELS * before) return { ...around, q, realizable: met };
-    const { chosen, C } = spanningRows(rows, s, n, q), m = chosen.length;
-    const errors = targets.map((x) => -x), rounding = targets.map((x, j) => (ROUNDING * radii[j] * Math.abs(x)) / s[j]);
-    const left = new Float64Array(n * m), state = Float64Array.from(chosen, (i) => errors[i]);
+    const { chosen, C } = spanningRows(rows, s, n, q),
+      m = chosen.length;
+    const errors = targets.map((x) => -x),
+      rounding = targets.map((x, j) => (ROUNDING * radii[j] * Math.abs(x)) / s[j]);
+    const left = new Float64Array(n * m),
+      state = Float64Array.from(chosen, (i) => errors[i]);
     let conflict = false;
     const off = errors.map((error, j) => {
-      let sum = 0, slack = rounding[j];
+      let sum = 0,
+        slack = rounding[j];
       chosen.forEach((i, l) => {
         left[j * m + l] = dot(rows, j * q, rows, i * q, q);
         sum += C[j * m + l] * state[l];
@@ -78,13 +103,17 @@ const Problem = (() => {
       return error - sum;
     });
     const outputs = maps(n, m, left, C, state, conflict ? off : null);
-    return terms(outputs, s) < 0.1 * size ? { ...outputs, q, realizable: !conflict } : { ...around, q, realizable: met };
+    return terms(outputs, s) < 0.1 * size
+      ? { ...outputs, q, realizable: !conflict }
+      : { ...around, q, realizable: met };
   }
 
   // L, R (n × D) and the state before the first step; ``off`` is the last column of R where no model fits all tasks.
   function maps(n, q, left, right, state, off) {
     if (!off) return { D: q, L: left, R: right, state };
-    const D = q + 1, L = new Float64Array(n * D), R = new Float64Array(n * D);
+    const D = q + 1,
+      L = new Float64Array(n * D),
+      R = new Float64Array(n * D);
     for (let j = 0; j < n; j++) {
       L.set(left.subarray(j * q, j * q + q), j * D);
       R.set(right.subarray(j * q, j * q + q), j * D);

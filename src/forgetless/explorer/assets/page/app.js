@@ -1,57 +1,107 @@
 "use strict";
 /* The page: the state in the middle, what follows from it computed again when it changes, and drawn. */
 const App = (() => {
-  const $ = (id) => document.getElementById(id), { shown } = Plot, data = JSON.parse($("data").textContent);
+  const $ = (id) => document.getElementById(id),
+    { shown } = Plot,
+    data = JSON.parse($("data").textContent);
   const LARGEST = 16e6; // numbers that a gradient may keep
-  const METRICS = { average_loss: "expected loss over all tasks", seen_loss: "expected loss on the tasks seen", forgetting: "expected forgetting" };
+  const METRICS = {
+    average_loss: "loss over all tasks",
+    seen_loss: "loss on the tasks seen",
+    forgetting: "forgetting",
+  };
+  const LONGEST = 3e8; // products in a curve: about a second
 
   const first = { ...State.START, ...data.state };
   let state = State.fromText(location.hash.slice(1), first);
-  let given = data.tasks ? collection(data.tasks) : null, source = data.source || null; // tasks of the user's
-  let tasks, prob, now, references = {};
+  let given = data.tasks ? collection(data.tasks) : null,
+    source = data.source || null; // tasks of the user's
+  let tasks,
+    prob,
+    now,
+    references = {};
   let certificate = data.certified ? { value: data.certified, of: State.toText(first) } : null; // of the schedule it came with
-  let worker = 0, cost = 0;
-  const undo = [], draw = new Draw.DrawChart($("draw"), changed), losses = new Losses.LossChart($("loss"));
+  let worker = 0,
+    cost = 0;
+  const undo = [],
+    draw = new Draw.DrawChart($("draw"), changed),
+    losses = new Losses.LossChart($("loss"));
 
   function collection({ d, tasks: list }) {
-    const one = ({ X, y, floor }, m) => ({ X: Float64Array.from(X.flat()), y: Float64Array.from(y), n: y.length, count: 1, floor, label: `task ${m + 1}` });
+    const one = ({ X, y, floor }, m) => ({
+      X: Float64Array.from(X.flat()),
+      y: Float64Array.from(y),
+      n: y.length,
+      count: 1,
+      floor,
+      label: `task ${m + 1}`,
+    });
     return { d, tasks: list.map(one), code: null };
   }
 
   // ---- computing ---------------------------------------------------------------------------------------------------
   // Whether Python computes the curve: orders that this engine has not, or tasks that are too large for it.
-  const remote = () => Server.available && (["reshuffled", "without"].includes(state.order) || held());
+  const remote = () =>
+    Server.available && (["reshuffled", "without"].includes(state.order) || held() || state.k > mostSteps());
+
+  // Steps that are computed here in about a second
+  function mostSteps() {
+    if (state.order !== "with") return Infinity;
+    const { n, D, offsets } = prob,
+      ranks = offsets.slice(1).map((o, m) => o - offsets[m]),
+      r = Math.max(1, ...ranks);
+    const one = 2 * n * D * (D + r) * (state.average === null ? 1 : 3),
+      each = state.metric === "average_loss" ? 1 : ranks.length + 1;
+    return Math.max(1, Math.floor(LONGEST / (one * each)));
+  }
 
   // Tasks that only Python holds
   const held = () => state.kind === "data" && !!data.large && !given;
 
   // The order as task numbers for the engine, and as those of Python, where copies are tasks of their own
   function orderNow(sampled = state.order === "one") {
-    const all = held() ? Array.from({ length: prob.M }, (_, m) => m) : tasks.tasks.flatMap((task, m) => Array(task.count).fill(m));
+    const all = held()
+      ? Array.from({ length: prob.M }, (_, m) => m)
+      : tasks.tasks.flatMap((task, m) => Array(task.count).fill(m));
     if (state.order === "cyclic") return { numbers: all, own: all.map((_, i) => i) };
     if (!sampled) return null;
-    const u = Tasks.uniform(state.orderSeed), own = Array.from({ length: state.k }, () => Math.floor(u() * all.length));
+    const u = Tasks.uniform(state.orderSeed),
+      own = Array.from({ length: state.k }, () => Math.floor(u() * all.length));
     return { numbers: own.map((i) => all[i]), own };
   }
 
   function planOf(heights) {
-    const order = orderNow(), { k, metric, average } = state;
+    const order = orderNow(),
+      { k, metric, average } = state;
     return { ...Schedules.plan(state, prob.radius ** 2, heights), k, order: order && order.numbers, metric, average };
   }
 
   // Tasks, order or measure changed: all is new. What takes longer follows when there is time.
   function everything() {
     const missing = state.kind === "data" && !given && !held();
-    tasks = held() ? { d: data.large.d, tasks: [] } : Tasks.make(missing ? { ...state, kind: "two" } : state, data.shipped, given);
+    tasks = held()
+      ? { d: data.large.d, tasks: [] }
+      : Tasks.make(missing ? { ...state, kind: "two" } : state, data.shipped, given);
     prob = held() ? data.large : Engine.problem(tasks.tasks, tasks.d);
     references = {};
     App.settled = false;
+    const most = held() || Server.available ? Infinity : mostSteps(),
+      cut = state.k > most;
+    if (cut) state = { ...state, k: most, schedule: Schedules.resampled(state.schedule, state.scheme, most) };
     Controls.show();
-    const one = prob.realizable ? "one model fits all" : "no model fits all", plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-    $("facts").textContent = missing ? "No data yet; the charts show two tasks at an angle."
+    const one = prob.realizable ? "one model fits all" : "no model fits all",
+      plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    $("facts").textContent = missing
+      ? "No data yet; the charts show two tasks at an angle."
       : `${plural(prob.M, "task")}, ${plural(tasks.d, "feature")}; ${one}; R² = ${shown(prob.radius ** 2)}, D = ${shown(prob.distance)}`;
-    tell($("status"), Results.reason({ state, prob }));
-    if (!remote()) references.theorem = reference("theorem", Schedules.heights({ ...state, schedule: { preset: "increasing" } }));
+    tell(
+      $("status"),
+      cut
+        ? `Only ${most} steps: more would take long here. forgetless explore computes them in Python.`
+        : Results.reason({ state, prob }),
+    );
+    if (!remote())
+      references.theorem = reference("theorem", Schedules.heights({ ...state, schedule: { preset: "increasing" } }));
     update();
     compare();
   }
@@ -60,15 +110,27 @@ const App = (() => {
 
   // The schedule changed: curve, gradient unless a hand is drawing and it takes long, and both charts
   function update(drawing = false) {
-    const began = performance.now(), heights = Schedules.heights(state), plan = planOf(heights);
+    const began = performance.now(),
+      heights = Schedules.heights(state),
+      plan = planOf(heights);
     if (remote()) {
-      now = now && now.heights.length === state.k ? { ...now, heights, slope: null } : { heights, loss: new Float64Array(state.k + 1).fill(NaN), slope: null };
+      now =
+        now && now.heights.length === state.k
+          ? { ...now, heights, slope: null }
+          : { heights, loss: new Float64Array(state.k + 1).fill(NaN), slope: null };
       now.note = "Python computes …";
       askCurve(plan);
     } else {
-      const fits = Engine.kept(prob, plan) <= LARGEST, wanted = fits && !(drawing && cost > 80);
-      now = wanted ? { heights, ...Engine.gradient(prob, plan) } : { heights, loss: Engine.curve(prob, plan), slope: null };
-      now.note = wanted ? "" : fits ? "the gradient follows when you let go" : "no gradient here: it would need too much memory";
+      const fits = Engine.kept(prob, plan) <= LARGEST,
+        wanted = fits && !(drawing && cost > 80);
+      now = wanted
+        ? { heights, ...Engine.gradient(prob, plan) }
+        : { heights, loss: Engine.curve(prob, plan), slope: null };
+      now.note = wanted
+        ? ""
+        : fits
+          ? "the gradient follows when you let go"
+          : "no gradient here: it would need too much memory";
       // The first frames are slow, before the browser has compiled: try again now and then.
       cost = wanted ? 0.5 * cost + 0.5 * (performance.now() - began) : 0.95 * cost;
     }
@@ -80,61 +142,32 @@ const App = (() => {
   // −∂loss/∂ln(λ + λ₀): what a relative change of a step would gain; λ₀ is a ten-thousandth of R²
   function pull() {
     if (!now.slope) return null;
-    const { values } = planOf(now.heights), least = state.scheme === "ridge" ? 1e-4 * prob.radius ** 2 : 0;
+    const { values } = planOf(now.heights),
+      least = state.scheme === "ridge" ? 1e-4 * prob.radius ** 2 : 0;
     return now.slope.map((x, t) => -x * (values[t] + least));
   }
 
-  // The best constant, then the optimum by descent: in slices between frames, until something changes
-  async function compare() {
-    const mine = ++worker, sleep = (ms) => new Promise((done) => setTimeout(done, ms)), { scheme, k } = state;
-    const last = (heights) => Engine.curve(prob, planOf(heights))[k], flat = (height) => new Float64Array(k).fill(height);
-    async function finish(work, told) {
-      for (let since = performance.now(); ; ) {
-        const { done, value } = work.next();
-        if (done) return value;
-        if (performance.now() - since < 20) continue;
-        told(value);
-        do await sleep(draw.dragging ? 60 : 0);
-        while (draw.dragging);
-        if (mine !== worker) return null;
-        since = performance.now();
-      }
-    }
+  // What takes longer than a frame, until something changes
+  function compare() {
+    const mine = ++worker;
     if (remote()) return;
-    await sleep(120);
-    if (mine !== worker) return;
-    const constant = await finish(Descent.constant((height) => last(flat(height)), scheme), () => {});
-    if (!constant) return;
-    references.constant = reference("constant", flat(constant.height), { height: constant.height });
-    render();
-    if (Engine.kept(prob, planOf(now.heights)) > LARGEST || cost > 700) {
-      references.optimum = { waiting: "too large to descend in this page" };
-      return render();
-    }
-    references.optimum = { waiting: "descending …" };
-    const starts = [references.constant.heights, references.theorem.heights], square = prob.radius ** 2 || 1;
-    if (scheme === "ridge") starts.push(Schedules.heights({ ...state, schedule: { preset: "ramp" } }));
-    const start = starts.reduce((a, b) => (last(b) < last(a) ? b : a)), factor = { ridge: square, size: 1 / square, budget: 1 }[scheme];
-    const gradient = (heights) => {
-      const found = Engine.gradient(prob, planOf(heights));
-      return { loss: found.loss[k], slope: found.slope.map((x) => x * factor) };
-    };
-    // λ₀ is the smallest squared singular value: below it a coefficient hardly changes any share.
-    const unit = scheme === "ridge" ? Math.max(1e-6, Math.min(1, ...Array.from(prob.s, (x) => (x * x) / square))) : 1;
-    const found = await finish(Descent.run(gradient, start, scheme, unit), ({ round, loss }) => {
-      references.optimum.waiting = `descending, round ${round + 1}: ${shown(loss)}`;
-      showResults();
+    const live = () => mine === worker,
+      busy = () => draw.dragging,
+      gradients = () => Engine.kept(prob, planOf(now.heights)) <= LARGEST && cost < 700;
+    Search.run({ state, prob, planOf, theorem: references.theorem, live, busy, gradients }, (name, found) => {
+      if (found.heights) references[name] = reference(name, found.heights, found);
+      else references[name] = found;
+      if (found.heights) render();
+      else showResults();
+      App.settled = name === "optimum" && (!!found.heights || found.final === true);
     });
-    if (!found) return;
-    references.optimum = reference("optimum", scheme === "budget" ? found.heights.map((x) => Math.max(1, Math.round(x))) : found.heights);
-    render();
-    App.settled = true;
   }
 
   // ---- what Python computes ----------------------------------------------------------------------------------------
   let asked = 0;
   async function askCurve(plan) {
-    const mine = ++asked, numbers = (list) => Float64Array.from(list, (x) => (x === null ? NaN : x));
+    const mine = ++asked,
+      numbers = (list) => Float64Array.from(list, (x) => (x === null ? NaN : x));
     try {
       const found = await Server.ask("curve", question(plan));
       if (mine !== asked) return;
@@ -150,10 +183,16 @@ const App = (() => {
   }
 
   function question({ scheme, values, other }) {
-    const { k, order, metric, average } = state, own = { k, order, metric, average, scheme, values: [...values], other };
+    const { k, order, metric, average } = state,
+      own = { k, order, metric, average, scheme, values: [...values], other };
     if (order === "one") own.sequence = orderNow().own;
     if (state.kind === "data" && data.held && source === (data.source || null)) return own; // the server has these tasks
-    const list = tasks.tasks.map((task) => ({ X: [...task.X], y: [...task.y], count: task.count, floor: task.floor || 0 }));
+    const list = tasks.tasks.map((task) => ({
+      X: [...task.X],
+      y: [...task.y],
+      count: task.count,
+      floor: task.floor || 0,
+    }));
     return { ...own, d: tasks.d, tasks: list };
   }
 
@@ -180,7 +219,10 @@ const App = (() => {
     return Results.guarantees({ state, prob, certified: own });
   }
 
-  const compared = () => ["theorem", "constant", "optimum"].filter((name) => references[name] && references[name].values).map((name) => references[name]);
+  const compared = () =>
+    ["theorem", "constant", "optimum"]
+      .filter((name) => references[name] && references[name].values)
+      .map((name) => references[name]);
   const curves = () => [...compared(), { name: "yours", values: now.loss }];
 
   function showResults() {
@@ -189,8 +231,18 @@ const App = (() => {
   }
 
   function render() {
-    const { scheme, k, metric, average } = state, title = `${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
-    draw.render({ scheme, k, heights: now.heights, others: compared(), pull: pull(), note: now.note, hint: !undo.length && state.schedule.preset !== "drawn" });
+    const { scheme, k, metric, average } = state,
+      chance = ["cyclic", "one"].includes(state.order) ? "" : "expected ";
+    const title = `${chance}${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
+    draw.render({
+      scheme,
+      k,
+      heights: now.heights,
+      others: compared(),
+      pull: pull(),
+      note: now.note,
+      hint: !undo.length && state.schedule.preset !== "drawn",
+    });
     losses.render({ k, title, logSteps: state.log, curves: curves(), bounds: bounds() });
     showResults();
     showPlane();
@@ -198,13 +250,16 @@ const App = (() => {
 
   function showPlane() {
     if (tasks.d !== 2 || tasks.tasks.length > 8 || remote()) return Walk.set(null);
-    const found = orderNow(true).numbers, order = Array.from({ length: state.k }, (_, t) => found[t % found.length]);
+    const found = orderNow(true).numbers,
+      order = Array.from({ length: state.k }, (_, t) => found[t % found.length]);
     const path = Geometry.follow(prob, Engine.shares(prob, planOf(now.heights)), order, state.k);
     Walk.set({ prob, names: tasks.tasks.map((task) => task.label), path, order });
   }
 
   // ---- changes -----------------------------------------------------------------------------------------------------
-  let frame = 0, drawing = false, saving = 0;
+  let frame = 0,
+    drawing = false,
+    saving = 0;
   function soon(quick) {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => update(quick));
@@ -233,9 +288,11 @@ const App = (() => {
   function set(change) {
     const next = { ...state, ...change };
     if (change.scheme && change.scheme !== state.scheme && !change.schedule) next.schedule = { preset: "constant" };
-    if (change.k && change.k !== state.k && !change.schedule) next.schedule = Schedules.resampled(state.schedule, state.scheme, change.k);
+    if (change.k && change.k !== state.k && !change.schedule)
+      next.schedule = Schedules.resampled(state.schedule, state.scheme, change.k);
     // Averages are exact for the average loss only.
-    if (next.average !== null && next.metric !== "average_loss") Object.assign(next, "metric" in change ? { average: null } : { metric: "average_loss" });
+    if (next.average !== null && next.metric !== "average_loss")
+      Object.assign(next, "metric" in change ? { average: null } : { metric: "average_loss" });
     state = next;
     everything();
     keep();
@@ -258,6 +315,7 @@ const App = (() => {
   function keep() {
     clearTimeout(saving);
     saving = setTimeout(() => {
+      $("spoken").textContent = `${METRICS[state.metric]} after ${state.k} steps: ${shown(now.loss[state.k])}`;
       try {
         history.replaceState(null, "", `#${State.toText(state)}`);
       } catch {
@@ -271,18 +329,54 @@ const App = (() => {
     node.classList.toggle("bad", bad);
   }
 
+  // Another link in the same page
+  addEventListener("hashchange", () => {
+    if (location.hash.slice(1) === State.toText(state)) return;
+    state = State.fromText(location.hash.slice(1), first);
+    everything();
+  });
+
   return {
-    data, draw, losses, undo, set, take, back, tell, everything, render, remote, askPython, bounds, curves, orderNow,
-    frames: 0, milliseconds: 0, settled: false,
-    use(found, from) { // a collection of the user's, and where it came from
+    data,
+    draw,
+    losses,
+    undo,
+    set,
+    take,
+    back,
+    tell,
+    everything,
+    render,
+    remote,
+    askPython,
+    bounds,
+    curves,
+    orderNow,
+    frames: 0,
+    milliseconds: 0,
+    settled: false,
+    use(found, from) {
+      // a collection of the user's, and where it came from
       [given, source] = [found, from];
       set({ kind: "data", print: from.print });
     },
-    get state() { return state; },
-    get tasks() { return tasks; },
-    get prob() { return prob; },
-    get now() { return now; },
-    get references() { return references; },
-    get source() { return source; },
+    get state() {
+      return state;
+    },
+    get tasks() {
+      return tasks;
+    },
+    get prob() {
+      return prob;
+    },
+    get now() {
+      return now;
+    },
+    get references() {
+      return references;
+    },
+    get source() {
+      return source;
+    },
   };
 })();

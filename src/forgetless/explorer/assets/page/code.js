@@ -5,7 +5,10 @@ const Code = (() => {
 
   function tasksCode(found, source) {
     if (source && source.kind === "file") {
-      const columns = source.task === undefined ? "" : `, task=${JSON.stringify(source.task)}, target=${JSON.stringify(source.target)}`;
+      const columns =
+        source.task === undefined
+          ? ""
+          : `, task=${JSON.stringify(source.task)}, target=${JSON.stringify(source.target)}`;
       const more = `${source.mean ? ', loss="mean"' : ""}${source.intercept ? ", intercept=True" : ""}`;
       return `from forgetless.datasets import load_tasks\n\ntasks = load_tasks(${JSON.stringify(source.name)}${columns}${more})`;
     }
@@ -20,24 +23,34 @@ const Code = (() => {
   }
 
   function scheduleCode(state) {
-    const { scheme, schedule } = state, preset = Schedules.find(scheme, schedule);
+    const { scheme, schedule } = state,
+      preset = Schedules.find(scheme, schedule);
     if (preset && preset.code) return `schedule = ${preset.code(schedule.scale ?? preset.scaled, state.n)}`;
     const heights = Schedules.heights(state);
-    const numbers = schedule.preset === "drawn" && scheme !== "budget" ? drawnCode(schedule.levels) : `np.array(${list(heights)})`;
-    if (scheme === "ridge") return `strength = ${numbers}  # in units of R²\nschedule = fl.Ridge(strength * tasks.radius**2)`;
-    if (scheme === "size") return `size = ${numbers}  # in units of 1/R²\nschedule = fl.GradientDescent(${state.n}, size / tasks.radius**2)`;
+    const numbers =
+      schedule.preset === "drawn" && scheme !== "budget" ? drawnCode(schedule.levels) : `np.array(${list(heights)})`;
+    if (scheme === "ridge")
+      return `strength = ${numbers}  # in units of R²\nschedule = fl.Ridge(strength * tasks.radius**2)`;
+    if (scheme === "size")
+      return `size = ${numbers}  # in units of 1/R²\nschedule = fl.GradientDescent(${state.n}, size / tasks.radius**2)`;
     return `budget = np.array(${list(heights)}, dtype=int)\nschedule = fl.GradientDescent(budget, ${state.size} / tasks.radius**2)`;
   }
 
   // Thousandths of a decade; nan is 0
   function drawnCode(levels) {
-    const { ZERO } = Schedules, words = Array.from(levels, (v) => (v === ZERO ? "np.nan" : String(v)));
+    const { ZERO } = Schedules,
+      words = Array.from(levels, (v) => (v === ZERO ? "np.nan" : String(v)));
     return `np.nan_to_num(10.0 ** (np.array([${words.join(", ")}]) / 1000))`;
   }
 
   function orderCode(state, order) {
-    return { with: "fl.WithReplacement()", cyclic: "fl.Cyclic()", reshuffled: "fl.Reshuffled()", without: "fl.WithoutReplacement()",
-      one: `fl.Sequence([${(order || []).join(", ")}])` }[state.order];
+    return {
+      with: "fl.WithReplacement()",
+      cyclic: "fl.Cyclic()",
+      reshuffled: "fl.Reshuffled()",
+      without: "fl.WithoutReplacement()",
+      one: `fl.Sequence([${(order || []).join(", ")}])`,
+    }[state.order];
   }
 
   // order: the tasks of all steps, for one order; loss: the number on the page

@@ -1,12 +1,14 @@
 "use strict";
 /* Controls: each shows its part of the state, and changes it. */
 const Controls = (() => {
-  const $ = (id) => document.getElementById(id), { shown } = Plot;
+  const $ = (id) => document.getElementById(id),
+    { shown } = Plot;
   const SLIDERS = ["angle", "d", "M", "rows", "rare", "weight", "cosine", "noise", "n", "size"];
   const UNITS = { angle: "°", weight: " times" };
 
   // The slider of k is logarithmic: 1..5000 on 0..1000.
-  const toK = (x) => Math.max(1, Math.round(5000 ** (x / 1000))), fromK = (k) => Math.round((1000 * Math.log(k)) / Math.log(5000));
+  const toK = (x) => Math.max(1, Math.round(5000 ** (x / 1000))),
+    fromK = (k) => Math.round((1000 * Math.log(k)) / Math.log(5000));
 
   function show() {
     const { state } = App;
@@ -20,7 +22,10 @@ const Controls = (() => {
     if (document.activeElement !== $("k") || toK($("k").value) !== state.k) $("k").value = fromK(state.k);
     $("log").checked = state.log;
     for (const node of document.querySelectorAll("[data-kind]")) node.hidden = node.dataset.kind !== state.kind;
-    for (const node of document.querySelectorAll("[data-generated]")) node.hidden = state.kind === "data" || (node.id === "" && node.contains($("reseed")) && state.kind !== "random" && !state.noise);
+    for (const node of document.querySelectorAll("[data-generated]"))
+      node.hidden =
+        state.kind === "data" ||
+        (node.id === "" && node.contains($("reseed")) && state.kind !== "random" && !state.noise);
     for (const node of document.querySelectorAll("[data-scheme]")) node.hidden = node.dataset.scheme !== state.scheme;
     $("oneOrder").hidden = state.order !== "one";
     $("undo").disabled = !App.undo.length;
@@ -28,24 +33,33 @@ const Controls = (() => {
   }
 
   function presets() {
-    const { state } = App, all = Schedules.PRESETS[state.scheme], row = $("presets");
+    const { state } = App,
+      all = Schedules.PRESETS[state.scheme],
+      row = $("presets");
     if (row.dataset.scheme !== state.scheme) {
       row.dataset.scheme = state.scheme;
-      row.replaceChildren(...Object.entries(all).map(([name, { title }]) => {
-        const button = Object.assign(document.createElement("button"), { type: "button", textContent: title });
-        button.dataset.preset = name;
-        return button;
-      }));
+      row.replaceChildren(
+        ...Object.entries(all).map(([name, { title }]) => {
+          const button = Object.assign(document.createElement("button"), { type: "button", textContent: title });
+          button.dataset.preset = name;
+          return button;
+        }),
+      );
     }
     for (const button of row.children) {
       button.setAttribute("aria-pressed", String(button.dataset.preset === state.schedule.preset));
       button.disabled = (all[button.dataset.preset].least || 0) > state.k;
     }
-    const own = all[state.schedule.preset], scale = own && own.scaled ? state.schedule.scale ?? own.scaled : null;
+    const own = all[state.schedule.preset],
+      scale = own && own.scaled ? (state.schedule.scale ?? own.scaled) : null;
     $("scaleLabel").hidden = scale === null;
     if (scale === null) return;
     const { high } = Schedules.SCHEMES[state.scheme];
-    const ends = { ridge: [-400, 300], size: own.title === "constant" ? [-400, 0] : [0, 300], budget: own.title === "constant" ? [0, 100 * high] : [-100, 200] }[state.scheme];
+    const ends = {
+      ridge: [-400, 300],
+      size: own.title === "constant" ? [-400, 0] : [0, 300],
+      budget: own.title === "constant" ? [0, 100 * high] : [-100, 200],
+    }[state.scheme];
     Object.assign($("scale"), { min: ends[0], max: ends[1] });
     if (document.activeElement !== $("scale")) $("scale").value = Math.round(100 * Math.log10(scale));
     const unit = own.title === "constant" ? { ridge: " R²", size: " / R²", budget: "" }[state.scheme] : "";
@@ -55,7 +69,8 @@ const Controls = (() => {
   function listen() {
     const on = (id, event, act) => $(id).addEventListener(event, act);
     for (const id of SLIDERS) on(id, "input", () => App.set({ [id]: Number($(id).value) }));
-    for (const id of ["kind", "worst", "order", "metric", "scheme"]) on(id, "change", () => App.set(id === "worst" ? worstKnown() : { [id]: $(id).value }));
+    for (const id of ["kind", "worst", "order", "metric", "scheme"])
+      on(id, "change", () => App.set(id === "worst" ? worstKnown() : { [id]: $(id).value }));
     on("average", "change", () => App.set({ average: $("average").value === "" ? null : Number($("average").value) }));
     on("k", "input", () => App.set({ k: toK(Number($("k").value)) }));
     on("kExact", "change", () => {
@@ -68,10 +83,18 @@ const Controls = (() => {
     for (const id of ["neworder"]) on(id, "click", () => App.set({ orderSeed: App.state.orderSeed + 1 }));
     on("undo", "click", App.back);
     on("presets", "click", ({ target }) => target.dataset.preset && App.take({ preset: target.dataset.preset }));
-    on("scale", "input", () => App.take({ preset: App.state.schedule.preset, scale: Number((10 ** (Number($("scale").value) / 100)).toPrecision(3)) }, true));
+    on("scale", "input", () =>
+      App.take(
+        { preset: App.state.schedule.preset, scale: Number((10 ** (Number($("scale").value) / 100)).toPrecision(3)) },
+        true,
+      ),
+    );
     on("results", "click", ({ target }) => target.dataset.name && App.take(taken(target.dataset.name)));
     for (const action of ["certify", "advise"]) on(action, "click", () => App.askPython(action));
-    Walk.listen((t) => App.losses.point(t), () => App.set({ orderSeed: App.state.orderSeed + 1 }));
+    Walk.listen(
+      (t) => App.losses.point(t),
+      () => App.set({ orderSeed: App.state.orderSeed + 1 }),
+    );
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", App.render);
     new ResizeObserver(() => {
       for (const { chart } of [App.draw, App.losses]) chart.measure();
@@ -91,7 +114,8 @@ const Controls = (() => {
   }
 
   function start() {
-    for (const { name, title } of App.data.shipped) $("worst").append(Object.assign(document.createElement("option"), { value: name, textContent: title }));
+    for (const { name, title } of App.data.shipped)
+      $("worst").append(Object.assign(document.createElement("option"), { value: name, textContent: title }));
     for (const value of ["reshuffled", "without"]) {
       const option = $("order").querySelector(`[value=${value}]`);
       option.disabled = !Server.available;

@@ -1,7 +1,17 @@
 "use strict";
 /* What leaves the page, when it is asked to: pictures and numbers as files. */
 const Export = (() => {
-  const SHOWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-family", "font-weight", "opacity", "text-anchor"];
+  const SHOWN = [
+    "fill",
+    "stroke",
+    "stroke-width",
+    "stroke-dasharray",
+    "font-size",
+    "font-family",
+    "font-weight",
+    "opacity",
+    "text-anchor",
+  ];
 
   function save(name, parts, type) {
     const link = document.createElement("a");
@@ -13,9 +23,15 @@ const Export = (() => {
 
   // Both charts below each other as one picture that needs no style sheet
   function picture(charts, legend) {
-    const width = Math.max(...charts.map((svg) => svg.viewBox.baseVal.width)), rows = 18 * legend.length + 12;
+    const width = Math.max(...charts.map((svg) => svg.viewBox.baseVal.width)),
+      rows = 18 * legend.length + 12;
     const height = charts.reduce((sum, svg) => sum + svg.viewBox.baseVal.height, 0) + rows;
-    const whole = Plot.make("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` });
+    const whole = Plot.make("svg", {
+      xmlns: "http://www.w3.org/2000/svg",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+    });
     Plot.make("rect", { width, height, fill: getComputedStyle(document.body).backgroundColor }, whole);
     let top = 0;
     for (const svg of charts) {
@@ -25,15 +41,21 @@ const Export = (() => {
     }
     const ink = getComputedStyle(document.body);
     legend.forEach(({ text, row }, i) => {
-      const y = top + 18 * i + 12, line = getComputedStyle(row);
-      Plot.make("line", { x1: 52, x2: 76, y1: y - 4, y2: y - 4, stroke: line.borderTopColor, "stroke-width": 3 }, whole);
+      const y = top + 18 * i + 12,
+        line = getComputedStyle(row);
+      Plot.make(
+        "line",
+        { x1: 52, x2: 76, y1: y - 4, y2: y - 4, stroke: line.borderTopColor, "stroke-width": 3 },
+        whole,
+      );
       Plot.make("text", { x: 84, y, fill: ink.color, "font-size": 12, "font-family": "sans-serif" }, whole, text);
     });
     return { text: new XMLSerializer().serializeToString(whole), width, height };
   }
 
   function plain(node) {
-    const copy = node.cloneNode(false), style = getComputedStyle(node);
+    const copy = node.cloneNode(false),
+      style = getComputedStyle(node);
     copy.removeAttribute("class");
     if (style.visibility === "hidden") copy.setAttribute("visibility", "hidden");
     for (const name of SHOWN) {
@@ -51,7 +73,8 @@ const Export = (() => {
   }
 
   async function png(charts, legend) {
-    const { text, width, height } = picture(charts, legend), image = new Image();
+    const { text, width, height } = picture(charts, legend),
+      image = new Image();
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
     await image.decode();
     const canvas = document.createElement("canvas");

@@ -25,16 +25,19 @@ const Plot = (() => {
   }
 
   function niceTicks(low, high, most) {
-    const raw = (high - low) / most || 1, base = 10 ** Math.floor(Math.log10(raw));
+    const raw = (high - low) / most || 1,
+      base = 10 ** Math.floor(Math.log10(raw));
     const step = base * [1, 2, 5, 10].find((m) => m * base >= raw);
     const ticks = [];
-    for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + 1e-9 * step; x += step) ticks.push(Number(x.toPrecision(12)));
+    for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + 1e-9 * step; x += step)
+      ticks.push(Number(x.toPrecision(12)));
     return ticks;
   }
 
   // Points of a line, no more than two for each pixel column
   function path(values, x, y, columns) {
-    const n = values.length, parts = [];
+    const n = values.length,
+      parts = [];
     let pen = "M";
     const put = (t) => {
       const v = y(values[t]);
@@ -48,8 +51,10 @@ const Plot = (() => {
     if (n <= 2 * columns) for (let t = 0; t < n; t++) put(t);
     else {
       for (let c = 0; c < columns; c++) {
-        const from = Math.floor((c * n) / columns), to = Math.max(from + 1, Math.floor(((c + 1) * n) / columns));
-        let low = from, high = from;
+        const from = Math.floor((c * n) / columns),
+          to = Math.max(from + 1, Math.floor(((c + 1) * n) / columns));
+        let low = from,
+          high = from;
         for (let t = from; t < to; t++) {
           if (values[t] < values[low]) low = t;
           if (values[t] > values[high]) high = t;
@@ -81,7 +86,8 @@ const Plot = (() => {
       this.svg.setAttribute("height", this.height);
       const { left, right, top, bottom } = this.pad;
       this.box = { x: left, y: top, w: this.width - left - right, h: this.height - top - bottom };
-      for (const [key, value] of Object.entries({ x: left, y: top - 2, width: this.box.w + 2, height: this.box.h + 4 })) this.window.setAttribute(key, value);
+      for (const [key, value] of Object.entries({ x: left, y: top - 2, width: this.box.w + 2, height: this.box.h + 4 }))
+        this.window.setAttribute(key, value);
     }
 
     axes(xTicks, yTicks, x, y, xTitle, yTitle) {
@@ -100,7 +106,8 @@ const Plot = (() => {
         make("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, this.back, label);
       }
       make("line", { x1: box.x, x2: box.x + box.w, y1: bottom, y2: bottom, class: "tick" }, this.back);
-      if (xTitle) make("text", { x: box.x + box.w, y: bottom + 32, "text-anchor": "end", class: "title" }, this.back, xTitle);
+      if (xTitle)
+        make("text", { x: box.x + box.w, y: bottom + 32, "text-anchor": "end", class: "title" }, this.back, xTitle);
       if (yTitle) make("text", { x: 4, y: box.y - 16, class: "title" }, this.back, yTitle);
     }
 

@@ -10,7 +10,8 @@ const Reading = (() => {
   function* records(text) {
     const first = text.slice(0, text.indexOf("\n") + 1 || text.length);
     const mark = [",", "\t", ";"].find((each) => first.includes(each)) || ",";
-    let at = text.charCodeAt(0) === 0xfeff ? 1 : 0, line = 1;
+    let at = text.charCodeAt(0) === 0xfeff ? 1 : 0,
+      line = 1;
     while (at < text.length) {
       const values = [];
       let start = line;
@@ -54,23 +55,30 @@ const Reading = (() => {
   // {names, rows: [[text]], lines}
   function table(text) {
     if (text.length > LIMITS.bytes) {
-      throw new Refused(`the table has ${(text.length / 1e6).toFixed(0)} MB; this page reads ${LIMITS.bytes / 1e6} MB. Use: forgetless explore FILE`);
+      throw new Refused(
+        `the table has ${(text.length / 1e6).toFixed(0)} MB; this page reads ${LIMITS.bytes / 1e6} MB. Use: forgetless explore FILE`,
+      );
     }
-    const rows = [], lines = [];
+    const rows = [],
+      lines = [];
     let names = null;
     for (const { line, values } of records(text)) {
       if (!names) {
         names = values;
-        if (names.every((name) => name !== "" && !Number.isNaN(number(name)))) throw new Refused("the first line must name the columns");
+        if (names.every((name) => name !== "" && !Number.isNaN(number(name))))
+          throw new Refused("the first line must name the columns");
         const twice = names.find((name, i) => names.indexOf(name) < i);
         if (twice !== undefined) throw new Refused(`several columns are named “${twice}”; give each its own name`);
         continue;
       }
-      if (values.length !== names.length) throw new Refused(`line ${line} has ${values.length} values, but the header names ${names.length} columns`);
+      if (values.length !== names.length)
+        throw new Refused(`line ${line} has ${values.length} values, but the header names ${names.length} columns`);
       rows.push(values);
       lines.push(line);
       if (rows.length * names.length > LIMITS.numbers) {
-        throw new Refused(`more than ${LIMITS.numbers / 1e6} million values; this page reads fewer. Use: forgetless explore FILE`);
+        throw new Refused(
+          `more than ${LIMITS.numbers / 1e6} million values; this page reads fewer. Use: forgetless explore FILE`,
+        );
       }
     }
     if (!rows.length) throw new Refused("there are no rows below the header");
@@ -89,7 +97,8 @@ const Reading = (() => {
     const features = names.filter((name) => name !== task && name !== target);
     if (!features.length) throw new Refused("there is no feature besides the task and the target");
     checkFeatures(features.length);
-    const of = [...features, target].map((name) => names.indexOf(name)), group = names.indexOf(task);
+    const of = [...features, target].map((name) => names.indexOf(name)),
+      group = names.indexOf(task);
     const numbers = rows.map((row, i) =>
       of.map((column) => {
         const value = number(row[column]);
@@ -107,7 +116,9 @@ const Reading = (() => {
 
   function checkFeatures(d) {
     if (d > LIMITS.features) {
-      throw new Refused(`${d} features; this page computes up to ${LIMITS.features}. Use: forgetless explore FILE, which computes in Python`);
+      throw new Refused(
+        `${d} features; this page computes up to ${LIMITS.features}. Use: forgetless explore FILE, which computes in Python`,
+      );
     }
   }
 
@@ -122,8 +133,11 @@ const Reading = (() => {
     const compare = numeric ? (a, b) => a - b : (a, b) => (a === b ? 0 : byCodePoint(a, b));
     const d = numbers[0].length - 1 + (intercept ? 1 : 0);
     const tasks = [...by.keys()].sort(compare).map((label) => {
-      const rows = by.get(label), n = rows.length, scale = mean ? 1 / Math.sqrt(n) : 1;
-      const X = new Float64Array(n * d), y = new Float64Array(n);
+      const rows = by.get(label),
+        n = rows.length,
+        scale = mean ? 1 / Math.sqrt(n) : 1;
+      const X = new Float64Array(n * d),
+        y = new Float64Array(n);
       rows.forEach((row, i) => {
         for (let j = 0; j < row.length - 1; j++) X[i * d + j] = scale * row[j];
         if (intercept) X[i * d + d - 1] = scale;
@@ -131,7 +145,8 @@ const Reading = (() => {
       });
       return { X, y, n, count: 1, label: String(label) };
     });
-    if (tasks.length > 400) throw new Refused(`${tasks.length} tasks; this page computes up to 400. Is the task column right?`);
+    if (tasks.length > 400)
+      throw new Refused(`${tasks.length} tasks; this page computes up to 400. Is the task column right?`);
     return { d, tasks };
   }
 

@@ -6,7 +6,11 @@ const Server = (() => {
   async function ask(action, question) {
     let answer;
     try {
-      answer = await fetch(`/api/${action}`, { method: "POST", headers: { "Content-Type": "application/json", "X-Forgetless-Token": token }, body: JSON.stringify(question) });
+      answer = await fetch(`/api/${action}`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "X-Forgetless-Token": token },
+        body: JSON.stringify(question),
+      });
     } catch {
       throw new Error("Python does not answer; is forgetless explore still running?");
     }

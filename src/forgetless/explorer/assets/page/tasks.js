@@ -28,14 +28,19 @@ const Tasks = (() => {
 
   function two({ angle }) {
     const theta = (angle * Math.PI) / 180;
-    const tasks = [[1, 0], [Math.cos(theta), Math.sin(theta)]].map((row, m) => one(row, [1, 0], 1, `task ${m + 1}`));
+    const tasks = [
+      [1, 0],
+      [Math.cos(theta), Math.sin(theta)],
+    ].map((row, m) => one(row, [1, 0], 1, `task ${m + 1}`));
     return { d: 2, tasks, code: `fl.constructions.two_tasks(np.deg2rad(${angle}))` };
   }
 
   function random({ d, M, rows, seed }) {
-    const g = normal(seed), w = Array.from({ length: d }, () => g() / Math.sqrt(d));
+    const g = normal(seed),
+      w = Array.from({ length: d }, () => g() / Math.sqrt(d));
     const tasks = Array.from({ length: M }, (_, m) => {
-      const X = Float64Array.from({ length: rows * d }, () => g() / Math.sqrt(d)), y = new Float64Array(rows);
+      const X = Float64Array.from({ length: rows * d }, () => g() / Math.sqrt(d)),
+        y = new Float64Array(rows);
       for (let i = 0; i < rows; i++) for (let j = 0; j < d; j++) y[i] += X[i * d + j] * w[j];
       return { X, y, n: rows, count: 1, label: `task ${m + 1}` };
     });
@@ -46,8 +51,11 @@ const Tasks = (() => {
   const rounded = (x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
 
   function rare({ rare: n, weight, cosine, k }) {
-    const d = n + 1, M = Math.max(d, rounded(k / weight)), rows = Array.from({ length: d }, () => Array(d).fill(0));
-    for (let i = 0; i < n; i++) { // Cholesky of ones on the diagonal and the cosine beside it
+    const d = n + 1,
+      M = Math.max(d, rounded(k / weight)),
+      rows = Array.from({ length: d }, () => Array(d).fill(0));
+    for (let i = 0; i < n; i++) {
+      // Cholesky of ones on the diagonal and the cosine beside it
       for (let j = 0; j <= i; j++) {
         let sum = i === j ? 1 : cosine;
         for (let l = 0; l < j; l++) sum -= rows[i][l] * rows[j][l];
@@ -62,11 +70,18 @@ const Tasks = (() => {
 
   // shipped: [{name, schedule, k, rows, counts, teacher}]; a task has one row or several
   function worst({ worst: name }, shipped) {
-    const found = shipped.find((each) => each.name === name) || shipped[0], d = found.teacher.length;
+    const found = shipped.find((each) => each.name === name) || shipped[0],
+      d = found.teacher.length;
     const tasks = found.rows.map((task, m) => {
       const rows = Array.isArray(task[0]) ? task : [task];
       const y = rows.map((row) => row.reduce((sum, x, i) => sum + x * found.teacher[i], 0));
-      return { X: Float64Array.from(rows.flat()), y: Float64Array.from(y), n: rows.length, count: found.counts[m], label: `task ${m + 1}` };
+      return {
+        X: Float64Array.from(rows.flat()),
+        y: Float64Array.from(y),
+        n: rows.length,
+        count: found.counts[m],
+        label: `task ${m + 1}`,
+      };
     });
     return { d, tasks, code: `fl.worst_known("${found.schedule}", ${found.k}).tasks` };
   }
@@ -74,9 +89,11 @@ const Tasks = (() => {
   // Labels get independent noise; copies of a task then differ.
   function noisy(found, noise, seed) {
     if (!noise) return found;
-    const g = normal(seed + 1000), tasks = [];
+    const g = normal(seed + 1000),
+      tasks = [];
     for (const task of found.tasks) {
-      for (let copy = 0; copy < task.count; copy++) tasks.push({ ...task, count: 1, y: task.y.map((x) => x + noise * g()) });
+      for (let copy = 0; copy < task.count; copy++)
+        tasks.push({ ...task, count: 1, y: task.y.map((x) => x + noise * g()) });
     }
     return { d: found.d, tasks, code: null };
   }

@@ -1,8 +1,13 @@
 "use strict";
 /* Walking through the plane of weights: play, step, scrub. */
 const Walk = (() => {
-  const $ = (id) => document.getElementById(id), plane = new Geometry.Plane($("plane"));
-  let playing = 0, at = 2, k = 0, told = () => {};
+  const $ = (id) => document.getElementById(id),
+    plane = new Geometry.Plane($("plane"));
+  let playing = 0,
+    at = 2,
+    k = 0,
+    walked = false,
+    told = () => {};
 
   // names and path of what is on the page; null where there is no plane
   function set(view) {
@@ -18,7 +23,7 @@ const Walk = (() => {
     at = Math.min(k, Math.max(0, t));
     $("scrub").value = at;
     $("where").textContent = plane.show(at);
-    told(at > 0 ? at : null);
+    told(walked && at > 0 ? at : null);
   }
 
   function stop() {
@@ -37,6 +42,8 @@ const Walk = (() => {
   // moved(t) hears where the walk is; reorder() asks for another order
   function listen(moved, reorder) {
     told = moved;
+    for (const id of ["play", "back", "forth", "scrub"])
+      $(id).addEventListener(id === "scrub" ? "input" : "click", () => (walked = true));
     $("play").addEventListener("click", play);
     $("back").addEventListener("click", () => (stop(), go(at - 1)));
     $("forth").addEventListener("click", () => (stop(), go(at + 1)));
