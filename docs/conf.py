@@ -4,7 +4,6 @@ import warnings
 from pathlib import Path
 
 import matplotlib as mpl
-from forgetless.explorer.page import page
 from sphinx.application import Sphinx
 
 import forgetless
@@ -98,6 +97,8 @@ def _inside(_: Sphinx, __: str, source: list[str]) -> None:
 
 def _explorer(app: Sphinx, error: Exception | None) -> None:
     """Put the explorer beside the pages: one file that needs nothing else."""
+    from forgetless.explorer.page import page
+
     if error is None:
         Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
 
