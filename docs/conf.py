@@ -97,11 +97,12 @@ def _inside(_: Sphinx, __: str, source: list[str]) -> None:
 
 
 def _attributes(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
-    """Quote words that end in an underscore, as attributes of estimators do: outside code they would be links."""
+    """Quote words that end in an underscore, as attributes of estimators do: in a sentence they would be links."""
     for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
+        heading = " : " in line or re.fullmatch(r"[\w\s,*]*", line)
+        if not heading and not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(``.*?``)", line)
-            parts[::2] = [re.sub(r"(?<![\w`.])([a-z]\w*_)(?![\w`])", r"``\1``", part) for part in parts[::2]]
+            parts[::2] = [re.sub(r"(?<![\w`.])([a-z]\w+_)(?![\w`{])", r"``\1``", part) for part in parts[::2]]
             lines[i] = "".join(parts)
 
 
