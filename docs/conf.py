@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
+    "capture_repr": (),
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
