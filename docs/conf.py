@@ -1,5 +1,6 @@
 """How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
 
+import re
 import warnings
 from pathlib import Path
 
@@ -78,6 +79,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
+    "capture_repr": (),
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -96,8 +98,20 @@ def _inside(_: Sphinx, __: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
 
 
+def _attributes(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """Quote words that end in an underscore, as attributes of estimators do: in a sentence they would be links."""
+    for i, line in enumerate(lines):
+        heading = " : " in line or re.fullmatch(r"[\w\s,*]*", line)
+        if not heading and not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(``.*?``)", line)
+            parts[::2] = [re.sub(r"(?<![\w`.])([a-z]\w+_)(?![\w`{])", r"``\1``", part) for part in parts[::2]]
+            lines[i] = "".join(parts)
+
+
 def _explorer(app: Sphinx, error: Exception | None) -> None:
     """Put the explorer beside the pages: one file that needs nothing else."""
+    from forgetless.explorer.page import page
+
     if error is None:
         Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
 
@@ -105,4 +119,5 @@ def _explorer(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect what is done while pages are read, and after them."""
     app.connect("source-read", _inside)
+    app.connect("autodoc-process-docstring", _attributes, priority=100)  # before numpydoc makes its own links
     app.connect("build-finished", _explorer)

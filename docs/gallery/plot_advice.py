@@ -15,4 +15,4 @@ teacher = rng.standard_normal(5)
 tasks = fl.TaskCollection(
     [(X := rng.standard_normal((3, 5)), X @ teacher + 0.5 * rng.standard_normal(3)) for _ in range(8)]
 )
-fl.advise(tasks, k=100).plot()
+fl.advise(tasks, k=50).plot()

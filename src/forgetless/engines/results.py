@@ -163,6 +163,12 @@ class Trace(Curves):
 
     Attributes
     ----------
+    steps : array of shape (n_steps,)
+        The recorded steps, in increasing order; 0 is before the first task.
+    values : mapping from metric name to array
+        What the attributes ``average_loss``, ``seen_loss``, ``forgetting``, ``drift`` … give.
+    labels : tuple
+        Of several schedules; empty for one.
     weights : array of shape (n_trials, n_steps, d) or (n_trials, n_steps, d, c), or None
         The weights at the recorded steps; None with ``keep_weights=False``.
     """
@@ -220,6 +226,12 @@ class Expectation(Curves):
 
     Attributes
     ----------
+    steps : array of shape (n_steps,)
+        The recorded steps, in increasing order; 0 is before the first task.
+    values : mapping from metric name to array
+        What the attributes ``average_loss``, ``seen_loss``, ``forgetting`` and ``drift`` give.
+    labels : tuple
+        Of several schedules, along the first axis: keys of a dict, or positions in a list; empty for one.
     method : str
         How the values were computed.
     errors : mapping from metric name to float

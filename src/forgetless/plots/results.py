@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from forgetless._base.arrays import to_numpy
 from forgetless._base.words import drawn
 from forgetless.plots.style import COLOURS, HEIGHT, MARKERS, WIDTH, axes_of, look
 
@@ -45,7 +46,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     if len(curves.steps) == 1:
         return ax
     for i, part in enumerate(each):
-        runs = np.asarray(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
+        runs = to_numpy(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
         if len(runs) > 1:
             low, high = (_above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0))
             ax.fill_between(part.steps, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, linewidth=0)
