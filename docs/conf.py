@@ -110,8 +110,6 @@ def _attributes(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines
 
 def _explorer(app: Sphinx, error: Exception | None) -> None:
     """Put the explorer beside the pages: one file that needs nothing else."""
-    from forgetless.explorer.page import page
-
     if error is None:
         Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
 
