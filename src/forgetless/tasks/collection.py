@@ -1,7 +1,6 @@
-"""Task collections: regression tasks with their spectra, computed once."""
+"""Collections of tasks, with what all of them together are asked for."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -12,99 +11,7 @@ from numpy.typing import NDArray
 from forgetless._base import checks, linalg, task_files
 from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless._base.frames import arrays_of
-from forgetless._base.products import quiet_products
-from forgetless._base.remote import equal_task, is_remote
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One regression task ½‖Xw − y‖² and its spectrum; unpacks as ``X, y = task``.
-
-    Attributes
-    ----------
-    X : array of shape (n, d)
-    y : array of shape (n,) or (n, c)
-    directions : array of shape (r, d)
-        Orthonormal rows V: the right singular vectors of X with nonzero singular value.
-    singular_values : array of shape (r,)
-        s, in decreasing order.
-    targets : array of shape (r,) or (r, c)
-        V X⁺y: what ``directions @ w`` should be. The task's excess loss is ½‖s ∘ (V w − targets)‖².
-    floor : float
-        The least loss any w can reach on this task, ½‖y − X X⁺y‖².
-    """
-
-    X: Array
-    y: Array
-    directions: Array
-    singular_values: Array
-    targets: Array
-    floor: float
-
-    @property
-    def rank(self) -> int:
-        """Numerical rank r of X."""
-        return int(self.singular_values.shape[0])
-
-    @property
-    def radius(self) -> float:
-        """Spectral norm of X, 0 for a task without information."""
-        return float(self.singular_values[0]) if self.rank else 0.0
-
-    def loss(self, w: Array) -> float:
-        """Return ½‖Xw − y‖² (summed over targets)."""
-        xp, expected = namespace_of(self.X), (self.X.shape[1], *self.y.shape[1:])
-        w = same_library(as_float("w", w), like=self.X)
-        if tuple(w.shape) != expected:
-            raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
-        residual = self.X @ w - self.y
-        return 0.5 * float(xp.sum(residual * residual))
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter((self.X, self.y))
-
-    def __repr__(self) -> str:
-        n, d = self.X.shape
-        return f"Task(n={n}, d={d}, rank={self.rank}, radius={self.radius:.4g})"
-
-
-def make_task(X: Any, y: Any, name: str = "task") -> Task:
-    """Check one pair (X, y) and return it with its spectrum."""
-    if is_remote(X):
-        X, y = equal_task(X, y)
-    X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
-    if X.ndim != 2:
-        raise ValueError(f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a single row")
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y of {name} must have shape (n,) or (n, c), got {y.shape}; flatten the targets to columns")
-    if X.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"X and y of {name} must have the same number of rows, got {X.shape[0]} and {y.shape[0]}; "
-            "give one target row per row of X"
-        )
-    if y.ndim == 2 and y.shape[1] == 0:
-        raise ValueError(f"y of {name} must have at least one column, got shape {y.shape}")
-    if X.shape[1] == 0:
-        raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
-    xp = _common_namespace(X, y, name)
-    with quiet_products(X.shape[0] * X.shape[1]):
-        U, s, V = linalg.spectrum(X)
-    fit = U.T @ y
-    rest = y - U @ fit
-    targets = fit / (s if y.ndim == 1 else s[:, None])
-    # With independent rows every y can be met, and what is left is rounding.
-    floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(xp.sum(rest * rest))
-    return Task(X, y, V, s, targets, floor)
-
-
-def _common_namespace(X: Array, y: Array, name: str) -> Namespace:
-    try:
-        return namespace_of(X, y)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"X and y of {name} must come from one array library, got {type(X).__name__} and {type(y).__name__}; "
-            "convert one of them"
-        ) from None
+from forgetless.tasks.task import Task, common_namespace, make_task
 
 
 class TaskCollection:
@@ -170,7 +77,7 @@ class TaskCollection:
             raise ValueError(
                 f"groups must have one label per row of X and y, got shapes {labels.shape}, {X.shape} and {y.shape}"
             )
-        xp = _common_namespace(X, y, "the data")
+        xp = common_namespace(X, y, "the data")
         names, codes = np.unique(labels, return_inverse=True)
         pairs = []
         for code in range(len(names)):
