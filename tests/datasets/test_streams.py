@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from forgetless.datasets import STREAMS, RandomFeatures, load_stream
+from forgetless.datasets import STREAMS, RandomFeatures, _tables, load_stream
 from forgetless.datasets._images import fashion
 from forgetless.datasets._packaged import cache_folder, cached, packaged
 from forgetless.datasets._words import _hashed, _parsed
@@ -100,6 +100,22 @@ def test_digits_come_class_after_class():
     with pytest.raises(IndexError, match="task 100 of a stream of 100"):
         stream[100]
     assert stream[-1].X.shape[1] == 20
+
+
+def test_tables_with_random_features(monkeypatch, rng):
+    X, y, groups = rng.standard_normal((60, 3)) * 100.0, rng.standard_normal(60), np.repeat(np.arange(6), 10)
+
+    def table(name, seed):
+        return grouped(name, "made", X, y, groups, task="week", timed=True, seed=seed)
+
+    monkeypatch.setattr(_tables, "load", table)
+    wide, plain = load_stream("bikes-random", 4, n_features=7), table("bikes", 4).standardized()
+    assert (wide.name, wide.n_features, wide.n_tasks) == ("bikes, random features", 7, 6)
+    features = RandomFeatures(3, 7, 4)
+    for ours, theirs in zip(wide, plain, strict=True):
+        np.testing.assert_array_equal(ours.X, features(theirs.X))
+        np.testing.assert_array_equal(ours.X_held, features(theirs.X_held))
+        np.testing.assert_array_equal(ours.y, theirs.y)
 
 
 def test_names_are_checked_and_missing_data_named():

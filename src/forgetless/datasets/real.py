@@ -1,15 +1,30 @@
 """Real streams by name: tables by week, school or carrier, images class after class, words by section."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from forgetless._base import checks
 from forgetless.datasets import _images, _tables, _words
-from forgetless.datasets.stream import Stream
+from forgetless.datasets.stream import RandomFeatures, Stream, Task
+
+
+def _random_features(name: str, seed: int, n_features: int = 1000) -> Stream:
+    """Return a table with random features of its columns: the same tasks, wide enough that memory matters."""
+    stream = _tables.load(name, seed=seed).standardized()
+    wide = RandomFeatures(stream.n_features, n_features, seed)
+    made = stream.mapped(lambda task: Task(wide(task.X), task.y, wide(task.X_held), task.y_held), n_features)
+    return replace(made, name=f"{stream.name}, random features")
+
+
+_WIDENED = ("bikes", "houses", "glucose", "computers", "nox")
 
 _MAKERS: dict[str, Callable[..., Stream]] = {
     **{name: partial(_tables.load, name) for name in _tables.TABLES},
+    **{
+        f"{name}-random": partial(_random_features, name) for name in ("bikes", "houses", "glucose", "computers", "nox")
+    },
     "flights-wide": _words.wide_flights,
     "debian-size": partial(_words.debian, "size"),
     "debian-sections": partial(_words.debian, "sections"),
@@ -33,7 +48,7 @@ def load_stream(name: str, seed: int = 0, **options: Any) -> Stream:
     seed : int, default 0
         Draws the order of tasks that time does not order, which rows are held out, and random features.
     **options
-        ``n_features`` of streams of images and words.
+        ``n_features`` of streams of images, words and random features.
 
     Returns
     -------
