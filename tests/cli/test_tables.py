@@ -194,9 +194,13 @@ def test_a_model_of_python_has_no_table_to_go_on_with(folder, capsys):
 
 
 def test_every_help_has_examples_and_schedules_are_completed(capsys):
-    for name in ("fit", "evaluate", "predict", "show", "verify"):
+    for name in cli.app.cli.commands:
         code, out, _ = run(capsys, name, "--help")
         assert code == 0
-        assert f"Examples:\n    forgetless {name} " in out
-    option = next(each for each in cli.app.cli.commands["fit"].params if each.name == "schedule")
-    assert [item.value for item in option.shell_complete(None, "incr")] == ["increasing", "increasing-budget"]
+        assert f"Examples:\n    forgetless {name}" in out
+    for command, names in (
+        ("fit", ["increasing", "increasing-budget"]),
+        ("certify", ["increasing", "increasing-budget"]),
+    ):
+        option = next(each for each in cli.app.cli.commands[command].params if each.name == "schedule")
+        assert [item.value for item in option.shell_complete(None, "incr")] == names

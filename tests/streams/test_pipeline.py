@@ -181,3 +181,40 @@ def test_collections_are_made_of_tables():
     assert (plain.target_shape, plain.n_features) == ((1,), 1)
     with pytest.raises(ValueError, match="frame has no column 'year' for the task"):
         fl.TaskCollection.from_frame(table, "year", "sales")
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-9, 0.3])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_tall_tasks_are_learned_as_if_all_at_once(alpha, standardize):
+    """From XᵀX alone, in one pass, or from rows where that loses too many digits."""
+    rng = np.random.default_rng(0)
+    options = {"alpha": alpha, "fit_intercept": True, "standardize": standardize}
+    tall, plain = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(**options)), fl.ContinualRidge(**options)
+    for t in range(3):
+        X = rng.standard_normal((12_000, 3)) * [1, 100, 0.01] + 5 * t
+        y = X @ [1.0, 0.1, 10.0] + rng.standard_normal(12_000)
+        tall.partial_fit(X, y)
+        plain.partial_fit(X, y)
+    np.testing.assert_allclose(tall.predict(X[:5]), plain.predict(X[:5]), rtol=1e-7)
+    np.testing.assert_allclose(tall[-1].history_["mse_before"], plain.history_["mse_before"], rtol=1e-7)
+
+
+def test_deviations_cover_what_comes():
+    """Of normal errors 68 % lie within one standard deviation, and rows far from all others are less sure."""
+    rng = np.random.default_rng(0)
+    for model in (MODELS["joint"](), MODELS["rls"](), fl.ContinualRidge(alpha=1e-3, rank=6, fit_intercept=True)):
+        for _ in range(80):
+            X = rng.standard_normal((20, 5))
+            model.partial_fit(X, X @ np.arange(5.0) + 3 + 2 * rng.standard_normal(20))
+        X = rng.standard_normal((4000, 5))
+        found, std = model.predict(X, return_std=True)
+        far = np.abs(found - (X @ np.arange(5.0) + 3 + 2 * rng.standard_normal(4000))) / std
+        assert np.mean(far < 1) == pytest.approx(0.68, abs=0.04)
+        assert np.mean(far < 1.96) == pytest.approx(0.95, abs=0.025)
+        # The variance of an estimate, against that of ordinary least squares.
+        cov = 4 * np.linalg.inv(1600 * np.eye(6))
+        x = np.array([[10.0, 0, 0, 0, 0]])
+        expected = np.sqrt(4 + np.append(x, 1) @ cov @ np.append(x, 1))
+        assert model.predict(x, return_std=True)[1][0] == pytest.approx(expected, rel=0.15)
+    with pytest.raises(ValueError, match="return_std needs a single target"):
+        fl.ContinualRidge().partial_fit(X[:9], X[:9]).predict(X, return_std=True)

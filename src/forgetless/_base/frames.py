@@ -83,7 +83,11 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
         raise ValueError(f"{name} has several columns named {twice!r}; give each its own name")
-    return {str(each): frame[each] for each in frame.columns}
+    if not hasattr(table, "iloc"):
+        return {str(each): frame[each] for each in frame.columns}
+    # NumPy's own columns of pandas are taken as they are: narwhals takes a millisecond for each, and there may be many.
+    plain = {each for each, dtype in table.dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "biuf"}
+    return {str(each): table[each].to_numpy() if each in plain else frame[str(each)] for each in table.columns}
 
 
 def values_of(column: Any, name: str) -> Values:

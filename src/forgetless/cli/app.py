@@ -11,7 +11,7 @@ import click
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
 from forgetless.cli import bench, certificates, explore, files, proofs, search, streams, sweeps, tasks
-from forgetless.cli.shared import progress, say
+from forgetless.cli.shared import examples, progress, say
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 
@@ -142,6 +142,29 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
+
+
+EXAMPLES = {
+    "advise": ("forgetless advise tasks.npz --k 200", "forgetless advise table.csv --task month --target sales --k 12"),
+    "bench": ("forgetless bench streams --out results/streams", "forgetless bench deep --help"),
+    "bounds": ("forgetless bounds", "forgetless bounds --json"),
+    "certified": ("forgetless certified --schedule increasing --k 256",),
+    "certify": ("forgetless certify tasks.npz --k 200", "forgetless certify tasks.npz --k 200 --schedule fixed --json"),
+    "completion": ("forgetless completion bash >> ~/.bashrc",),
+    "expect": (
+        "forgetless expect tasks.npz --k 200",
+        "forgetless expect tasks.npz --k 200 --average 2 --schedule none",
+    ),
+    "proofs": ("forgetless proofs",),
+    "reproduce": ("forgetless reproduce", "forgetless reproduce table --out results-table"),
+    "simulate": ("forgetless simulate tasks.npz --k 200 --trials 500 --json",),
+    "sweep": ("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),
+    "worst-collection": ("forgetless worst-collection --k 64 --out found.json",),
+}
+"""At the end of the help of commands that have none of their own."""
+
+for name, told in EXAMPLES.items():
+    cli.commands[name].epilog = examples(*told)
 
 
 def run() -> None:

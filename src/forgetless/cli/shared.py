@@ -85,7 +85,9 @@ average_option = click.option(
 )
 """For commands that measure or make what a stream learns."""
 
-_SCHEDULE = click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
+_SCHEDULE = click.option(
+    "--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP, shell_complete=complete_schedule
+)
 
 
 def about_tasks(command: Any) -> Any:

@@ -148,7 +148,8 @@ class Candidates(NamedTuple):
         xp = namespace_of(self.weights)
         wide = xp.astype(self.sketch, self.weights.dtype, copy=False)
         gaps = wide @ self.weights - xp.astype(self.answers, self.weights.dtype, copy=False)
-        return np.asarray(to_numpy(xp.sum(gaps**2, axis=(1, 2))), dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.asarray(to_numpy(xp.sum(gaps**2, axis=(1, 2))), dtype=np.float64)
 
 
 def squared_size(rows: Rows) -> float:

@@ -7,7 +7,8 @@ Rules, and how often they are wrong where nothing has changed (``benchmarks/alar
   median absolute deviation of these, and at least √(2/n), which chance alone would do with n rows.
 - **Forgetting**: the error on the held-out rows of a task has grown since it was learned by more than ``FORGETTING``
   standard errors of that difference, taken on the same rows, and by more than a tenth.
-- **Worse than a mean**: the error of a task before it is learned exceeds that of the mean of all targets so far.
+- **Worse than a mean**: the error of a task before it is learned exceeds that of the mean of all targets so far, or of
+  the last task, by more than a share of 2√(2/n), which chance may do with n rows.
 """
 
 import math
@@ -57,7 +58,7 @@ def forgotten(run: StreamRun) -> list[int]:
     return [int(t) for t in np.flatnonzero(clear)]
 
 
-def below_par(before: NDArray[np.float64], other: NDArray[np.float64]) -> list[int]:
+def below_par(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
     """Return the numbers (from 0) of the tasks on which the model was worse than a yardstick before it learned them."""
     with np.errstate(invalid="ignore"):
-        return [int(t) for t in np.flatnonzero(before > other)]
+        return [int(t) for t in np.flatnonzero(before > other * (1.0 + 2.0 * np.sqrt(2.0 / rows)))]

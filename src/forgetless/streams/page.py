@@ -38,8 +38,8 @@ def summary(run: StreamRun) -> dict[str, Any]:
         "prequential_rmse": _prequential(run, run.before),
         "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
         "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
-        "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before)),
-        "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before)),
+        "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before, run.rows)),
+        "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before, run.rows)),
         "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows)],
     }
     if not run.watched:
@@ -92,12 +92,14 @@ def warnings_of(run: StreamRun) -> list[str]:
     lines = []
     names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
     for name, told in names.items():
-        worse = alarms.below_par(run.before, getattr(run, name))
+        worse = alarms.below_par(run.before, getattr(run, name), run.rows)
         if worse:
             lines.append(
                 f"Warning: on {len(worse)} of the {len(run.tasks) - 1} tasks after the first the model was worse than "
                 f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
             )
+        elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
+            lines.append(f"Warning: over all tasks after the first the model was no better than {told}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
         lines.append(
             "Warning: at the end the model is worse than the mean on the tasks seen: try --rank 100, a weaker strength "
@@ -144,7 +146,10 @@ def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
     features = int(run.estimator.n_features_in_)
     if rows < 5 * features:
         return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
-    if name == "last_before" and len(alarms.below_par(run.mean_before, run.last_before)) < len(run.tasks) // 2:
+    if (
+        name == "last_before"
+        and len(alarms.below_par(run.mean_before, run.last_before, run.rows)) < len(run.tasks) // 2
+    ):
         return (
             "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
         )

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from forgetless._base.archive import refusing
 from forgetless.datasets.encoder import TableEncoder
+from forgetless.errors import ConvergenceError
 from forgetless.streams import files
 from forgetless.streams.baselines import RecursiveLeastSquares
 from forgetless.streams.model import StreamingModel
@@ -83,9 +84,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 more = int(X.shape[1]) - last.n_features_in_
                 if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
                     last.widen(more)
-            if not parameters and _is_tall(last, X):
-                last.partial_fit_blocks(iter([(X, y)]))  # one pass: all that is asked of it afterwards is XᵀX
-            else:
+            if parameters or not _learned_at_once(last, X, y):
                 last.partial_fit(X, y, **parameters)
         except BaseException:
             if isinstance(last, StreamingModel):
@@ -169,12 +168,19 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     return table
 
 
-def _is_tall(model: Any, X: Any) -> bool:
-    """Return whether a task has so many rows that their XᵀX, added up once, is the cheapest way to learn it."""
+def _learned_at_once(model: Any, X: Any, y: Any) -> bool:
+    """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether that was done."""
     if not isinstance(model, StreamingModel) or isinstance(model, RecursiveLeastSquares) or model._has_classes:
         return False
     n, d = X.shape
-    return isinstance(X, np.ndarray) and not model.holdout and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
+    tall = isinstance(X, np.ndarray) and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
+    if not tall or model.holdout or not model.standardize:  # without common units XᵀX may lose too many digits
+        return False
+    try:
+        model.partial_fit_blocks(iter([(X, y)]))
+    except ConvergenceError:
+        return False
+    return True
 
 
 def _check_ready(name: str, step: Any) -> None:
