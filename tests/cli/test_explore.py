@@ -6,11 +6,14 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import webbrowser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from forgetless import cli
+from forgetless.cli import explore
 
 
 @pytest.fixture
@@ -62,6 +65,23 @@ def test_what_cannot_be_shown_is_refused(table, monkeypatch, capsys, words, code
     monkeypatch.chdir(table.parent)
     assert cli.main(words) == code
     assert message in capsys.readouterr().err
+
+
+def test_the_token_is_in_no_command_that_others_could_see(monkeypatch):
+    opened = []
+
+    def note(address):
+        path = Path(address.removeprefix("file://"))
+        opened.append((address, path.read_text(), path.parent.stat().st_mode & 0o077))
+
+    monkeypatch.setattr(webbrowser, "open", note)
+    with explore._shown("http://127.0.0.1:1/?token=secret"):
+        pass
+    ((address, text, others),) = opened
+    assert "secret" not in address
+    assert 'content="0;url=http://127.0.0.1:1/?token=secret"' in text
+    assert others == 0
+    assert not Path(address.removeprefix("file://")).exists()
 
 
 def test_it_serves_until_ctrl_c(table):

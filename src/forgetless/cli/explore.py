@@ -1,6 +1,10 @@
 """The command ``explore``."""
 
+import html
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +56,24 @@ def explore(
         return
     with ExplorerServer(page, port) as server:
         say(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
-        if browser:
-            webbrowser.open(server.address)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            say("stopped", err=True)
+        with _shown(server.address if browser else None):
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                say("stopped", err=True)
+
+
+@contextmanager
+def _shown(address: str | None) -> Iterator[None]:
+    """Open an address in a browser, by way of a file that only its owner reads: others see the words of commands."""
+    if address is None:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="forgetless-") as folder:
+        file = Path(folder) / "open.html"
+        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+        webbrowser.open(file.as_uri())
+        yield
 
 
 def _with_tasks(

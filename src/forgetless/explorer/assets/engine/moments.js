@@ -65,9 +65,40 @@ const Moments = (() => {
     return {
       T: new Float64Array(n * D),
       W: new Float64Array(n * D),
-      Y: new Float64Array(D),
+      Y: new Float64Array(2 * D),
       K: new Float64Array(most * most),
     };
+  }
+
+  // C_ij = A_i · B_j of n and m rows of length D, in blocks of two by two: four sums that do not wait for each other
+  function inner(A, at, n, B, bt, m, D, C, ct) {
+    for (let i = 0; i < n; i += 2) {
+      const a0 = at + i * D,
+        a1 = i + 1 < n ? a0 + D : a0; // of an odd number the last row goes with itself
+      for (let j = 0; j < m; j += 2) {
+        const b0 = bt + j * D,
+          b1 = j + 1 < m ? b0 + D : b0;
+        let p = 0,
+          q = 0,
+          r = 0,
+          s = 0;
+        for (let l = 0; l < D; l++) {
+          const x = A[a0 + l],
+            y = A[a1 + l],
+            u = B[b0 + l],
+            v = B[b1 + l];
+          p += x * u;
+          q += x * v;
+          r += y * u;
+          s += y * v;
+        }
+        const to = ct + i * m + j;
+        C[to] = p;
+        if (b1 > b0) C[to + 1] = q;
+        if (a1 > a0) C[to + m] = r;
+        if (a1 > a0 && b1 > b0) C[to + m + 1] = s;
+      }
+    }
   }
 
   function products(prob, S, at, phi, pt, left, right, buffer, low, high) {
@@ -75,54 +106,19 @@ const Moments = (() => {
       { T, W, K } = buffer;
     for (let m = low; m < high; m++) {
       const first = offsets[m],
-        last = offsets[m + 1],
-        r = last - first;
-      let i = first;
-      for (; i + 1 < last; i += 2) {
-        // two rows at once read S half as often
-        const o = i * D,
-          p = o + D;
-        for (let b = 0, row = at; b < D; b++) {
-          let x = 0,
-            y = 0;
-          for (let a = 0; a < D; a++, row++) {
-            const s = S[row];
-            x += right[o + a] * s;
-            y += right[p + a] * s;
-          }
-          T[o + b] = x;
-          T[p + b] = y;
-        }
-      }
-      if (i < last) {
-        const o = i * D;
-        for (let b = 0, row = at; b < D; b++) {
-          let x = 0;
-          for (let a = 0; a < D; a++, row++) x += right[o + a] * S[row];
-          T[o + b] = x;
-        }
-      }
+        r = offsets[m + 1] - first,
+        own = first * D;
+      inner(right, own, r, S, at, D, D, T, own); // S is symmetric: its rows are its columns
+      inner(T, own, r, right, own, r, D, K, 0);
       for (let i = 0; i < r; i++) {
-        // R_m S R_mᵀ, one half of it
-        for (let j = i, o = (first + i) * D; j < r; j++) {
-          let x = 0;
-          for (let a = 0, c = (first + j) * D; a < D; a++, c++) x += T[o + a] * right[c];
-          K[i * r + j] = x;
-          K[j * r + i] = x;
-        }
-      }
-      for (let i = 0; i < r; i++) {
-        const o = (first + i) * D;
-        let j = 0;
-        if (r & 1) {
-          const x = K[i * r] * phi[pt + first];
-          for (let a = 0, c = first * D; a < D; a++, c++) W[o + a] = x * left[c];
-          j = 1;
-        } else for (let a = 0; a < D; a++) W[o + a] = 0;
-        for (; j < r; j += 2) {
-          const x = K[i * r + j] * phi[pt + first + j],
-            y = K[i * r + j + 1] * phi[pt + first + j + 1];
-          for (let a = 0, c = (first + j) * D; a < D; a++, c++) W[o + a] += x * left[c] + y * left[c + D];
+        const o = own + i * D;
+        for (let a = 0; a < D; a++) W[o + a] = 0;
+        for (let j = r & 1 ? -1 : 0; j < r; j += 2) {
+          const x = j < 0 ? 0 : K[i * r + j] * phi[pt + first + j],
+            y = K[i * r + j + 1] * phi[pt + first + j + 1],
+            c = own + Math.max(j, 0) * D,
+            d = own + (j + 1) * D;
+          for (let a = 0; a < D; a++) W[o + a] += x * left[c + a] + y * left[d + a];
         }
       }
     }
@@ -131,15 +127,25 @@ const Moments = (() => {
   // target −= Σ_m p_m (what a step on task m takes from the moment that T and W were made of)
   function collect(prob, phi, pt, left, buffer, low, high, target, to) {
     const { D, offsets, w } = prob,
-      { T, W, Y } = buffer;
-    for (let i = offsets[low]; i < offsets[high]; i++) {
+      { T, W, Y } = buffer,
+      end = offsets[high];
+    for (let i = offsets[low]; i < end; i += 2) {
       const o = i * D,
-        scale = w[i] * phi[pt + i];
-      for (let a = 0; a < D; a++) Y[a] = scale * (T[o + a] - 0.5 * W[o + a]);
+        p = i + 1 < end ? o + D : o, // two rows at once touch the target half as often
+        f = w[i] * phi[pt + i],
+        g = p > o ? w[i + 1] * phi[pt + i + 1] : 0;
+      for (let a = 0; a < D; a++) {
+        Y[a] = f * (T[o + a] - 0.5 * W[o + a]);
+        Y[D + a] = g * (T[p + a] - 0.5 * W[p + a]);
+      }
       for (let a = 0; a < D; a++) {
         const l = left[o + a],
-          y = Y[a];
-        for (let b = a, c = o + a, row = to + a * D + a; b < D; b++, c++, row++) target[row] -= l * Y[b] + y * left[c];
+          y = Y[a],
+          m = left[p + a],
+          z = Y[D + a];
+        for (let b = a, row = to + a * D + a; b < D; b++, row++) {
+          target[row] -= l * Y[b] + y * left[o + b] + (m * Y[D + b] + z * left[p + b]);
+        }
       }
     }
     let most = 0;

@@ -72,11 +72,14 @@ const Problem = (() => {
   // Errors around the joint solution, unless terms there cancel that do not in outputs.
   function measured(all) {
     const { d, n, V, s, targets, radii, teacher } = all;
-    const joint = spectrum(V, new Float64Array(n), n, d),
-      q = joint.r === d ? d : joint.r;
-    const into = (x) => (q === d ? x : Float64Array.from({ length: q }, (_, i) => dot(joint.V, i * d, x, 0, d)));
-    const rows = q === d ? V : new Float64Array(n * q);
-    if (q < d) for (let j = 0; j < n; j++) rows.set(into(V.subarray(j * d, j * d + d)), j * q);
+    // A basis that begins with the strongest directions: what a strong task has learned then stays apart from the rest,
+    // whose rounding it would magnify.
+    const { chosen, basis, C } = spanningRows(V, s, n, d),
+      q = basis.length,
+      into = (x) => Float64Array.from(basis, (each) => dot(each, 0, x, 0, d)),
+      rows = new Float64Array(n * q);
+    for (let j = 0; j < n; j++) rows.set(into(V.subarray(j * d, j * d + d)), j * q);
+    chosen.forEach((j, i) => rows.fill(0, j * q + i + 1, j * q + q)); // zero but for rounding
     const missing = targets.map((x, j) => x - dot(V, j * d, teacher, 0, d)),
       far = all.distance;
     const met = missing.every((x, j) => Math.abs(x) <= ROUNDING * (radii[j] / s[j]) * (Math.abs(targets[j]) + far));
@@ -84,25 +87,23 @@ const Problem = (() => {
     const before = targets.reduce((sum, x, j) => sum + (s[j] * x) ** 2, 0),
       size = terms(around, s);
     if (size <= CANCELS * before) return { ...around, q, realizable: met };
-    const { chosen, C } = spanningRows(rows, s, n, q),
-      m = chosen.length;
     const errors = targets.map((x) => -x),
       rounding = targets.map((x, j) => (ROUNDING * radii[j] * Math.abs(x)) / s[j]);
-    const left = new Float64Array(n * m),
+    const left = new Float64Array(n * q),
       state = Float64Array.from(chosen, (i) => errors[i]);
     let conflict = false;
     const off = errors.map((error, j) => {
       let sum = 0,
         slack = rounding[j];
       chosen.forEach((i, l) => {
-        left[j * m + l] = dot(rows, j * q, rows, i * q, q);
-        sum += C[j * m + l] * state[l];
-        slack += Math.abs(C[j * m + l]) * rounding[i];
+        left[j * q + l] = dot(rows, j * q, rows, i * q, q);
+        sum += C[j * q + l] * state[l];
+        slack += Math.abs(C[j * q + l]) * rounding[i];
       });
       conflict = conflict || Math.abs(error - sum) > slack;
       return error - sum;
     });
-    const outputs = maps(n, m, left, C, state, conflict ? off : null);
+    const outputs = maps(n, q, left, C, state, conflict ? off : null);
     return terms(outputs, s) < 0.1 * size
       ? { ...outputs, q, realizable: !conflict }
       : { ...around, q, realizable: met };

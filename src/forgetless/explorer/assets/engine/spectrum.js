@@ -106,7 +106,7 @@ const Spectrum = (() => {
     return { ...found, z };
   }
 
-  // Rows of unit length that span all, the strongest first, and C with rows = C · those.
+  // Rows of unit length that span all, the strongest first, an orthonormal basis from them, and C with rows = C · those.
   function spanningRows(rows, weights, n, q) {
     const rest = Float64Array.from(rows),
       basis = [],
@@ -151,7 +151,7 @@ const Spectrum = (() => {
     chosen.forEach((i, at) => {
       for (let j = 0; j < m; j++) C[i * m + j] = at === j ? 1 : 0;
     });
-    return { chosen, C };
+    return { chosen, basis, C };
   }
 
   return { EPS, dot, spectrum, leastNorm, spanningRows };

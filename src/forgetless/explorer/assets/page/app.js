@@ -199,16 +199,17 @@ const App = (() => {
   async function askPython(action) {
     const key = State.toText(state);
     $(action).disabled = true;
-    tell($("answerTitle"), "Python computes …");
+    tell($("asking"), "Python computes …");
     try {
       const found = await Server.ask(action, question(planOf(now.heights)));
-      tell($("answerTitle"), found.title);
+      tell($("asking"), "The answer is below the table.");
+      $("answerTitle").textContent = found.title;
       $("answer").textContent = found.text;
-      $("answer").hidden = false;
+      $("answerBox").hidden = false;
       if (Number.isFinite(found.certified)) certificate = { value: found.certified, of: key };
       render();
     } catch (error) {
-      tell($("answerTitle"), error.message, true);
+      tell($("asking"), error.message, true);
     }
     $(action).disabled = false;
   }

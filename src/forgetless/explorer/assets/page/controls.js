@@ -122,6 +122,7 @@ const Controls = (() => {
       if (!Server.available) option.textContent += " (needs: forgetless explore)";
     }
     $("python").hidden = !Server.available;
+    if (Server.available) $("privacy").textContent = "Nothing leaves this machine.";
     listen();
     if (!Server.available && ["reshuffled", "without"].includes(App.state.order)) App.state.order = "with";
     App.everything();
