@@ -309,7 +309,7 @@ BAD = [
     (lambda: fl.advise(TASKS, 5, objective="validation"), ValueError, "give validation="),
     (lambda: fl.advise(TASKS, 5, validation=(np.eye(3), np.ones(3))), ValueError, "has 3 features.*the tasks have 2"),
     (lambda: fl.advise(TASKS, 5, validation=[(X, np.ones((2, 1)))]), ValueError, r"shape \(1,\)"),
-    (lambda: fl.advise(TASKS, 5, ordering="cyclic"), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
     (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
     (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),
     (lambda: fl.advise(TASKS, 5, n_trials=1), ValueError, "n_trials must be at least 2"),

@@ -259,7 +259,7 @@ BAD = [
     ({"starts": "good"}, ValueError, 'starts must be "mixed", "random" or "rare", got \'good\''),
     ({"starts": "rare", "n_tasks": 2}, ValueError, 'and n_tasks ≥ 3, got 4 and 2; use starts="random"'),
     ({"resume": True}, ValueError, "give it as checkpoint=path"),
-    ({"schedule": 0.5}, TypeError, "wrap a coefficient"),
+    ({"schedule": None}, TypeError, "schedule must be a schedule, a filter, a name"),
     ({"schedule": s.fixed(), "k": 2}, ValueError, "k must be at least 3"),
     ({"schedule": fl.Ridge([1.0])}, ValueError, "gives 1 steps but k is 8"),
     ({"schedule": fl.GradientDescent(3, 2.5)}, ValueError, "makes the error grow"),

@@ -235,7 +235,7 @@ class Power(fl.Filter):
         (lambda: fl.certified(s.increasing(), 9, probabilities=[0.5, 0.4]), ValueError, "probabilities must be"),
         (lambda: fl.certified(s.increasing(), 9, probabilities=[1.0], weights=[0.5, 0.5]), ValueError, "same tasks"),
         (lambda: fl.certified(fl.Ridge(1.0), 10**15), MemoryError, "a certificate of 1,000,000,000,000,000 steps"),
-        (lambda: fl.certified(0.5, 9), TypeError, "wrap a coefficient"),
+        (lambda: fl.certified(None, 9), TypeError, "schedule must be a schedule, a filter, a name"),
         (lambda: fl.certified(s.increasing, 9), TypeError, "schedule is Increasing itself; make one by calling it"),
         (lambda: fl.certified(fl.Projection(), 9, average=40), ValueError, "average must be at most 32"),
         (lambda: fl.certified(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),

@@ -294,7 +294,7 @@ def test_expectation_as_a_table(rng):
     frame = found.to_frame()
     assert list(frame.columns) == ["schedule", "step", "average_loss"]
     assert len(frame) == 10
-    assert "n_schedules=2" in repr(found)
+    assert "2 schedules" in repr(found)
     assert list(fl.expect(tasks, fl.Ridge(1.0), 5).to_frame().columns) == ["step", "average_loss"]
 
 

@@ -106,7 +106,6 @@ def test_bad_numbers_are_refused_with_the_domain():
         (lambda: general.evaluate(5, 1.0, 1.0), TypeError, "share"),
         (lambda: general.evaluate(5, 1.0, 1.0, share=2.0), ValueError, r"share must lie in \(0, 2\)"),
         (lambda: CATALOGUE["nothing"], KeyError, "no bound is called"),
-        (lambda: fl.certify(fl.constructions.two_tasks(1.0), [fl.Ridge(1.0)], 3), TypeError, "one schedule"),
     ]:
         with pytest.raises(error, match=message):
             call()

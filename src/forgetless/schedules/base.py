@@ -27,6 +27,9 @@ def _call(schedule: Any, k: int, radius: float) -> Filter:
             f"schedule must be a filter or a callable (k, radius) → filter, got {schedule!r}; "
             "wrap a coefficient as fl.Ridge(coefficient)"
         )
+    if isinstance(schedule, type):
+        name = schedule.__name__
+        raise TypeError(f"schedule is {name} itself; make one by calling it, e.g. fl.schedules.increasing()")
     result = schedule(k, radius)
     if callable(result) and not isinstance(result, Filter):
         raise TypeError(
