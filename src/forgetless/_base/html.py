@@ -16,14 +16,15 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:0 auto;padding:1r
 body{color:var(--ink);background:var(--paper)}
 h1,p,ul{max-width:46rem}h1{font-size:1.5rem;line-height:1.2}
 h2{font-size:1.15rem;margin-top:2rem;border-top:1px solid var(--line);padding-top:1rem}
-figure{margin:0}figcaption,.small{font-size:.85rem;color:var(--soft)}
+figure{margin:0}img{max-width:100%;height:auto}figcaption,.small{font-size:.85rem;color:var(--soft)}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem;margin:1rem 0}
 .panels.one{max-width:46rem}.panels.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
 .panels img{width:100%;height:auto;display:block}
 .zoom{cursor:zoom-in;display:block}.zoom input{position:absolute;opacity:0}
 .zoom input:focus-visible+span{outline:2px solid #0072B2}
 .zoom input:checked+span{position:fixed;inset:0;z-index:9;overflow:auto;
-background:var(--paper);cursor:zoom-out;padding:1rem}.zoom input:checked+span img{width:max(100%,60rem);max-height:none}
+background:var(--paper);cursor:zoom-out;padding:1rem}
+.zoom input:checked+span img{width:max(100%,60rem);max-width:none;max-height:none}
 dl{columns:24rem;column-gap:2rem}dl div{break-inside:avoid}dt{font-weight:600}dd{margin:0 0 .5rem 1rem}
 code{background:var(--code);padding:.1rem .3rem;overflow-wrap:anywhere}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:.8rem}
