@@ -151,7 +151,8 @@ def fit(
     if as_json:
         click.echo(json.dumps({"model": str(out), **page.summary(run), "notes": notes}))
         return
-    say(f"{len(run.tasks)} tasks learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
+    number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
+    say(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
     if sys.stdout.isatty() or previous is None:
         say(model[0].summary().text())
     for line in [*notes, *page.sentences(run)]:

@@ -220,7 +220,7 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
         f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
         f"<h2>Forgetting</h2>{_picture(run)}",
         '<p class="small">First: root mean squared error on held-out rows of single tasks from when they were learned '
-        "on, and of all tasks seen so far (black). A curve that rises is forgetting. Second: error of each task before "
+        "on, and of all tasks seen so far (thick). A curve that rises is forgetting. Second: error of each task before "
         "it was learned, beside those of the mean of all targets so far and of the mean of the task before.</p>",
         f'<h2>Coefficients</h2><div class="scroll">{html.table(coefficients(run.model))}</div>',
         '<p class="small">± is one standard deviation, from the errors of rows not yet learned and what is remembered '
@@ -235,7 +235,7 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
 
 
 def _picture(run: StreamRun) -> str:
-    """Return the figures, one below the other, so that they can be read on a phone."""
+    """Return the figures, one below the other where the screen is narrow."""
     told = [
         "Error of single tasks and of all seen tasks against the number of tasks learned.",
         "Error before learning each task, of the model and of two means.",
@@ -261,4 +261,4 @@ def _picture(run: StreamRun) -> str:
                 figure.savefig(buffer, format="png")
             plt.close(figure)
             images.append(html.image(buffer.getvalue(), text))
-    return "".join(images)
+    return html.panels(images)
