@@ -231,7 +231,10 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
         table = run.model[0].summary()
         parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
     parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
-    replace_file(path, html.page(f"A stream of {len(run.tasks)} tasks", "".join(parts)).encode())
+    replace_file(
+        path,
+        html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
+    )
 
 
 def _picture(run: StreamRun) -> str:
