@@ -1,10 +1,25 @@
 """Pages in a real browser that notice what they must not do: errors, warnings, requests."""
 
+import os
+import shutil
 import time
 
 import pytest
 
 from forgetless.explorer.page import page as whole_page
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, or the one that CHROMIUM names; nothing is downloaded."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "no Chromium was found; install it (apt-get install chromium) or name it in CHROMIUM"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 class Opened:

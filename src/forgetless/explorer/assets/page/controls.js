@@ -22,10 +22,8 @@ const Controls = (() => {
     if (document.activeElement !== $("k") || toK($("k").value) !== state.k) $("k").value = fromK(state.k);
     $("log").checked = state.log;
     for (const node of document.querySelectorAll("[data-kind]")) node.hidden = node.dataset.kind !== state.kind;
-    for (const node of document.querySelectorAll("[data-generated]"))
-      node.hidden =
-        state.kind === "data" ||
-        (node.id === "" && node.contains($("reseed")) && state.kind !== "random" && !state.noise);
+    $("noiseRow").hidden = state.kind === "data";
+    $("reseedRow").hidden = state.kind === "data" || (state.kind !== "random" && !state.noise); // others are not random
     for (const node of document.querySelectorAll("[data-scheme]")) node.hidden = node.dataset.scheme !== state.scheme;
     $("oneOrder").hidden = state.order !== "one";
     $("undo").disabled = !App.undo.length;
@@ -80,7 +78,7 @@ const Controls = (() => {
     });
     on("log", "change", () => App.set({ log: $("log").checked }));
     on("reseed", "click", () => App.set({ seed: App.state.seed + 1 }));
-    for (const id of ["neworder"]) on(id, "click", () => App.set({ orderSeed: App.state.orderSeed + 1 }));
+    on("neworder", "click", () => App.set({ orderSeed: App.state.orderSeed + 1 }));
     on("undo", "click", App.back);
     on("presets", "click", ({ target }) => target.dataset.preset && App.take({ preset: target.dataset.preset }));
     on("scale", "input", () =>

@@ -143,5 +143,5 @@ const State = (() => {
     return { ...state, schedule: { preset: "constant" } };
   }
 
-  return { START, NUMBERS, toText, fromText };
+  return { START, toText, fromText };
 })();

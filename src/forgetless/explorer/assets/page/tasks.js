@@ -105,5 +105,5 @@ const Tasks = (() => {
     return noisy(KINDS[state.kind](state, shipped), state.noise, state.seed);
   }
 
-  return { make, uniform, normal };
+  return { make, uniform };
 })();
