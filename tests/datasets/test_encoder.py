@@ -4,6 +4,7 @@ import datetime
 import importlib.util
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 import forgetless as fl
 
@@ -173,6 +175,14 @@ def test_parameters_are_scikit_learns():
     assert clone(encoder).get_params() == encoder.get_params()
     array = np.array([[1.0, 2.0], [3.0, np.nan]])
     assert fl.TableEncoder().fit_transform(array).tolist() == [[1, 2, 0], [3, 2, 1]]
+
+
+def test_all_checks_of_scikit_learn_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks provoke warnings of their own
+        results = check_estimator(fl.TableEncoder(), on_skip=None, on_fail=None)
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []
+    assert sum(result["status"] == "passed" for result in results) >= 30
 
 
 VALUES = st.one_of(st.none(), st.floats(), st.text(max_size=4), st.booleans(), st.integers(-9, 9))

@@ -58,17 +58,16 @@ def moment(microseconds: float) -> str:
 
 def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     """Return the columns of a table by name, as :func:`values_of` takes them."""
+    if type(table).__module__.startswith("scipy.sparse"):
+        raise TypeError(f"{name} is sparse data, which is not supported here: give a table or a dense array")
     if isinstance(table, Mapping):
         found = {str(key): value for key, value in table.items()}
         lengths = {key: len(value) for key, value in found.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{name} must have columns of one length, got {lengths}")
         return found
-    if isinstance(table, np.ndarray | list | tuple):
-        array = np.asarray(table)
-        if array.ndim != 2:
-            raise ValueError(f"{name} must be a table or an array of shape (n, d), got shape {array.shape}; reshape it")
-        return {f"x{i}": array[:, i] for i in range(array.shape[1])}
+    if isinstance(table, np.ndarray | list | tuple) or (hasattr(table, "__array__") and not hasattr(table, "columns")):
+        return _columns_of_array(np.asarray(table), name)
     import narwhals as nw
 
     try:
@@ -88,6 +87,19 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     # NumPy's own columns of pandas are taken as they are: narwhals takes a millisecond for each, and there may be many.
     plain = {each for each, dtype in table.dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "biuf"}
     return {str(each): table[each].to_numpy() if each in plain else frame[str(each)] for each in table.columns}
+
+
+def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be a table or an array of shape (n, d), got shape {array.shape}. Reshape your data, e.g. "
+            "with array.reshape(-1, 1)"
+        )
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} holds complex numbers. Complex data not supported: take real and imaginary parts")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+    return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
 def values_of(column: Any, name: str) -> Values:

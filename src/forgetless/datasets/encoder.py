@@ -257,6 +257,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names = list(found)
         else:
             names = list(self.columns_)
+            if not hasattr(X, "columns") and not isinstance(X, Mapping) and len(found) != len(names):
+                have, want = len(found), len(names)
+                raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
             missing = [name for name in names if name not in found]
             if missing:
                 raise ValueError(
