@@ -23,8 +23,8 @@ from harness import table
 
 COMMAND = "python benchmarks/scale.py"
 
-TASKS = 4
-"""Tasks that dask makes of a block in a pass, at most: the pass itself, its two parts, and a share of the sums."""
+TASKS = 3
+"""Tasks that dask makes of a block in a pass, at most: the pass itself, what stays there, what is summed."""
 
 
 @dataclass(frozen=True)
