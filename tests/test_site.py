@@ -77,7 +77,11 @@ def test_the_gallery_has_ten_scripts():
     assert len(GALLERY) >= 10
 
 
-@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+SOME = [pytest.param(script, marks=[pytest.mark.long] if i % 4 else []) for i, script in enumerate(GALLERY)]
+"""``make docs`` runs all of them."""
+
+
+@pytest.mark.parametrize("script", SOME, ids=lambda script: script.stem)
 def test_scripts_of_the_gallery_draw(script):
     import matplotlib.pyplot as plt
 

@@ -88,7 +88,7 @@ def describe_file(path: str | Path) -> FileReport:
     >>> fl.ContinualRidge(alpha=1.0).partial_fit([[1.0, 2.0]], [2.0]).save(path, state="predict")
     >>> report = fl.describe_file(path)
     >>> report.kind, report.version, report.hash, report.rows, report.ok
-    ('model', 5, 'ok', 0, True)
+    ('model', 6, 'ok', 0, True)
     """
     path = check_source(path)
     size = path.stat().st_size

@@ -174,6 +174,7 @@ def test_work_that_is_slow_from_its_first_report_on_is_warned_of(monkeypatch):
         progress.forewarned(None, "do less")(5, 1000, "steps")
 
 
+@pytest.mark.long
 def test_engines_look_at_the_clock(monkeypatch):
     monkeypatch.setattr(progress, "_LOOK", 0.0)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)

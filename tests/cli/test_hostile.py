@@ -103,10 +103,17 @@ COMMANDS = [
 ]
 
 
-def test_every_command_in_a_terminal(table):
+FEW = ("fit", "predict", "show", "advise")
+"""What most people use; the others are for long runs."""
+
+
+@pytest.mark.parametrize("commands", [FEW, pytest.param(None, marks=pytest.mark.long)], ids=["few", "every"])
+def test_commands_in_a_terminal(table, commands):
     listed = {command[0] for command in COMMANDS}
     assert listed == set(cli.app.cli.commands)
     for words in COMMANDS:
+        if commands and words[0] not in commands:
+            continue
         code, text = in_terminal(table.parent, *words)
         assert code == 0, text[-2000:]
         harmless(text)

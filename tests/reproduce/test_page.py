@@ -86,6 +86,7 @@ def test_curves_that_lie_on_each_other_are_drawn_differently():
         plt.close("all")
 
 
+@pytest.mark.long
 def test_a_second_run_gives_the_same_numbers_and_replaces_the_first(made):
     """To twelve digits: where memory lies decides how a processor adds up, and so the last ones."""
     before = {path.name: path.read_text() for path in made.glob("*.csv")}

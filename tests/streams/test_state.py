@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import forgetless as fl
-from forgetless.streams import model as base
+from forgetless.streams import _answering
 from forgetless.streams._monitor import COLUMNS, History
 from forgetless.streams._stored import from_arrays, to_arrays
 
@@ -173,7 +173,10 @@ def test_a_second_interruption_right_after_the_first_finds_nothing_to_spoil(agai
     check_interruptions(model, lambda model: model.partial_fit(X, y), "line", again)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
+SOME = [pytest.param(model, marks=[pytest.mark.long] if i % 3 else []) for i, model in enumerate(MODELS)]
+
+
+@pytest.mark.parametrize("model", SOME, ids=str)
 def test_a_task_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(model):
     model = learned(clone(model), tasks(model, 0))
     ((X, y),) = tasks(model, 3, count=1)
@@ -231,13 +234,13 @@ def test_a_prediction_is_that_of_one_state(monkeypatch):
     """Where a writer comes in between: with X = 1 throughout, coefficient and intercept are the same number."""
     ones = np.ones((1, 1))
     model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(1))
-    validate = base.validate_data
+    validate = _answering.validate_data
 
     def meanwhile(*args, **kwargs):
         model.partial_fit(ones, 7 * np.ones(1))
         return validate(*args, **kwargs)
 
-    monkeypatch.setattr(base, "validate_data", meanwhile)
+    monkeypatch.setattr(_answering, "validate_data", meanwhile)
     assert model.predict(-ones).tolist() == [0.0]
     assert model.n_tasks_seen_ == 2
     # Two attributes of a model that moves are of two states; those of a copy belong together.

@@ -10,10 +10,16 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, say, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, examples, say, schedule_of
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "forgetless explore",
+        "forgetless explore data.csv --task week --target y --k 200",
+        "forgetless explore --out explorer.html",
+    )
+)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--task", help="Column with the task, for CSV and Parquet.")
 @click.option("--target", help="Column with the target, for CSV and Parquet.")
