@@ -9,7 +9,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/pytest
-SHORT := -m "not long and not torch and not browser" -n 2
+SHORT := -m "not long and not torch and not browser" -n 2 --dist worksteal
 # Folders or files for test-oldest, test-pythons and coverage; all where none are given.
 TESTS ?=
 
