@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUNNABLE = [pytest.param(page, marks=[pytest.mark.torch] if page.name == "deep.md" else []) for page in PAGES]
+MARKS = {"deep.md": [pytest.mark.torch], "which-lambda.md": [pytest.mark.long]}
+RUNNABLE = [pytest.param(page, marks=MARKS.get(page.name, [])) for page in PAGES]
 
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ARGUMENTS = {"flights.py": ["--fraction", "0.02"]}
-LONG = {"flights.py", "which_lambda.py"}  # a minute, also on a sample; the page of that name runs in every test
+LONG = {"certificate.py", "flights.py", "which_lambda.py"}
 ELSEWHERE = {"avalanche_stream.py"}  # needs Avalanche, and is run by make test-avalanche
 EXAMPLES = [
     script for script in sorted((Path(__file__).parents[1] / "examples").glob("*.py")) if script.name not in ELSEWHERE

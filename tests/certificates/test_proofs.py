@@ -49,6 +49,7 @@ def schedule_of(constant):
 # The runs ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_constant_is_proved():
     """A little above that of the catalogue, so that the induction may begin early."""
     proof = proofs.prove(dataclasses.replace(LAST, value=Fraction("0.4")), _induction.LEAST)

@@ -45,7 +45,16 @@ def unsorted(rng):
     return duplicates(rng).sample(frac=1, random_state=0)
 
 
-TABLES = [mixed, many_columns, many_categories, single_rows, constant, duplicates, infinite, unsorted]
+TABLES = [
+    mixed,
+    pytest.param(many_columns, marks=pytest.mark.long),
+    many_categories,
+    single_rows,
+    constant,
+    duplicates,
+    infinite,
+    unsorted,
+]
 
 
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)

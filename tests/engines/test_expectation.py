@@ -278,6 +278,7 @@ def test_few_steps_over_many_tasks_without_replacement(rng):
     assert exact.average_loss[0] <= worst.loss * distance
 
 
+@pytest.mark.long
 def test_nothing_negative_and_no_growth_over_many_steps(rng):
     """An antisymmetric rounding error would be amplified here to 1e10 and more."""
     tasks = fl.TaskCollection(random_pairs(rng, M=8, d=12, rows=(2, 4)))
