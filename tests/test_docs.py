@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MARKS = {"deep.md": [pytest.mark.torch], "which-lambda.md": [pytest.mark.long]}
+MARKS = {"deep.md": [pytest.mark.torch], "index.md": [pytest.mark.long], "which-lambda.md": [pytest.mark.long]}
 RUNNABLE = [pytest.param(page, marks=MARKS.get(page.name, [])) for page in PAGES]
 
 

@@ -254,6 +254,7 @@ def test_what_has_no_certificate_is_refused_by_name(call, error, words):
         call()
 
 
+@pytest.mark.long
 def test_certify_shows_the_certificates_where_they_hold(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     found = fl.certify(tasks, s.increasing(), 120)
