@@ -14,6 +14,7 @@ from forgetless.solvers.one_task import Learned as Solution
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.stacked import Stacked, columns_divided
 from forgetless.streams._candidates import OBJECTIVES, Candidates
+from forgetless.streams._lost import Lost
 from forgetless.streams._scheme import Continual
 from forgetless.streams.directions import Directions, diagonal, squared_norm
 from forgetless.streams.state import Change, Gathered, Learned, State, squares
@@ -76,6 +77,7 @@ class Remembering(Continual):
         if auto:
             change, error, strength, parts["advisor"] = self._best_of_all(state, task, known, stack, scale)
         else:
+            known = self._looking(known, task)
             strength = self._strength_of(filter, known)
             if self.metric == "isotropic":
                 made = self._solved(task, stack, strength * scale)
@@ -83,7 +85,7 @@ class Remembering(Continual):
                 made = self._solved(task, stack, scale, known.root(strength))
             change, error = made.change, made.error
         if self._remembers:
-            parts["directions"] = known.with_task(stack, min(self.rank, task.rows.shape[1]), scale, size)
+            parts["directions"] = self._memory_after(known, task, stack, scale, size)
         return Change(change, task.error_after(change), strength, error=error, parts=parts)
 
     def _known(self, state: State, task: Gathered, size: float, scale: float) -> Directions:
@@ -92,6 +94,29 @@ class Remembering(Continual):
         if known is None:
             known = Directions.none(task.start, self.precision, self.metric)._replace(unit=size / task.total / scale)
         return known.faded(self.forget)
+
+    @property
+    def _follows_lost(self) -> bool:
+        """Whether λ depends on what the memory has lost."""
+        return False
+
+    def _looking(self, known: Directions, task: Gathered) -> Directions:
+        """Return what is known with what the coming task meets of what was lost."""
+        if not self._follows_lost:
+            return known._replace(lost=None)
+        features = task.rows.shape[1] - self.fit_intercept
+        lost = Lost.nothing(features) if known.lost is None else known.lost
+        units = known.unit_rows(_wide(known))
+        return known._replace(lost=lost.meeting(task.rows, units, features, known.seen))
+
+    def _memory_after(self, known: Directions, task: Gathered, stack: Stacked, scale: float, size: float) -> Directions:
+        """Return what is known after a task."""
+        after = known.with_task(stack, min(self.rank, task.rows.shape[1]), scale, size)
+        if known.lost is None:
+            return after
+        old, new = (each.rows(_wide(each)) for each in (known, after))
+        features = task.rows.shape[1] - self.fit_intercept
+        return after._replace(lost=known.lost.after(task.rows, scale, old, new, features))
 
     def _solved(self, task: Gathered, stack: Stacked, coefficient: float, root: Array | None = None) -> Solution:
         """Return the step on a task below what is remembered, with λ·diag(root)² as the penalty."""
@@ -143,6 +168,12 @@ class Remembering(Continual):
 
 def _kept(state: State) -> float:
     return 0.0 if state.directions is None else state.directions.kept
+
+
+def _wide(known: Directions) -> Any:
+    """Return the dtype to compute with what is remembered in half or single precision, or in double."""
+    xp = namespace_of(known.units)
+    return xp.float64 if known.units.dtype == xp.float64 else xp.float32
 
 
 def _below_zeros(B: Array, residual: Array) -> Array:

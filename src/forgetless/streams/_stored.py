@@ -14,6 +14,7 @@ from forgetless._base.archive import Fields, from_json
 from forgetless._base.arrays import to_numpy
 from forgetless.solvers.rows import check_sparse, is_sparse
 from forgetless.streams._candidates import SKETCH, STRENGTHS, Candidates
+from forgetless.streams._lost import PLACES, Lost
 from forgetless.streams._monitor import COLUMNS, History, Holdout
 from forgetless.streams._units import Units
 from forgetless.streams.directions import Directions
@@ -82,7 +83,11 @@ def _remembered(directions: Directions) -> dict[str, Any]:
         "sizes": directions.sizes,
         "numbers": np.array([directions.cut, directions.seen, directions.unit]),
     }
-    return arrays if directions.diagonal is None else arrays | {"diagonal": to_numpy(directions.diagonal)}
+    if directions.diagonal is not None:
+        arrays["diagonal"] = to_numpy(directions.diagonal)
+    if directions.lost is not None:
+        arrays |= {"lost": directions.lost.sketch, "shared": np.array([directions.lost.shared, directions.lost.met])}
+    return arrays
 
 
 def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels: bool = False) -> State:
@@ -164,8 +169,16 @@ def _directions(fields: Fields, fixed: Mapping[str, Any], d: int) -> Directions:
     sizes = fields.array("sizes", "f", (len(units),), low=0.0).astype(np.float64)
     cut, seen, unit = fields.array("numbers", "f", (3,), low=0.0).tolist()
     diagonal = fields.array("diagonal", "f", (d,), low=0.0) if fixed.get("metric") == "diagonal" else None
+    lost = _lost(fields) if "lost" in fields else None
     fields.end()
-    return Directions(units, sizes, cut, seen, unit, diagonal)
+    return Directions(units, sizes, cut, seen, unit, diagonal, lost=lost)
+
+
+def _lost(fields: Fields) -> Lost:
+    sketch = fields.array("lost", "f", (None, None)).astype(np.float64)
+    if sketch.shape[0] != sketch.shape[1] or not PLACES[0] <= len(sketch) <= PLACES[1]:
+        raise ValueError(f"directions.lost has the shape {sketch.shape}")
+    return Lost(sketch, *fields.array("shared", "f", (2,)).tolist())
 
 
 def _units(fields: Fields, d: int, intercept: bool) -> Units:

@@ -28,9 +28,9 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     Parameters
     ----------
     alpha : float, optional
-        λ at every task, if no schedule is given. If omitted, 1 without a memory; with ``rank`` 0.1 s + 0.03 δ, where s
-        is the mean squared norm of a row of the first task and δ the sum of the largest eigenvalue that each cut of
-        the memory left out; with the diagonal metric s.
+        λ at every task, if no schedule is given. If omitted, 1 without a memory; with ``rank`` s/20 + ¾ e, where s is
+        the mean squared norm of a row of the first task and e what tasks meet of what the memory has lost
+        (``docs/memory.md``); with the diagonal metric s.
     class_weight : "balanced" or dict, optional
         Weights of classes in the loss of a task: given, or N/(K·N_k) for the N_k of N rows so far, the task included,
         that are of class k, one of K.
@@ -187,8 +187,14 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     def _strength_of(self, filter: Filter, known: Directions) -> float:
         if self.alpha is not None or self.schedule is not None:
             return super()._strength_of(filter, known)
-        # What was least wrong, untuned, over streams of images, digits and texts; see docs/streams.md.
-        return known.unit if self.metric == "diagonal" else 0.1 * known.unit + 0.03 * known.cut
+        if known.lost is None:
+            return known.unit
+        # What was least wrong, untuned, over streams of images, digits and texts; see docs/memory.md.
+        return known.unit / 20 + 0.75 * known.missing * known.lost.share
+
+    @property
+    def _follows_lost(self) -> bool:
+        return self.alpha is None and self.schedule is None and self.metric == "isotropic"
 
     def _named(self, text: str) -> Any:
         return ridge_named(text)

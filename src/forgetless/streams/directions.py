@@ -16,6 +16,7 @@ from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._base.half import to_half, to_single
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
+from forgetless.streams._lost import Lost
 from forgetless.streams._units import Move
 
 NEGLIGIBLE = 1e-15
@@ -54,6 +55,8 @@ class Directions(NamedTuple):
         The diagonal of Σ XᵀX, for the diagonal metric.
     gram : array of shape (≥ q, ≥ q) or None
         B·Bᵀ, where tasks of one row are gathered.
+    lost : Lost or None
+        What cuts have left out, where the strength follows it.
     """
 
     units: Array
@@ -63,6 +66,7 @@ class Directions(NamedTuple):
     unit: float = math.nan
     diagonal: Array | None = None
     gram: Floats | None = None
+    lost: Lost | None = None
 
     @classmethod
     def none(cls, like: Array, precision: str, metric: str) -> "Directions":
@@ -78,14 +82,24 @@ class Directions(NamedTuple):
         """Share of the trace of Σ XᵀX that is remembered."""
         return min(1.0, float(np.sum(self.sizes**2)) / self.seen) if self.seen > 0 else 1.0
 
+    @property
+    def missing(self) -> float:
+        """Trace of what cuts have left out."""
+        return max(self.seen - float(np.sum(self.sizes**2)), 0.0)
+
     def rows(self, dtype: Any, factor: float = 1.0) -> Array:
         """Return factor·B."""
-        xp = namespace_of(self.units)
-        if type(self.units) is np.ndarray and self.units.dtype == np.float16:
-            units = to_single(self.units[: len(self.sizes)])
+        xp, units = namespace_of(self.units), self.unit_rows(dtype)
+        if type(units) is np.ndarray:
             return np.multiply(units, (factor * self.sizes).astype(dtype)[:, None], dtype=dtype)
-        units = xp.astype(self.units[: len(self.sizes), :], dtype, copy=False)
         return units * xp.astype(from_numpy(factor * self.sizes, like=units), dtype, copy=False)[:, None]
+
+    def unit_rows(self, dtype: Any) -> Array:
+        """Return the rows of B divided by their norms; those kept in half precision in single at least."""
+        units = self.units[: len(self.sizes), :]
+        if type(units) is np.ndarray and units.dtype == np.float16:
+            return to_single(units)
+        return namespace_of(units).astype(units, dtype, copy=False)
 
     def faded(self, forget: float) -> "Directions":
         """Return the memory in which all that was seen counts for less."""
@@ -98,6 +112,7 @@ class Directions(NamedTuple):
             seen=left * self.seen,
             diagonal=None if self.diagonal is None else left * self.diagonal,
             gram=None if self.gram is None else left * self.gram,
+            lost=None if self.lost is None else self.lost.faded(left),
         )
 
     def moved(self, move: Move) -> "Directions":
@@ -105,12 +120,14 @@ class Directions(NamedTuple):
         xp = namespace_of(self.units)
         units, sizes = normalised(move.rows(self.rows(xp.float64)), self.units.dtype)
         held = float(np.sum(self.sizes**2))
+        factor = float(np.sum(sizes**2)) / held if held > 0 else 1.0
         return self._replace(
             units=units,
             sizes=sizes,
-            seen=self.seen * float(np.sum(sizes**2)) / held if held > 0 else self.seen,
+            seen=self.seen * factor,
             diagonal=None if self.diagonal is None else move.squares(self.diagonal),
             gram=None,
+            lost=None if self.lost is None else self.lost.faded(factor),
         )
 
     def root(self, coefficient: float) -> Array:
