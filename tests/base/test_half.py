@@ -1,5 +1,9 @@
 """Half precision converted by compiled code: NumPy's bits."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,3 +54,32 @@ def test_products_read_what_is_stored(monkeypatch, rng, numba):
         np.testing.assert_allclose(found, want, atol=1e-5)
     np.testing.assert_allclose(half.combined(weights, rows), weights @ wide, atol=1e-5)
     np.testing.assert_array_equal(half.combined(weights[:0], rows[:0]), np.zeros(230))
+
+
+SCRIPT = """
+import numpy as np
+from forgetless._base import _half_numba as made, half
+bits = np.arange(2**16, dtype=np.uint16)
+numbers = bits.view(np.float16)
+numbers = numbers[np.abs(numbers) <= 1.0]
+assert made.single is made._single_by_bits
+single = half.to_single(numbers)
+assert np.array_equal(single, numbers.astype(np.float32)) and np.array_equal(half.to_half(single), numbers)
+values = np.random.default_rng(0).uniform(-1, 1, 10**4).astype(np.float32)
+assert np.array_equal(half.to_half(values), values.astype(np.float16))
+"""
+
+
+def test_a_processor_without_the_instruction_moves_bits(tmp_path):
+    pytest.importorskip("numba")
+    asked = {"FORGETLESS_NUMBA": "always", "NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
+    words = [sys.executable, "-W", "ignore", "-c", SCRIPT]
+    done = subprocess.run(words, env=os.environ | asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_numba_every_half_is_numpys(monkeypatch):
+    monkeypatch.setenv("FORGETLESS_NUMBA", "never")
+    numbers = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = numbers[np.isfinite(numbers)]
+    np.testing.assert_array_equal(half.to_single(numbers), numbers.astype(np.float32))

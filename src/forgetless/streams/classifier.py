@@ -28,7 +28,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     Parameters
     ----------
     alpha : float, optional
-        λ at every task, if no schedule is given. If omitted, 1 without a memory; with ``rank`` s/20 + ¾ e, where s is
+        λ at every task, if no schedule is given. If omitted, 1 without a memory; with ``rank`` s/20 + ⅔ e, where s is
         the mean squared norm of a row of the first task and e what tasks meet of what the memory has lost
         (``docs/memory.md``); with the diagonal metric s.
     class_weight : "balanced" or dict, optional
@@ -190,7 +190,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         if known.lost is None:
             return known.unit
         # What was least wrong, untuned, over streams of images, digits and texts; see docs/memory.md.
-        return known.unit / 20 + 0.75 * known.missing * known.lost.share
+        return known.unit / 20 + 2 / 3 * known.missing * known.lost.share
 
     @property
     def _follows_lost(self) -> bool:

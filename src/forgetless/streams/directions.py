@@ -22,6 +22,9 @@ from forgetless.streams._units import Move
 NEGLIGIBLE = 1e-15
 """Eigenvalues below this share of the largest are rounding."""
 
+SINGLE = 1e-8
+"""Directions whose eigenvalues are above this share of the largest come out of single precision to three digits."""
+
 ORTHOGONAL = 5e-3
 """Cosines between rows that are directions: half precision makes them so small, and tasks hardly ever."""
 
@@ -228,13 +231,20 @@ class Directions(NamedTuple):
         keep = how_many(values, rank, stack.below.shape[0], exact)
         lost = float(values[keep]) if keep < len(values) else 0.0
         V = from_numpy(np.ascontiguousarray(vectors[:, :keep]), like=stack.above)
-        if stack.dual:
-            V = namespace_of(V).astype(V, stack.above.dtype, copy=False)
-            q, X = stack.above.shape[0], stack.below.single
-            new = V[:q, :].T @ stack.above
-            new += (X.T @ V[q:, :]).T if is_sparse(X) else V[q:, :].T @ X
-        else:
+        xp = namespace_of(V)
+        if not stack.dual:
             new = V.T * from_numpy(np.sqrt(values[:keep]), like=V)[:, None]
+        else:
+            # Rows that are kept in half or single precision need not be made in double.
+            single = not exact and keep > 0 and values[keep - 1] > SINGLE * values[0]
+            dtype = xp.float32 if single else stack.above.dtype
+            q, X = stack.above.shape[0], stack.below.single
+            above, V = (xp.astype(each, dtype, copy=False) for each in (stack.above, V))
+            new = V[:q, :].T @ above
+            if is_sparse(X):
+                new += (X.T.astype(new.dtype) @ V[q:, :]).T
+            else:
+                new += V[q:, :].T @ xp.astype(X, dtype, copy=False)
         units, sizes = normalised(new, self.units.dtype)
         return self._replace(units=units, sizes=sizes / math.sqrt(scale), cut=self.cut + lost / scale)
 
