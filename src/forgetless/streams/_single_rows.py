@@ -1,7 +1,7 @@
 """Tasks of one row with a memory: rows are gathered beside the directions, and cut when there is no room left.
 
-A cut costs as much as dozens of rows. Between two of them a row costs two products with B and a small Cholesky factor;
-B·Bᵀ is kept from one row to the next, and rows are written behind those that are already there.
+A cut costs as much as dozens of rows. Between two of them a row costs two products with B and two triangular solves:
+the Cholesky factor of B·Bᵀ + λ is kept from one row to the next, and rows are written behind those already there.
 """
 
 import math
@@ -27,71 +27,115 @@ class Row(NamedTuple):
 
 def learn_row(known: Directions, x: Array, square: float, residual: float, strength: float, rank: int) -> Row | None:
     """Return what learning a row x with ‖x‖² = ``square`` does; None where the usual path should do it."""
-    from scipy.linalg import lapack
-
     q, room = len(known.sizes), min(rank, len(x))
     if room < 4 or q > room:
         return None
-    known = _with_room(known, room + 1)
-    units, gram, sizes = known.units[:q], known.gram, known.sizes
-    assert gram is not None
-    top = max(square, float(sizes[0]) ** 2 if q else 0.0, float(gram.diagonal()[:q].max(initial=0.0)))
+    prepared = _with_factor(_with_room(known, room), strength, room)
+    if prepared is None:
+        return None
+    known = prepared
+    units, sizes, factor = known.units[:q], known.sizes, known.factor
+    assert factor is not None
+    top = max(square, float(sizes.max(initial=0.0)) ** 2)
     exact = known.units.dtype == np.float64
     work: Any = np.float64 if exact or top > SINGLE * strength else np.float32
     norm = math.sqrt(square)
-    unit = (x / norm).astype(known.units.dtype)
-    row, kept = x.astype(work, copy=False), unit.astype(work) * work(norm)  # not quite the same in half precision
+    row = x.astype(work, copy=False)
+    unit = _stored(x, norm, known.units.dtype)
+    kept = row if exact else _as(unit, work) * work(norm)  # not quite the same in half precision
     products, stored = (each.astype(np.float64) * sizes for each in _products(units, row, kept))
-    system = np.empty((q + 1, q + 1))
-    system[:q, :q] = gram[:q, :q]
-    system[q, :q] = system[:q, q] = products
-    system[q, q] = square
-    shifted = system.copy()
-    shifted.flat[:: q + 2] += strength
-    factor, failed = lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)
-    right = np.zeros(q + 1)
-    right[q] = residual
-    if failed:
+    along = _solved(factor, products)
+    pivot = square + strength - float(along @ along)
+    if not pivot > 0.5 * strength:  # it is λ and more, but for rounding
         return None
-    a, failed = lapack.dpotrs(factor, right, lower=1)
-    if failed or not math.isfinite(a[q]):
-        return None
-    change = _combined((a[:q] * sizes).astype(work), units) + a[q] * x
+    gain = residual / pivot
+    back = _solved(factor, along, transposed=True)
+    change = _combined((-gain * back * sizes).astype(work), units) + gain * x
     seen = known.seen + square
     if q < room:
+        beside = _solved(factor, stored)
+        corner = square + strength - float(beside @ beside)
+        if not corner > 0.5 * strength:
+            return None
         known.units[q] = unit
-        gram[q, :q] = gram[:q, q] = stored
-        gram[q, q] = square
+        factor[q, :q], factor[q, q] = beside, math.sqrt(corner)
         after = known._replace(sizes=np.append(sizes, norm), seen=seen)
     else:
+        system = np.empty((q + 1, q + 1))
+        system[:q, :q] = _gram(factor[:q, :q], strength)
+        system[q, :q] = system[:q, q] = products
+        system[q, q] = square
         after = _cut(known._replace(seen=seen), system, row, rank)
-    return Row(change, strength * float(a[q]), after)
+    return Row(change, strength * gain, after)
 
 
 def _with_room(known: Directions, count: int) -> Directions:
-    """Return the memory with room for rows to come, and with its Gram matrix."""
+    """Return the memory with room for rows to come."""
     q = len(known.sizes)
-    units, gram = known.units, known.gram
-    if len(units) < count - 1:
-        units = np.empty((count - 1, units.shape[1]), dtype=units.dtype)
-        units[:q] = known.units[:q]
-    if gram is None or len(gram) < count - 1:
-        B = known.rows(np.float64 if units.dtype == np.float64 else np.float32)
-        made = np.empty((count - 1, count - 1))
-        made[:q, :q] = B @ B.T if gram is None else gram[:q, :q]
-        gram = made
-    return known._replace(units=units, gram=gram)
+    if len(known.units) >= count:
+        return known
+    units = np.empty((count, known.units.shape[1]), dtype=known.units.dtype)
+    units[:q] = known.units[:q]
+    return known._replace(units=units)
+
+
+def _with_factor(known: Directions, strength: float, count: int) -> Directions | None:
+    """Return the memory with the Cholesky factor of B·Bᵀ + λ; None where rounding leaves none."""
+    q, factor = len(known.sizes), known.factor
+    if factor is not None and known.shift == strength and len(factor) >= count:
+        return known
+    if factor is None:
+        U = known.unit_rows(np.float64 if known.units.dtype == np.float64 else np.float32)
+        gram = (U @ U.T).astype(np.float64) * (known.sizes[:, None] * known.sizes)
+    else:
+        gram = _gram(factor[:q, :q], known.shift)
+    gram.flat[:: q + 1] += strength
+    made = np.zeros((count, count), order="F")
+    try:
+        made[:q, :q] = np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        return None
+    return known._replace(factor=made, shift=strength)
+
+
+def _gram(factor: Floats, shift: float) -> Floats:
+    """Return B·Bᵀ."""
+    lower = np.tril(factor)
+    found: Floats = lower @ lower.T
+    found.flat[:: len(found) + 1] -= shift
+    return found
+
+
+def _solved(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
+    """Return L⁻¹ or L⁻ᵀ times a vector, L being the corner of the factor that the vector fits."""
+    from scipy.linalg import blas
+
+    q = len(right)
+    return np.asarray(blas.dtrsv(factor[:q, :q], right, lower=1, trans=int(transposed))) if q else right
 
 
 def _cut(known: Directions, system: Floats, x: Array, rank: int) -> Directions:
     values, vectors = largest(system)
     keep = how_many(values, rank, 1, known.units.dtype == np.float64)
     lost = float(values[keep]) if keep < len(values) else 0.0
-    V = vectors[:, :keep].T.astype(x.dtype)
-    made = V[:, :-1] @ known.rows(x.dtype)
-    made += V[:, -1:] * x
+    V = vectors[:, :keep].T
+    # Sizes are put to the vectors, which are few, rather than to the rows.
+    made = (V[:, :-1] * known.sizes).astype(x.dtype) @ known.unit_rows(x.dtype).astype(x.dtype, copy=False)
+    made += V[:, -1:].astype(x.dtype) * x
     units, sizes = normalised(made, known.units.dtype)
-    return known._replace(units=units, sizes=sizes, cut=known.cut + lost, gram=None)
+    return known._replace(units=units, sizes=sizes, cut=known.cut + lost, factor=None)
+
+
+def _stored(x: Array, norm: float, dtype: Any) -> Array:
+    """Return a row divided by its norm as it is kept."""
+    if dtype == np.float16:
+        return half.to_half(np.divide(x, norm, dtype=np.float32, casting="same_kind"))
+    return (x / norm).astype(dtype)
+
+
+def _as(unit: Array, dtype: Any) -> Array:
+    """Return a row that is kept in the dtype to compute with."""
+    return half.to_single(unit).astype(dtype, copy=False) if unit.dtype == np.float16 else unit.astype(dtype)
 
 
 def _products(units: Array, x: Array, kept: Array) -> tuple[Array, Array]:

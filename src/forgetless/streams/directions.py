@@ -56,8 +56,9 @@ class Directions(NamedTuple):
         s, the mean squared norm of a row of the first task.
     diagonal : array of shape (d,) or None
         The diagonal of Σ XᵀX, for the diagonal metric.
-    gram : array of shape (≥ q, ≥ q) or None
-        B·Bᵀ, where tasks of one row are gathered.
+    factor : array of shape (≥ q, ≥ q) or None
+        The Cholesky factor of B·Bᵀ + shift·I, where tasks of one row are gathered.
+    shift : float
     lost : Lost or None
         What cuts have left out, where the strength follows it.
     """
@@ -68,7 +69,8 @@ class Directions(NamedTuple):
     seen: float = 0.0
     unit: float = math.nan
     diagonal: Array | None = None
-    gram: Floats | None = None
+    factor: Floats | None = None
+    shift: float = math.nan
     lost: Lost | None = None
 
     @classmethod
@@ -114,7 +116,8 @@ class Directions(NamedTuple):
             cut=left * self.cut,
             seen=left * self.seen,
             diagonal=None if self.diagonal is None else left * self.diagonal,
-            gram=None if self.gram is None else left * self.gram,
+            factor=None if self.factor is None else math.sqrt(left) * self.factor,
+            shift=left * self.shift,
             lost=None if self.lost is None else self.lost.faded(left),
         )
 
@@ -129,7 +132,7 @@ class Directions(NamedTuple):
             sizes=sizes,
             seen=self.seen * factor,
             diagonal=None if self.diagonal is None else move.squares(self.diagonal),
-            gram=None,
+            factor=None,
             lost=None if self.lost is None else self.lost.faded(factor),
         )
 
@@ -155,7 +158,7 @@ class Directions(NamedTuple):
         found = self._replace(
             seen=self.seen + size / scale,
             diagonal=None if self.diagonal is None else self.diagonal + diagonal(rows) / scale,
-            gram=None,
+            factor=None,
         )
         if rank == 0:
             return found
@@ -187,7 +190,7 @@ class Directions(NamedTuple):
 
     def apart(self) -> "Directions":
         """Return a memory that goes its own way: rows of two streams must not be written to the same place."""
-        return self._replace(units=self.units[: len(self.sizes), :], gram=None)
+        return self._replace(units=self.units[: len(self.sizes), :], factor=None)
 
     def mixed(self) -> "Directions":
         """Return the same memory as singular directions, so that no row of the user's leaves the process as it was."""
@@ -202,7 +205,7 @@ class Directions(NamedTuple):
             return self.apart()
         _, vectors = largest(gram)
         units, sizes = normalised(from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B, self.units.dtype)
-        return self._replace(units=units, sizes=sizes, gram=None)
+        return self._replace(units=units, sizes=sizes, factor=None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Directions, tuple(self.mixed())
