@@ -86,7 +86,8 @@ class Stacked(Rows):
         if not self.dual:
             return B.T @ B + (_primal(rows) if rows.dual else rows.gram)
         top = B @ B.T if self._gram_above is None else self._gram_above
-        side = rows.forward(B.T) if rows.sparse else xp.astype(rows.single, xp.float64, copy=False) @ B.T
+        # B is the smaller one, and on the left of a product the faster one.
+        side = rows.forward(B.T) if rows.sparse else (B @ xp.astype(rows.single, xp.float64, copy=False).T).T
         low = rows.gram if rows.dual else _dual(rows)
         return xp.concat([xp.concat([top, side.T], axis=1), xp.concat([side, low], axis=1)], axis=0)
 

@@ -240,16 +240,21 @@ class Directions(NamedTuple):
         else:
             # Rows that are kept in half or single precision need not be made in double.
             single = not exact and keep > 0 and values[keep - 1] > SINGLE * values[0]
-            dtype = xp.float32 if single else stack.above.dtype
-            q, X = stack.above.shape[0], stack.below.single
-            above, V = (xp.astype(each, dtype, copy=False) for each in (stack.above, V))
-            new = V[:q, :].T @ above
-            if is_sparse(X):
-                new += (X.T.astype(new.dtype) @ V[q:, :]).T
-            else:
-                new += V[q:, :].T @ xp.astype(X, dtype, copy=False)
+            new = _mixed(V.T, stack, xp.float32 if single else stack.above.dtype)
         units, sizes = normalised(new, self.units.dtype)
         return self._replace(units=units, sizes=sizes / math.sqrt(scale), cut=self.cut + lost / scale)
+
+
+def _mixed(V: Array, stack: Stacked, dtype: Any) -> Array:
+    """Return V·[B; X] in a dtype."""
+    xp, q, X = namespace_of(V), stack.above.shape[0], stack.below.single
+    V, above = (xp.astype(each, dtype, copy=False) for each in (V, stack.above))
+    if is_sparse(X):
+        return V[:, :q] @ above + (X.T.astype(V.dtype) @ V[:, q:].T).T
+    if above.dtype == X.dtype:
+        return V[:, :q] @ above + V[:, q:] @ X
+    # They must be copied anyway: one product is faster than two.
+    return V @ xp.concat([above, xp.astype(X, dtype)], axis=0)
 
 
 def how_many(values: Floats, rank: int, n: int, exact: bool) -> int:
