@@ -79,14 +79,15 @@ def test_the_practitioners_path(folder, capsys):
     assert named["price"] == pytest.approx(0.01, rel=0.1)
 
 
-def test_going_on_is_one_fit_bit_for_bit(folder, capsys):
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz")[0] == 0
+@pytest.mark.parametrize("options", [(), ("--holdout", 0), ("--holdout", 0.3, "--seed", 5)])
+def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     table = pandas.read_csv("all.csv")
     table[table["month"] <= 6].to_csv("first.csv", index=False)
     table[table["month"] > 6].to_csv("second.csv", index=False)
-    assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", "--holdout", 0)[0] == 0
-    assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", "--holdout", 0)[0] == 0
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", "--holdout", 0)[0] == 0
+    assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
+    assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
+    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
+    assert (folder / "whole.npz").read_bytes() == (folder / "m.npz").read_bytes()
     whole, parts = fl.load_model("whole.npz"), fl.load_model("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))

@@ -53,6 +53,20 @@ def test_errors_before_learning_are_those_of_the_definition():
     assert "rmse_at_the_end" not in page.summary(run)
 
 
+def test_a_model_that_goes_on_is_judged_as_in_one_run():
+    tasks = list(stream(16, change=12))
+    whole, model = follow(made(rank=10), tasks), made(rank=10)
+    first = follow(model, tasks[:11])
+    parts = [first, follow(model, tasks[11:12], begin=first.end)]
+    parts.append(follow(model, tasks[12:], begin=parts[-1].end))
+    for name in ("before", "mean_before", "last_before", "rows"):
+        np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
+    assert [page.summary(run)["drift_alarms"] for run in parts] == [[], [], page.summary(whole)["drift_alarms"]]
+    assert page.summary(whole)["drift_alarms"][0] == "task 12"
+    assert "on 4 of the 4 tasks the model was worse" in page.warnings_of(parts[-1])[0]
+    assert page.sentences(parts[1])[0].startswith("Rows of a task not yet learned are predicted")
+
+
 def test_growth_of_an_error_and_its_uncertainty_come_from_the_same_rows():
     run = follow(made(), stream(change=20), seed=3)
     np.testing.assert_allclose(run.change[:, 0], run.forgetting, rtol=1e-9, atol=1e-12)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import numpy as np
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
@@ -111,7 +112,7 @@ def fit(
     import forgetless as fl
     from forgetless.datasets.grouped import TableTasks
     from forgetless.streams import page
-    from forgetless.streams.run import follow
+    from forgetless.streams.run import Targets, follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     if previous is None:
@@ -128,6 +129,8 @@ def fit(
         encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
         model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
+    about = model.table_
+    known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
     with progress() as tell:
         run = follow(
             model,
@@ -138,10 +141,11 @@ def fit(
             joint=None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True),
             progress=tell,
             total=tasks.total,
+            begin=Targets(about["rows"], **known) if known else None,
         )
-        about = model.table_
         labels = [*about["tasks"], *run.tasks][-1000:]
-        model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum())}
+        ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
+        model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
         notes = [*tasks.notes]
         if report is not None:

@@ -40,7 +40,7 @@ def summary(run: StreamRun) -> dict[str, Any]:
         "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
         "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before, run.rows)),
         "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before, run.rows)),
-        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows)],
+        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows, run.earlier)],
     }
     if not run.watched:
         return found
@@ -57,19 +57,19 @@ def summary(run: StreamRun) -> dict[str, Any]:
 
 
 def _prequential(run: StreamRun, before: Any) -> float:
-    """Return the root mean squared error over all rows of the tasks after the first; NaN where there is only one."""
-    if len(before) < 2:
-        return math.nan
-    return math.sqrt(float(np.average(before[1:], weights=run.rows[1:])))
+    """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
+    there = np.isfinite(before)
+    return math.sqrt(float(np.average(before[there], weights=run.rows[there]))) if there.any() else math.nan
 
 
 def sentences(run: StreamRun) -> list[str]:
     """Return what a user should know, in words and numbers."""
     s = summary(run)
     lines = []
-    if len(run.tasks) > 1:
+    if math.isfinite(s["prequential_rmse"]):
+        since = "" if run.begin.rows else ", from the second task on,"
         lines.append(
-            "Rows of a task not yet learned, from the second task on, are predicted with a root mean squared error of "
+            f"Rows of a task not yet learned{since} are predicted with a root mean squared error of "
             f"{s['prequential_rmse']:.4g} (prequential: predict, then learn); by the mean of all targets so far with "
             f"{s['prequential_rmse_of_the_mean']:.4g}, by that of the task before with "
             f"{s['prequential_rmse_of_the_last_mean']:.4g}."
@@ -81,8 +81,9 @@ def sentences(run: StreamRun) -> list[str]:
             f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
         ]
     if "rmse_of_joint_ridge" in s:
+        which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
-            f"Ridge regression on all tasks together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
+            f"Ridge regression on {which} together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
         )
     return lines + warnings_of(run)
 
@@ -95,17 +96,17 @@ def warnings_of(run: StreamRun) -> list[str]:
         worse = alarms.below_par(run.before, getattr(run, name), run.rows)
         if worse:
             lines.append(
-                f"Warning: on {len(worse)} of the {len(run.tasks) - 1} tasks after the first the model was worse than "
+                f"Warning: on {len(worse)} of {_judged(run)} the model was worse than "
                 f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
             )
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
-            lines.append(f"Warning: over all tasks after the first the model was no better than {told}.")
+            lines.append(f"Warning: over {_judged(run)} together the model was no better than {told}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
         lines.append(
             "Warning: at the end the model is worse than the mean on the tasks seen: try --rank 100, a weaker strength "
             "(increasing:0.01, ridge:1), an intercept, or leave out features that say nothing."
         )
-    drifted = alarms.drifted(run.before, run.rows)
+    drifted = alarms.drifted(run.before, run.rows, run.earlier)
     if drifted:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
     forgotten = alarms.forgotten(run)
@@ -115,6 +116,12 @@ def warnings_of(run: StreamRun) -> list[str]:
             f"{_named(run, forgotten)}. {_what_to_do(run)}"
         )
     return lines
+
+
+def _judged(run: StreamRun) -> str:
+    """Return which tasks were predicted before they were learned."""
+    count = int(np.sum(np.isfinite(run.before)))
+    return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
 
 
 def _what_to_do(run: StreamRun) -> str:
@@ -142,7 +149,7 @@ def _named(run: StreamRun, which: Sequence[int]) -> str:
 
 def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
     """Return the likely reason."""
-    rows = int(run.rows[: worse[-1]].sum())
+    rows = run.begin.rows + int(run.rows[: worse[-1]].sum())
     features = int(run.estimator.n_features_in_)
     if rows < 5 * features:
         return f"It had then seen {rows} rows of {features} features: too few to tell them apart."

@@ -45,7 +45,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
 
     table_: Mapping[str, Any] | None = None
     """What the tables are about, where somebody said so: the columns ``task`` and ``targets``, ``tasks`` learned so far
-    (labels of the last thousand) and the number of ``rows``. It is stored with the model."""
+    (labels of the last thousand), the number of ``rows``, and the ``mean`` of their targets and that of the ``last``
+    task (a number, or one for each target). It is stored with the model."""
 
     def partial_fit(self, X: Any, y: Any = None, **parameters: Any) -> Self:
         """Learn one task.
@@ -160,11 +161,17 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     """Return what a file says its tables are about; ValueError where that cannot be."""
     if table is None:
         return None
-    if not isinstance(table, dict) or set(table) != {"task", "targets", "tasks", "rows"}:
+    means = {"mean", "last"}  # files of earlier versions have none
+    if not isinstance(table, dict) or set(table) - means != {"task", "targets", "tasks", "rows"}:
         raise ValueError("what its tables are about is not known")
     names = [table["task"], *table["targets"], *table["tasks"]]
     if not all(isinstance(name, str) for name in names) or type(table["rows"]) is not int:
         raise ValueError("the names of its tables are no names")
+    shape = (len(table["targets"]),) if len(table["targets"]) > 1 else ()
+    for name in means & set(table):
+        found = np.asarray(table[name])
+        if found.dtype.kind not in "if" or found.shape != shape or not np.all(np.isfinite(found)):
+            raise ValueError("the means of its targets are no numbers")
     return table
 
 
