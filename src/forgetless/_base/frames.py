@@ -46,7 +46,7 @@ class Values(NamedTuple):
         if self.kind == "time":
             told = [None if value != value else moment(value) for value in self.numbers.tolist()]
         else:
-            told = [None if value != value else f"{value:.15g}" for value in self.numbers.tolist()]
+            told = [None if value != value else number(value) for value in self.numbers.tolist()]
         return words(told)
 
 
@@ -54,6 +54,11 @@ def moment(microseconds: float) -> str:
     """Return a time as text."""
     found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
     return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
+
+
+def number(value: float) -> str:
+    """Return a number as text: one that is whole with all its digits, as far as floats tell them apart."""
+    return f"{value:.0f}" if abs(value) < 2**53 and value == math.floor(value) else f"{value:.15g}"
 
 
 def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
@@ -102,10 +107,12 @@ def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
     return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
-def values_of(column: Any, name: str) -> Values:
-    """Return the values of a column, which ``name`` tells in errors."""
+def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
+    """Return the values of a column, which ``name`` tells in errors; integers as words where they are ``codes``."""
     import narwhals as nw
 
+    if codes and (whole := _integers(column)) is not None:
+        return words(list(map(str, whole.tolist())))
     if not isinstance(column, nw.Series):
         if not isinstance(column, np.ndarray):
             try:
@@ -116,7 +123,10 @@ def values_of(column: Any, name: str) -> Values:
             return _array(column, name)
     dtype: Any = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        return _numbers(column.cast(nw.Float64).to_numpy())
+        try:
+            return _numbers(column.cast(nw.Float64).to_numpy())
+        except ValueError:  # pyarrow refuses integers that floats do not tell apart
+            return _objects(column.to_list(), name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _encoded(column.cast(nw.String))
     if dtype == nw.Date:
@@ -126,6 +136,20 @@ def values_of(column: Any, name: str) -> Values:
     if dtype == nw.Duration:
         return _numbers(column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6)
     return _objects(column.to_list(), name)
+
+
+def _integers(column: Any) -> NDArray[Any] | None:
+    """Return a column of integers without gaps, which floats may not tell apart; None if it is none."""
+    import narwhals as nw
+
+    if not isinstance(column, np.ndarray | nw.Series):
+        try:
+            column = nw.from_native(column, series_only=True)
+        except TypeError:
+            column = np.array(column) if all(type(each) is int for each in column) else np.zeros(0)
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "iu" else None
+    return np.asarray(column.to_numpy()) if column.dtype.is_integer() and not column.null_count() else None
 
 
 def _encoded(column: Any) -> Values:
@@ -227,6 +251,8 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
 
 def labels_of(column: Any, name: str) -> NDArray[Any]:
     """Return the task of every row; ValueError where one has none."""
+    if (integers := _integers(column)) is not None:
+        return integers
     values = values_of(column, name)
     if values.missing.any():
         raise ValueError(f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from forgetless._base.words import printable
-from forgetless.cli.shared import examples, say
+from forgetless.cli.shared import examples, say, say_json
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
@@ -55,7 +55,7 @@ def show(model: Path, features: int, as_json: bool) -> None:
     table = coefficients(fitted, features)
     if as_json:
         told = {**dataclasses.asdict(report), **facts, "coefficients": table.values()}
-        click.echo(json.dumps({name: _plain(value) for name, value in told.items()}))
+        say_json(told)
         return
     click.echo("\n" + printable(" ".join(repr(estimator).split()), 2000))
     for name, value in facts.items():
@@ -80,7 +80,3 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
         if value == value:  # NaN where it is not known
             found[name] = value
     return found
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -1,6 +1,5 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
-import json
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -12,7 +11,7 @@ import numpy as np
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
-from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, schedule_of
+from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
 from forgetless.datasets.grouped import ORDERS
 from forgetless.schedules.names import entry_of, usage
 
@@ -115,14 +114,17 @@ def fit(
     from forgetless.streams.run import Targets, follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
+    _check_outputs({"--from": previous, "--report": report})  # and --out may be what it goes on from
     if previous is None:
         task, target = _columns(file, task, target)
         model: Any = None
+        words = {*options["categorical"], *options["text"], *options["date"]}
     else:
         _check_unchanged(context)
         model = _pipeline(previous)
         task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
-    tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows)
+        words = {*model[0].words_}
+    tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows, words - {task, *target})
     parts = iter(tasks)
     first = next(parts)  # reads the table, or its beginning: then the number of tasks is known, or unknown for good
     if model is None:
@@ -147,13 +149,13 @@ def fit(
         ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
         model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
-        notes = [*tasks.notes]
+        notes = [*tasks.notes, *_news(model, about, tasks, run.tasks)]
         if report is not None:
             tell(0, 0, "drawing")
             estimator = " ".join(repr(model[-1]).split())
             page.write(run, report, f"{file.name}: {tasks.n_rows} rows, tasks by {task}; {estimator}", notes)
     if as_json:
-        click.echo(json.dumps({"model": str(out), **page.summary(run), "notes": notes}))
+        say_json({"model": str(out), **page.summary(run), "notes": notes})
         return
     number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
     say(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
@@ -185,12 +187,12 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
-    tasks = TableTasks(file, task, target)
+    tasks = TableTasks(file, task, target, words={*fitted[0].words_} - {task, *target})
     with progress() as tell:
         tell(0, 0, "predicting")
         found = evaluated(fitted, tasks)
     if as_json:
-        click.echo(json.dumps({"tasks": found.table.values(), **found.overall}))
+        say_json({"tasks": found.table.values(), **found.overall})
         return
     say(found.table.text())
     for line in (*tasks.notes, *found.sentences):
@@ -219,7 +221,10 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_model(model)
-    table = tables.read_table(file)
+    encoded = hasattr(fitted, "steps")
+    words = fitted[0].words_ if encoded else ()
+    numbers = () if encoded else getattr(fitted, "feature_names_in_", ())
+    table = tables.read_table(file, {*ids, *words} - {*numbers})
     missing = [name for name in ids if name not in table.columns]
     if missing:
         raise ValueError(
@@ -227,9 +232,10 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
         )
     if len(table) == 0:
         raise ValueError(f"{file.name} has no rows")
-    X = table if hasattr(fitted, "steps") else _known_columns(fitted, table, file)
+    X = table if encoded else _known_columns(fitted, table, file)
     found = fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
-    columns: dict[str, list[Any]] = {name: table[name].tolist() for name in ids}
+    told = table[list(ids)].astype(object)
+    columns: dict[str, list[Any]] = {name: told[name].where(told[name].notna(), None).tolist() for name in ids}
     for what, values in zip(("prediction", "std"), found, strict=False):
         parts = values.reshape(len(table), -1)
         heads = [what] if parts.shape[1] == 1 else [f"{what}_{i + 1}" for i in range(parts.shape[1])]
@@ -273,6 +279,22 @@ def _check_unchanged(context: click.Context) -> None:
             raise click.UsageError(f"--{name} was decided when the model of --from was begun; leave it out")
 
 
+def _news(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
+    """Return what the next file has that should not pass without a word: columns not known, tasks learned before."""
+    said = []
+    strange = [name for name in tasks.columns if name not in model[0].columns_]
+    if strange:
+        said.append(f"columns that the model does not know were left out: {', '.join(strange[:5])}" + _more(strange))
+    again = [label for label in labels if label in set(about["tasks"])]
+    if again:
+        said.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
+    return said
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 5} more" if len(names) > 5 else ""
+
+
 def _pipeline(path: Path) -> Any:
     """Return a model that was written by ``fit``."""
     from forgetless.streams.pipeline import load_model
@@ -292,7 +314,7 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         place = path.resolve()
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
-        if name.startswith("--"):
+        if name in ("--out", "--report"):
             try:
                 check_target(path)
             except OSError as error:

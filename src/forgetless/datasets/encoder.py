@@ -50,6 +50,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     feature_names_in_ : array of str
     n_features_in_ : int
+    words_ : list of str
+        Columns whose values count as they are written, where a file could also be read as numbers.
 
     Examples
     --------
@@ -182,6 +184,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
+    @property
+    def words_(self) -> list[str]:
+        """Columns whose values are taken as they are written."""
+        check_is_fitted(self, "columns_")
+        return [name for name, column in self.columns_.items() if column is not None and column.kind != "number"]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
@@ -268,7 +276,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
         if not names:
             raise ValueError("X has no column that could be a feature; keep at least one")
-        given = {name: values_of(found[name], name) for name in names}
+        codes = {*self.categorical, *(() if reset else self.words_)}
+        given = {name: values_of(found[name], name, codes=name in codes) for name in names}
         if _length(given) == 0:
             raise ValueError("X has no rows; leave this task out")
         return given

@@ -1,6 +1,6 @@
 """The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,12 +35,16 @@ class TableTasks:
         The only columns that are features, all where there are none; and those that are not.
     order : {"file", "sorted", "random"}
     seed : int
+    words : collection of str
+        Columns that keep what a text file says, such as the zeros before a number.
     rows : int, optional
         How many rows are read at a time: all if 0; if omitted, all of files up to 256 MB.
     notes : list of str
         What was left out.
     n_rows : int
         Rows read so far.
+    columns : list of str
+        Columns that are features.
     total : int or None
         The number of tasks, where it is known beforehand.
     """
@@ -53,10 +57,12 @@ class TableTasks:
     order: str = "file"
     seed: int = 0
     rows: int | None = None
+    words: Collection[str] = ()
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
     total: int | None = None
     without: int = 0
+    columns: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Part]:
         check_table(self.path)
@@ -74,7 +80,7 @@ class TableTasks:
 
     def _whole(self) -> Iterator[Part]:
         """Yield the tasks of a table in memory."""
-        frame = read_table(self.path)
+        frame = read_table(self.path, self.words)
         labels, X, y = self._split(frame)
         names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         turn = {
@@ -104,7 +110,7 @@ class TableTasks:
             X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
             return Part(now, X, np.concatenate([y for _, y in held]))
 
-        for frame in read_chunks(self.path, rows):
+        for frame in read_chunks(self.path, rows, self.words):
             labels, X, y = self._split(frame)
             if not len(labels):
                 continue
@@ -131,12 +137,12 @@ class TableTasks:
     def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
         """Return tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
-        self.n_rows += len(frame)
+        above, self.n_rows = self.n_rows, self.n_rows + len(frame)
         unnamed = frame[self.task].isna().to_numpy()
         if unnamed.any():
             raise ValueError(
                 f"{self.path.name}: {int(unnamed.sum())} rows have no value of {self.task!r}, first in "
-                f"{line_of(self.path, int(np.argmax(unnamed)))}; drop or name them"
+                f"{line_of(self.path, above + int(np.argmax(unnamed)))}; drop or name them"
             )
         targets = []
         for name in self.targets:
@@ -150,7 +156,8 @@ class TableTasks:
         y = np.column_stack(targets)
         there = np.all(np.isfinite(y), axis=1)
         self.without += int(np.sum(~there))
-        X = frame[self._names([str(name) for name in frame.columns])]
+        self.columns = self._names([str(name) for name in frame.columns])
+        X = frame[self.columns]
         labels = labels_of(frame[self.task], self.task) if len(frame) else np.zeros(0)
         if not there.all():
             X, y, labels = X[there], y[there], labels[there]
