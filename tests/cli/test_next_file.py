@@ -143,3 +143,15 @@ def test_a_task_without_a_name_is_found_in_any_chunk(folder, capsys):
         code, _, err = run(capsys, "fit", "gap.csv", *FIT, "--chunk-rows", rows)
         assert code == 1
         assert "first in line 52" in err
+
+
+@pytest.mark.parametrize("written", ["{:.2f}", "${:.2f}", "{:,.2f}", "{:.1f} %"])
+def test_numbers_that_cannot_be_read_as_such_are_doubted(folder, capsys, written):
+    many = pandas.concat([table(1), table(2)])
+    many["price"] = [written.format(1000 * value) for value in many["price"]]
+    many.iloc[3, 3] = "?"
+    many.to_csv("begin.csv", index=False)
+    code, out, _ = run(capsys, "fit", "begin.csv", *FIT, "--drop", "order")
+    assert code == 0
+    assert "Warning: column 'price' was taken for categories, but most of its values look like numbers" in out
+    assert "Warning: column" not in run(capsys, "fit", "begin.csv", *FIT, "--categorical", "price")[1]

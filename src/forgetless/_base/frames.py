@@ -3,6 +3,8 @@
 import datetime
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +53,11 @@ class Values(NamedTuple):
 
 
 def moment(microseconds: float) -> str:
-    """Return a time as text."""
-    found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    """Return a time as text; beyond what Python's dates reach, its year."""
+    try:
+        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"year {1970 + microseconds / (365.2425 * DAY):.0f}"
     return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
 
 
@@ -205,8 +210,10 @@ def _objects(values: Sequence[Any], name: str) -> Values:
     there = [value for value in values if not _is_missing(value)]
     if not there:
         return _empty(len(values))
-    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in there):
+    if all(isinstance(value, Real | Decimal | np.bool_) for value in there):
         return _numbers([math.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, datetime.timedelta) for value in there):
+        return _numbers([math.nan if _is_missing(value) else value.total_seconds() for value in values])
     if all(isinstance(value, datetime.date) for value in there):
         return _numbers([math.nan if _is_missing(value) else _microseconds(value) for value in values], "time")
     for value in there:

@@ -150,6 +150,7 @@ def fit(
         model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
         notes = [*tasks.notes, *_news(model, about, tasks, run.tasks)]
+        notes += [f"Warning: {line}" for line in model[0].doubts()]
         if report is not None:
             tell(0, 0, "drawing")
             estimator = " ".join(repr(model[-1]).split())

@@ -184,6 +184,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
+    def doubts(self) -> list[str]:
+        """Return sentences about columns that may be something else than what they were taken for."""
+        check_is_fitted(self, "columns_")
+        found = [
+            name
+            for name, column in self.columns_.items()
+            if isinstance(column, Category) and column.doubtful and name not in self.categorical
+        ]
+        return [
+            f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
+            "gaps empty and write 1234.5, without thousands, $ or %; or say that it is categorical"
+            for name in found
+        ]
+
     @property
     def words_(self) -> list[str]:
         """Columns whose values are taken as they are written."""

@@ -84,7 +84,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             if isinstance(last, StreamingModel) and state is not None:
                 more = int(X.shape[1]) - last.n_features_in_
                 if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
-                    last.widen(more)
+                    last.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
             if parameters or not _learned_at_once(last, X, y):
                 last.partial_fit(X, y, **parameters)
         except BaseException:
@@ -152,6 +152,8 @@ def load_model(path: Any) -> Any:
         if len(encoder.order_) != model.n_features_in_:
             raise ValueError("its encoder makes another number of features than the model has")
         table = _checked_table(header.get("table"))
+    if hasattr(model, "feature_names_in_"):  # it learned from tables that the encoder made
+        encoder.set_output(transform="pandas")
     found = TaskPipeline([("tableencoder", encoder), (type(model).__name__.lower(), model)])
     found.table_ = table
     return found
