@@ -155,3 +155,10 @@ def test_numbers_that_cannot_be_read_as_such_are_doubted(folder, capsys, written
     assert code == 0
     assert "Warning: column 'price' was taken for categories, but most of its values look like numbers" in out
     assert "Warning: column" not in run(capsys, "fit", "begin.csv", *FIT, "--categorical", "price")[1]
+
+
+def test_row_numbers_are_doubted(folder, capsys):
+    code, out, _ = run(capsys, "fit", "begin.csv", *FIT)
+    assert code == 0
+    assert "Warning: order counts up from row to row; if it numbers rows, use --drop order" in out
+    assert "price counts" not in out

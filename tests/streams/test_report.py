@@ -78,6 +78,53 @@ def test_too_few_rows_are_given_as_the_reason():
     assert "too few to tell them apart" in page._why(run, [1], "mean_before")
 
 
+def test_levels_that_move_are_told_from_features_that_change():
+    def tasks(levels, change):
+        rng = np.random.default_rng(0)
+        for t, level in enumerate(levels):
+            X = rng.standard_normal((200, 3))
+            sign = -1.0 if t >= change else 1.0
+            yield Part(f"task {t}", X, level + sign * X.sum(axis=1) + 0.1 * rng.standard_normal(200))
+
+    moving = follow(made(rank=10), tasks(20.0 * np.arange(10), 10))
+    assert any("Levels move from task to task" in line for line in page.warnings_of(moving))
+    turned = follow(made(rank=10), tasks(np.zeros(10), 5))
+    assert "worse than the mean of the last task" in " ".join(page.warnings_of(turned))
+    assert not any("Levels move" in line for line in page.warnings_of(turned))
+
+
+def test_tasks_of_single_rows_are_decided_by_chance():
+    run = follow(made(rank=10), stream(200, n=1, seed=1))
+    told = [line for line in page.warnings_of(run) if "mean of all targets so far" in line]
+    assert told
+    assert all("few rows" in line for line in told)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
+    rng = np.random.default_rng(0)
+    model = fl.make_pipeline(fl.TableEncoder(), fl.JointRidge(alpha=1e-8, fit_intercept=True, standardize=standardize))
+    towns, sizes, targets = [], [], []
+    for _ in range(10):
+        town, size = rng.choice(["Ulm", "Bonn", "Jena"], 100, p=[0.6, 0.3, 0.1]), 100 * rng.random(100)
+        y = 10.0 * (town == "Ulm") + 0.1 * size + rng.standard_normal(100)
+        model.partial_fit({"size": size, "town": town, "same": np.ones(100)}, y)
+        towns, sizes, targets = [*towns, *town], [*sizes, *size], [*targets, *y]
+    table = page.coefficients(model).columns
+    found = dict(zip(table["feature"], table["±"], strict=True))
+    hot = np.array([[town == name for name in ("Ulm", "Bonn", "Jena")] for town in towns], dtype=float)
+    A = np.column_stack([np.array(sizes), hot])  # categories add up to the intercept
+    inverse = np.linalg.inv(A.T @ A)
+    noise = found["size"] ** 2 / inverse[0, 0]
+    share = hot.mean(axis=0) if standardize else np.full(3, 1 / 3)
+    for i, name in enumerate(("Ulm", "Bonn", "Jena")):
+        difference = np.eye(4)[1 + i] - np.append(0.0, share)
+        expected = np.sqrt(noise * (difference @ inverse @ difference))
+        assert found[f"town={name}"] == pytest.approx(expected, rel=1e-4)
+    assert 0.9 < noise < 1.1
+    assert not standardize or np.isnan(found["same"])  # it has not varied
+
+
 def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
     covered = []
     for seed in range(20):

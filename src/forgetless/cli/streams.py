@@ -131,6 +131,7 @@ def fit(
         encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
         model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
+        tasks.notes += _counters(first.X)
     about = model.table_
     known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
     with progress() as tell:
@@ -239,7 +240,9 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
     columns: dict[str, list[Any]] = {name: told[name].where(told[name].notna(), None).tolist() for name in ids}
     for what, values in zip(("prediction", "std"), found, strict=False):
         parts = values.reshape(len(table), -1)
-        heads = [what] if parts.shape[1] == 1 else [f"{what}_{i + 1}" for i in range(parts.shape[1])]
+        about = getattr(fitted, "table_", None) or {}
+        each = about.get("targets", range(1, parts.shape[1] + 1))
+        heads = [what] if parts.shape[1] == 1 else [f"{what}_{name}" for name in each]
         columns |= dict(zip(heads, parts.T.tolist(), strict=True))
     text = Table("Predictions", columns).to_csv()
     if out is None:
@@ -290,6 +293,16 @@ def _news(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
     if again:
         said.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
     return said
+
+
+def _counters(X: Any) -> list[str]:
+    """Return a word on columns that may number rows, which a model would take for a trend."""
+    found = [
+        name
+        for name in X.columns
+        if X[name].dtype.kind in "iu" and len(X) >= 20 and np.all(np.diff(X[name].to_numpy()) > 0)
+    ]
+    return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
 
 
 def _more(names: list[str]) -> str:

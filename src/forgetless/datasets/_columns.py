@@ -92,6 +92,8 @@ class Number:
             raise RefusedError("has missing or infinite values, which impute='error' refuses")
         return values.numbers
 
+    exclusive: ClassVar[tuple[str, ...]] = ()
+
     def note(self) -> str:
         """Return what a user should know."""
         told = {"mean": f"filled with the mean {self.mean:.4g}", "zero": "filled with 0"}.get(self.impute, "")
@@ -180,6 +182,11 @@ class Category:
         return ", ".join(said + ([f"{self.missing} missing"] if self.missing else []))
 
     @property
+    def exclusive(self) -> tuple[str, ...]:
+        """Features of which a row has one."""
+        return self.parts
+
+    @property
     def doubtful(self) -> bool:
         """Whether most words look like numbers."""
         return self.figures > 0.8 * self.rows
@@ -258,6 +265,11 @@ class Date:
             )
         return np.append(found, math.nan)[values.codes]
 
+    @property
+    def exclusive(self) -> tuple[str, ...]:
+        """Features of which a row has one."""
+        return (*self.parts[1:8], MISSING)
+
     def note(self) -> str:
         """Return what a user should know."""
         said = [f"{moment(self.low)} to {moment(self.high)}"] if self.count else []
@@ -297,6 +309,8 @@ class Text:
             told = block.data[block.indptr[part] : block.indptr[part + 1]]
             there = values.codes[rows] >= 0
             put(part, rows[there], told[there])
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """Return what a user should know."""

@@ -198,6 +198,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name in found
         ]
 
+    def groups(self) -> list[list[int]]:
+        """Return the places of features that add up to 1 in every row: the categories of a column, days of the week."""
+        check_is_fitted(self, "columns_")
+        found: dict[str, list[int]] = {}
+        for place, (name, part) in enumerate(self.order_):
+            column = self.columns_[name]
+            if column is not None and column.parts[part] in column.exclusive:
+                found.setdefault(name, []).append(place)
+        return list(found.values())
+
     @property
     def words_(self) -> list[str]:
         """Columns whose values are taken as they are written."""

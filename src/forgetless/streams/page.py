@@ -23,6 +23,9 @@ SHOWN_TASKS = 6
 SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
 
+FEW = 5
+"""Rows below which the error of one task says little."""
+
 NAMED = 5
 """How many tasks a sentence names."""
 
@@ -112,8 +115,9 @@ def warnings_of(run: StreamRun) -> list[str]:
     forgotten = alarms.forgotten(run)
     if forgotten:
         lines.append(
-            f"Forgetting: {len(forgotten)} tasks are answered clearly worse than when they were learned: "
-            f"{_named(run, forgotten)}. {_what_to_do(run)}"
+            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} answered clearly worse than "
+            f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
+            + _what_to_do(run)
         )
     return lines
 
@@ -153,10 +157,9 @@ def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
     features = int(run.estimator.n_features_in_)
     if rows < 5 * features:
         return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
-    if (
-        name == "last_before"
-        and len(alarms.below_par(run.mean_before, run.last_before, run.rows)) < len(run.tasks) // 2
-    ):
+    if run.rows[worse].max() < FEW:
+        return f"Of so few rows (at most {run.rows[worse].max()} a task) chance decides."
+    if name == "last_before" and np.median((run.mean_before / run.last_before)[worse]) > 1.5:
         return (
             "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
         )
@@ -207,9 +210,11 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     size = np.abs(coef) if units is None else np.abs(coef) * units.scale
     order = np.argsort(-size.max(axis=0), kind="stable")[:most].tolist()
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
-    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", range(1, len(coef) + 1))]
+    targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
+    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
     columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
-    std = None if len(coef) > 1 else estimator._coef_std()
+    groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
+    std = None if len(coef) > 1 else estimator._coef_std(groups)
     if std is not None:
         columns["±"] = std[order].tolist()
     if units is not None and len(coef) == 1:
@@ -230,14 +235,20 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
         "on, and of all tasks seen so far (thick). A curve that rises is forgetting. Second: error of each task before "
         "it was learned, beside those of the mean of all targets so far and of the mean of the task before.</p>",
         f'<h2>Coefficients</h2><div class="scroll">{html.table(coefficients(run.model))}</div>',
-        '<p class="small">± is one standard deviation, from the errors of rows not yet learned and what is remembered '
-        "of all rows; it takes the model for right and rows for independent. The effect is that of one standard "
-        "deviation of the feature.</p>",
+        '<p class="small">A coefficient is what one unit of the feature adds to a prediction, ± one standard deviation '
+        "from the errors of rows not yet learned and what is remembered of all rows; it takes the model for right and "
+        "rows for independent. For categories and days of the week, of which only differences are known, it is that of "
+        "the difference to the mean of the column. The effect is that of one standard deviation of the feature.</p>",
     ]
     if hasattr(run.model, "steps"):
         table = run.model[0].summary()
         parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
     parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
+    watched = "" if not run.watched else " When learned and at the end: of held-out rows, beside that of the mean."
+    parts.append(
+        '<p class="small">Strength: the λ that the task was learned with, a large one changes little. Before: of rows '
+        f"not yet learned, by the model, the mean of all targets so far and that of the task before.{watched}</p>"
+    )
     replace_file(
         path,
         html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
