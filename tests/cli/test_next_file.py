@@ -162,3 +162,39 @@ def test_row_numbers_are_doubted(folder, capsys):
     assert code == 0
     assert "Warning: order counts up from row to row; if it numbers rows, use --drop order" in out
     assert "price counts" not in out
+
+
+@pytest.mark.parametrize("schedule", ["increasing", "increasing-budget", "none"])
+def test_schedules_that_are_made_for_a_number_of_tasks_go_on(folder, capsys, schedule):
+    begin(capsys, "--schedule", schedule)
+    pandas.concat([table(3), table(4)]).to_csv("next.csv", index=False)
+    code, out, _ = run(capsys, "fit", "next.csv", *ON, "--json")
+    assert code == 0
+    assert any("the schedule was made for 2 tasks" in note for note in json.loads(out)["notes"])
+    begin(capsys, "--schedule", schedule, "--horizon", 4)
+    code, out, _ = run(capsys, "fit", "next.csv", *ON, "--json")
+    assert code == 0
+    assert not any("the schedule was made" in note for note in json.loads(out)["notes"])
+    pandas.concat([table(1), table(2), table(3), table(4)]).to_csv("begin.csv", index=False)
+    begin(capsys, "--schedule", schedule)
+    assert fl.load_model("m.npz")[-1].coef_.tolist() == fl.load_model("next.npz")[-1].coef_.tolist()
+
+
+def test_tasks_have_one_name_in_every_file_and_chunk(folder, capsys):
+    many = pandas.concat([table(month).assign(month=at) for month, at in ((1, 1.5), (2, 2.0), (3, 3.0), (4, 4.5))])
+    many.to_csv("begin.csv", index=False)
+    for rows in (0, 30):
+        begin(capsys, "--chunk-rows", rows)
+        assert fl.load_model("m.npz").table_["tasks"] == ["1.5", "2", "3", "4.5"]
+    days = pandas.to_datetime(["2024-01-01 00:00"] * 80 + ["2024-02-01 06:00"] * 80)
+    many.assign(month=days).to_parquet("days.parquet")
+    assert run(capsys, "fit", "days.parquet", *FIT)[0] == 0
+    assert fl.load_model("m.npz").table_["tasks"] == ["2024-01-01", "2024-02-01 06:00:00"]
+
+
+@pytest.mark.parametrize("delimiter", [":", " ", "^"])
+def test_rare_delimiters(folder, capsys, delimiter):
+    begin(capsys)
+    table(1).head(3).to_csv("usual.csv", index=False)
+    table(1).head(3).to_csv("rare.csv", index=False, sep=delimiter)
+    assert run(capsys, "predict", "m.npz", "rare.csv")[:2] == run(capsys, "predict", "m.npz", "usual.csv")[:2]

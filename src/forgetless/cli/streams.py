@@ -11,6 +11,7 @@ import numpy as np
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
+from forgetless.cli import notes as notes_on
 from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
 from forgetless.datasets.grouped import ORDERS
 from forgetless.schedules.names import entry_of, usage
@@ -37,6 +38,8 @@ _COLUMNS = [
 _MODEL = [
     click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
                  shell_complete=complete_schedule),
+    click.option("--horizon", type=click.IntRange(1), help="Tasks that will come in all, for schedules that are made "
+                 "for a number of them; later ones come in epochs of doubling length [default: those in FILE]"),
     click.option("--rank", type=click.IntRange(0),
                  help=f"Directions to remember, in rank × features numbers [default: {RANK} with auto, else 0]"),
     click.option("--metric", type=click.Choice(["isotropic", "diagonal"]), default="isotropic", show_default=True,
@@ -131,7 +134,7 @@ def fit(
         encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
         model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
-        tasks.notes += _counters(first.X)
+        tasks.notes += notes_on.of_first_task(first.X)
     about = model.table_
     known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
     with progress() as tell:
@@ -150,7 +153,7 @@ def fit(
         ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
         model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
-        notes = [*tasks.notes, *_news(model, about, tasks, run.tasks)]
+        notes = [*tasks.notes, *notes_on.of_next_file(model, about, tasks, run.tasks)]
         notes += [f"Warning: {line}" for line in model[0].doubts()]
         if report is not None:
             tell(0, 0, "drawing")
@@ -276,37 +279,11 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 
 def _check_unchanged(context: click.Context) -> None:
     """Refuse options that a model which goes on has had decided already."""
-    names = ("features", "categorical", "text", "date", "impute", "schedule", "rank", "metric", "average", "loss",
-             "intercept", "standardize")  # fmt: skip
+    names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "metric", "average",
+             "loss", "intercept", "standardize")  # fmt: skip
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} was decided when the model of --from was begun; leave it out")
-
-
-def _news(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
-    """Return what the next file has that should not pass without a word: columns not known, tasks learned before."""
-    said = []
-    strange = [name for name in tasks.columns if name not in model[0].columns_]
-    if strange:
-        said.append(f"columns that the model does not know were left out: {', '.join(strange[:5])}" + _more(strange))
-    again = [label for label in labels if label in set(about["tasks"])]
-    if again:
-        said.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
-    return said
-
-
-def _counters(X: Any) -> list[str]:
-    """Return a word on columns that may number rows, which a model would take for a trend."""
-    found = [
-        name
-        for name in X.columns
-        if X[name].dtype.kind in "iu" and len(X) >= 20 and np.all(np.diff(X[name].to_numpy()) > 0)
-    ]
-    return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
-
-
-def _more(names: list[str]) -> str:
-    return f" and {len(names) - 5} more" if len(names) > 5 else ""
 
 
 def _pipeline(path: Path) -> Any:
@@ -340,6 +317,7 @@ def _model(
     *,
     n_tasks: int | None,
     schedule: str,
+    horizon: int | None,
     rank: int | None,
     metric: str,
     intercept: bool,
@@ -351,21 +329,24 @@ def _model(
 
     options: dict[str, Any] = {"fit_intercept": intercept, "average": average, "loss": loss, "standardize": standardize}
     options["history_size"] = max(n_tasks or 0, 1000)
+    n_tasks = horizon or n_tasks
     if schedule == "auto":
         memory: dict[str, Any] = {"rank": RANK if rank is None else rank, "metric": metric, "precision": "float32"}
         return fl.ContinualRidge(schedule="auto", **memory, **options)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
+    # The next file goes on, unless the schedule is a list of strengths that ends.
+    made_for: dict[str, Any] = {"n_tasks": n_tasks, "beyond": "error" if hasattr(chosen, "coefficients") else "anytime"}
     if entry is not None and entry.budget:
         if rank or metric != "isotropic":
             raise click.UsageError(
                 f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps"
             )
-        return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
+        return fl.ContinualGD(schedule=chosen, **made_for, **options)
     options |= {"rank": rank or 0, "metric": metric}
     if isinstance(chosen, fl.Ridge):
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
-    return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
+    return fl.ContinualRidge(schedule=chosen, **made_for, **options)
 
 
 def _known_columns(fitted: Any, table: Any, file: Path) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import labels_of, values_of
+from forgetless._base.frames import labels_of, moment, number, values_of
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
 
 ORDERS = ("file", "sorted", "random")
@@ -94,7 +94,7 @@ class TableTasks:
         ends = np.cumsum(np.bincount(codes, minlength=len(names)))
         for code in turn.tolist():
             rows = sorted_rows[(ends[code - 1] if code else 0) : ends[code]]
-            yield Part(str(names[code]), X.iloc[rows], y[rows])
+            yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
         """Yield the tasks of a file of which some rows are in memory; each must be in one piece."""
@@ -117,18 +117,18 @@ class TableTasks:
             ends = [*np.flatnonzero(labels[1:] != labels[:-1]) + 1, len(labels)]
             low = 0
             for high in ends:
-                label = str(labels[low])
-                if label != now:
+                name = label(labels[low])
+                if name != now:
                     if held:
                         yield together()
                         held = []
-                    if label in seen:
+                    if name in seen:
                         raise ValueError(
-                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {label!r} are not "
+                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {name!r} are not "
                             f"in one piece; sort it by {self.task}, or read it at once with --chunk-rows 0"
                         )
-                    now = label
-                    seen.add(label)
+                    now = name
+                    seen.add(name)
                 held.append((X.iloc[low:high], y[low:high]))
                 low = high
         if held:
@@ -188,3 +188,10 @@ class TableTasks:
             told = ", ".join(map(repr, self.targets))
             raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {told}")
         return found
+
+
+def label(task: Any) -> str:
+    """Return the name of a task: the same whichever type the rows that were read together have."""
+    if isinstance(task, np.datetime64):
+        return moment(float(task.astype("datetime64[us]").astype(np.int64)))
+    return number(float(task)) if isinstance(task, np.floating) else str(task)

@@ -25,6 +25,9 @@ SAMPLE = 2**16
 
 DELIMITERS = ",;\t|"
 
+RARE = ":^~ "
+"""Delimiters that are thought of where there is none of these."""
+
 LARGE = 2**28
 """Bytes from which on a file is read some rows at a time; of one that is packed a quarter of that."""
 
@@ -187,7 +190,8 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)  # delimiters inside quotes delimit nothing
     tabs = path.suffixes[-2:-1] == [".tsv"] or path.suffix.lower() == ".tsv"
-    delimiter = "\t" if tabs else max(DELIMITERS, key=bare.count)
+    usual = "\t" if tabs else max(DELIMITERS, key=bare.count)
+    delimiter = usual if usual in bare else max(usual + RARE, key=bare.count)
     comma = re.compile(r"(^|[;\t|])-?\d+,\d+($|[;\t|])")
     point = re.compile(r"(^|[;\t|])-?\d+\.\d+($|[;\t|])")
     # Decimal commas where columns are not delimited by commas, and nothing is written with a point. A sample may end
