@@ -198,3 +198,13 @@ def test_rare_delimiters(folder, capsys, delimiter):
     table(1).head(3).to_csv("usual.csv", index=False)
     table(1).head(3).to_csv("rare.csv", index=False, sep=delimiter)
     assert run(capsys, "predict", "m.npz", "rare.csv")[:2] == run(capsys, "predict", "m.npz", "usual.csv")[:2]
+
+
+def test_tables_of_very_many_columns_are_told_in_few_lines(folder, capsys):
+    rng = np.random.default_rng(0)
+    many = table(1).drop(columns=["order", "zip"]).assign(**{f"f{i}": rng.random(40) for i in range(80)})
+    many.to_csv("begin.csv", index=False)
+    _, out, _ = run(capsys, "fit", "begin.csv", *FIT)
+    assert "and 31 more: forgetless show" in out
+    assert "f80" not in out
+    assert "f79 " in run(capsys, "show", "m.npz")[1]

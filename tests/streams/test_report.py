@@ -78,6 +78,23 @@ def test_too_few_rows_are_given_as_the_reason():
     assert "too few to tell them apart" in page._why(run, [1], "mean_before")
 
 
+def test_cures_name_what_was_not_tried():
+    def noise():
+        rng = np.random.default_rng(0)
+        return [Part(str(t), rng.standard_normal((20, 5)), rng.standard_normal(20)) for t in range(5)]
+
+    def told(model):
+        return next(
+            line for line in page.warnings_of(follow(model, noise())) if "than the mean on the tasks seen" in line
+        )
+
+    assert told(fl.ContinualRidge(alpha=1e-6)).endswith(
+        "try --schedule auto or --rank 6 or --intercept or --standardize or features that say more of the target."
+    )
+    best = fl.ContinualRidge(schedule="auto", rank=100, fit_intercept=True, standardize=True)
+    assert told(best).endswith("seen: try features that say more of the target.")
+
+
 def test_levels_that_move_are_told_from_features_that_change():
     def tasks(levels, change):
         rng = np.random.default_rng(0)

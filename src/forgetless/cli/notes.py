@@ -4,6 +4,9 @@ from typing import Any
 
 import numpy as np
 
+LINES = 50
+"""Columns of a table that are printed."""
+
 
 def of_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
     """Return what the next file has that should not pass without a word: columns not known, tasks learned before."""
@@ -35,6 +38,13 @@ def of_first_task(X: Any) -> list[str]:
         and np.all(np.diff(X[name].to_numpy()) > 0)
     ]
     return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
+
+
+def shortened(columns: Any) -> str:
+    """Return a table of columns as text, of very many the first."""
+    lines = columns.text().split("\n")
+    rest = len(lines) - 1 - LINES
+    return "\n".join(lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"])
 
 
 def _more(names: list[str]) -> str:

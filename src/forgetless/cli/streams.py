@@ -165,7 +165,7 @@ def fit(
     number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
     say(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
     if sys.stdout.isatty() or previous is None:
-        say(model[0].summary().text())
+        say(notes_on.shortened(model[0].summary()))
     for line in [*notes, *page.sentences(run)]:
         say(f"  {line}")
     say(f"model: {out}" + (f"\nreport: {report}" if report else ""))

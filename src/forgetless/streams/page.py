@@ -105,10 +105,8 @@ def warnings_of(run: StreamRun) -> list[str]:
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
             lines.append(f"Warning: over {_judged(run)} together the model was no better than {told}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
-        lines.append(
-            "Warning: at the end the model is worse than the mean on the tasks seen: try --rank 100, a weaker strength "
-            "(increasing:0.01, ridge:1), an intercept, or leave out features that say nothing."
-        )
+        word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
+        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_cures(run)}.")
     drifted = alarms.drifted(run.before, run.rows, run.earlier)
     if drifted:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
@@ -120,6 +118,18 @@ def warnings_of(run: StreamRun) -> list[str]:
             + _what_to_do(run)
         )
     return lines
+
+
+def _cures(run: StreamRun) -> str:
+    """Return what has not been tried yet where a model is no better than a mean."""
+    model, features = run.estimator, int(run.estimator.n_features_in_)
+    tried = {
+        "--schedule auto": getattr(model, "schedule", None) == "auto",
+        f"--rank {min(features + 1, 1000)}": getattr(model, "rank", features) > min(features, 999),
+        "--intercept": model.fit_intercept,
+        "--standardize": model.standardize,
+    }
+    return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
 
 
 def _judged(run: StreamRun) -> str:
