@@ -63,6 +63,9 @@ def test_the_practitioners_path(folder, capsys):
     assert code == 0
     assert found["tasks"]["task"] == ["12"]
     assert found["rmse_of_ridge_fitted_here"] <= found["rmse"] < 0.2 * found["rmse_of_the_mean"]
+    december = pandas.read_csv("december.csv")["sales"]
+    learned = fl.load_model("model.npz").table_["mean"]
+    assert found["rmse_of_the_mean_learned"] == pytest.approx(np.sqrt(np.mean((december - learned) ** 2)))
     code, out, _ = run(capsys, "predict", "model.npz", "december.csv", "--id", "date", "--std", "--out", "p.csv")
     found, december = pandas.read_csv("p.csv"), pandas.read_csv("december.csv")
     assert found.columns.tolist() == ["date", "prediction", "std"]
@@ -70,7 +73,10 @@ def test_the_practitioners_path(folder, capsys):
     kept = december["price"].notna()
     assert np.sqrt(np.mean((found["prediction"] - december["sales"])[kept] ** 2)) < 0.5
     code, out, _ = run(capsys, "show", "model.npz")
-    assert "last tasks 7, 8, 9, 10, 11" in out
+    assert "last tasks: 7, 8, 9, 10, 11" in out
+    history = fl.load_model("model.npz")[-1].history_
+    expected = np.sqrt(np.average(history["mse_before"][1:], weights=history["n_rows"][1:]))
+    assert f"RMSE of rows before they were learned, from the second task on: {expected:.6g}" in out
     assert "price" in out
     assert "±" in out
     code, out, _ = run(capsys, "show", "model.npz", "--json")

@@ -81,7 +81,8 @@ def _with(options: list[Any]) -> Callable[[F], F]:
               help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]")  # fmt: skip
 @click.option("--holdout", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True,
               help="Share of the rows of each task that is watched and not trained on; 0 for none.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+              help="Of the rows that are watched, and of --order random.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
@@ -185,7 +186,8 @@ def fit(
 def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool) -> None:
     """Tell the errors of a MODEL on the tasks of FILE, which it does not learn.
 
-    Beside them: the mean of all targets in FILE, and ridge regression fitted to the very rows that it is judged by.
+    Beside them: the mean of all targets in FILE, that of the targets learned, and ridge regression fitted to the very
+    rows that it is judged by.
     """
     from forgetless.datasets.grouped import TableTasks
     from forgetless.streams.evaluation import evaluate as evaluated
