@@ -169,6 +169,38 @@ def test_the_page_holds_all_of_it(tmp_path):
     assert text.count("data:image/png;base64,") == 2
 
 
+def test_only_what_is_there_is_drawn_and_explained(tmp_path):
+    def page_of(run):
+        page.write(run, tmp_path / "r.html", "settings")
+        return (tmp_path / "r.html").read_text()
+
+    one = page_of(follow(made(rank=10), list(stream(1))))
+    assert one.count("data:image/png;base64,") == 1
+    assert "Error of each task before" not in one
+    unheld = page_of(follow(made(), list(stream(3)), holdout=0.0))
+    assert unheld.count("data:image/png;base64,") == 1
+    assert "a curve that rises is forgetting" not in unheld
+    assert "± is one standard deviation" not in unheld  # nothing is remembered
+    nothing = page_of(follow(made(), list(stream(1)), holdout=0.0))
+    assert "There is one task, and no row of it was held out." in nothing
+
+
+def test_single_rows_are_not_called_held_out():
+    assert any("3 of them have a single row" in line for line in page.sentences(follow(made(), stream(3, n=1))))
+    assert not any("single row" in line for line in page.sentences(follow(made(), stream(3, n=2))))
+
+
+def test_an_effect_is_that_of_one_deviation_of_sparse_rows_too():
+    rng = np.random.default_rng(0)
+    size, words = 50 + rng.random(200), rng.choice(["good thing", "bad thing"], 200)
+    model = fl.make_pipeline(fl.TableEncoder(text=["words"]), made(rank=30))
+    model.partial_fit({"size": size, "words": words}, 3 * size + (words == "good thing"))
+    found = page.coefficients(model).columns
+    at = found["feature"].index("size")
+    assert found["effect"][at] == pytest.approx(found["coefficient"][at] * size.std())
+    assert all(found["coefficient"])  # buckets of no word are left out
+
+
 def frame(columns):
     import pandas
 

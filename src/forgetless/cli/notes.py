@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from forgetless._base.frames import columns_of
+
 LINES = 50
 """Columns of a table that are printed."""
 
@@ -31,11 +33,9 @@ def of_first_task(X: Any) -> list[str]:
     """Return a word on columns that may number rows, which a model would take for a trend."""
     found = [
         name
-        for name in X.columns
-        if isinstance(X[name].dtype, np.dtype)
-        and X[name].dtype.kind in "iu"
-        and len(X) >= 20
-        and np.all(np.diff(X[name].to_numpy()) > 0)
+        for name, column in columns_of(X).items()
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) >= 20
+        if np.all(np.diff(column) > 0)
     ]
     return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
 

@@ -23,6 +23,25 @@ SHOWN_TASKS = 6
 SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
 
+FORGETTING = (
+    "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
+    "far (thick); a curve that rises is forgetting."
+)
+BEFORE = (
+    "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
+    "task before."
+)
+"""What is drawn."""
+
+EXPLAINED = {
+    "feature": "A coefficient is what one unit of the feature adds to a prediction.",
+    "±": "± is one standard deviation, from the errors of rows not yet learned and what is remembered of all rows; it "
+    "takes the model for right and rows for independent. For categories and days of the week, of which only "
+    "differences are known, it is that of the difference to the mean of the column.",
+    "effect": "The effect is that of one standard deviation of the feature.",
+}
+"""What the columns of the table of coefficients are."""
+
 FEW = 5
 """Rows below which the error of one task says little."""
 
@@ -80,7 +99,10 @@ def sentences(run: StreamRun) -> list[str]:
     if run.watched:
         lines += [
             f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
-            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse.",
+            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse."
+            + (
+                f" {run.single} of them have a single row, on which they are learned and watched." if run.single else ""
+            ),
             f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
         ]
     if "rmse_of_joint_ridge" in s:
@@ -217,8 +239,10 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     else:
         names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
     units = estimator._state.units
-    size = np.abs(coef) if units is None else np.abs(coef) * units.scale
-    order = np.argsort(-size.max(axis=0), kind="stable")[:most].tolist()
+    deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
+    size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:most].tolist()
+    order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
     targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
     heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
@@ -227,8 +251,8 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     std = None if len(coef) > 1 else estimator._coef_std(groups)
     if std is not None:
         columns["±"] = std[order].tolist()
-    if units is not None and len(coef) == 1:
-        columns["effect"] = (coef[0] * units.scale)[order].tolist()
+    if deviation is not None and len(coef) == 1:
+        columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
 
 
@@ -236,19 +260,14 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
     """Write the page to ``path``, whole or not at all."""
     warned = warnings_of(run)
     told = [line for line in sentences(run) if line not in warned]
+    found = coefficients(run.model)
     parts = [
         f'<p class="small">{html.text(settings)}</p>',
         html.bullets([*told, *notes]),
         f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
-        f"<h2>Forgetting</h2>{_picture(run)}",
-        '<p class="small">First: root mean squared error on held-out rows of single tasks from when they were learned '
-        "on, and of all tasks seen so far (thick). A curve that rises is forgetting. Second: error of each task before "
-        "it was learned, beside those of the mean of all targets so far and of the mean of the task before.</p>",
-        f'<h2>Coefficients</h2><div class="scroll">{html.table(coefficients(run.model))}</div>',
-        '<p class="small">A coefficient is what one unit of the feature adds to a prediction, ± one standard deviation '
-        "from the errors of rows not yet learned and what is remembered of all rows; it takes the model for right and "
-        "rows for independent. For categories and days of the week, of which only differences are known, it is that of "
-        "the difference to the mean of the column. The effect is that of one standard deviation of the feature.</p>",
+        f"<h2>Errors</h2>{_picture(run)}",
+        f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
+        f'<p class="small">{" ".join(text for name, text in EXPLAINED.items() if name in found.columns)}</p>',
     ]
     if hasattr(run.model, "steps"):
         table = run.model[0].summary()
@@ -266,21 +285,16 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
 
 
 def _picture(run: StreamRun) -> str:
-    """Return the figures, one below the other where the screen is narrow."""
-    told = [
-        "Error of single tasks and of all seen tasks against the number of tasks learned.",
-        "Error before learning each task, of the model and of two means.",
-    ]
-    images = []
+    """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
+    drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
+    images, said = [], []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        for i, text in enumerate(told):
-            if i == 0 and not run.watched:
-                continue
+        for text in (text for text, there in drawn.items() if there):
             figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
-            if i == 0:
+            if text == FORGETTING:
                 plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
             else:
                 steps = np.arange(1, len(run.tasks) + 1)
@@ -292,4 +306,7 @@ def _picture(run: StreamRun) -> str:
                 figure.savefig(buffer, format="png")
             plt.close(figure)
             images.append(html.image(buffer.getvalue(), text))
-    return html.panels(images)
+            said.append(text)
+    if not images:
+        return "<p>There is one task, and no row of it was held out.</p>"
+    return html.panels(images) + f'<p class="small">{" ".join(said)}</p>'

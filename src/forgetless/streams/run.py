@@ -58,6 +58,8 @@ class StreamRun:
         The same for ridge regression on all tasks together, if that was asked for and has at most 500 features.
     begin, end : Targets
         Those learned before the first task, by a model that went on, and up to the last.
+    single : int
+        Tasks of a single row, which are watched on the row that they were learned from.
     earlier : array
         What ``before`` was of the tasks learned before, as far as the model knows them.
     """
@@ -75,6 +77,7 @@ class StreamRun:
     begin: Targets
     end: Targets
     earlier: NDArray[np.float64]
+    single: int
 
     @property
     def estimator(self) -> Any:
@@ -178,6 +181,7 @@ def follow(
     """
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a share of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    single = 0
     labels: list[str] = []
     counts: list[int] = []
     befores: list[tuple[float, float, float]] = []
@@ -198,6 +202,7 @@ def follow(
         labels.append(label)
         counts.append(len(train))
         if holdout > 0:
+            single += len(y) == 1
             watched.add(rows_of(X, test), y[test])
             errors.append(watched.errors())
     if not labels:
@@ -215,8 +220,10 @@ def follow(
         constant = np.array(watched.errors_of(lambda X: np.broadcast_to(mean, (X.shape[0], *np.shape(mean)))))
         together = None if joint is None else np.array(watched.errors_of(joint.predict))
     before, mean_before, last_before = np.array(befores).T
-    means, ends = (before, mean_before, last_before), (begin, so_far, earlier)
-    return StreamRun(model, labels, np.array(counts), table, change, *means, constant, together, *ends)
+    return StreamRun(
+        model, labels, np.array(counts), table, change, before, mean_before, last_before, constant, together,
+        begin=begin, end=so_far, earlier=earlier, single=single,
+    )  # fmt: skip
 
 
 def _earlier(model: Any) -> tuple[int, NDArray[np.float64]]:
