@@ -67,3 +67,29 @@ def test_tables_between_the_steps_grow_with_their_names(tmp_path, everywhere):
     np.testing.assert_array_equal(found, plain.predict(later))
     model.save(tmp_path / "m.npz")
     np.testing.assert_array_equal(fl.load_model(tmp_path / "m.npz").predict(later), found)  # without a warning
+
+
+def test_numbers_far_from_zero_are_learned_beside_texts():
+    def error(text):
+        rng = np.random.default_rng(0)
+        kept = ["price"] + ["note"] * text
+        model = fl.make_pipeline(
+            fl.TableEncoder(text=["note"] * text),
+            fl.ContinualRidge(schedule="auto", fit_intercept=True, standardize=True),
+        )
+        for _ in range(6):
+            price = 1e6 + rng.standard_normal(100)
+            table = pd.DataFrame({"price": price, "note": rng.choice(["good thing", "bad thing"], 100)})
+            model.partial_fit(table[kept], 5 * (price - 1e6))
+        return float(np.mean((model.predict(table[kept]) - 5 * (price - 1e6)) ** 2))
+
+    assert error(text=True) < 0.01
+    assert error(text=False) < 0.01
+
+
+def test_many_numbers_are_dense_and_many_categories_are_not():
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame(rng.standard_normal((3, 2100)), columns=[f"x{i}" for i in range(2100)])
+    assert isinstance(fl.TableEncoder().fit_transform(numbers), np.ndarray)
+    words = {"c": [f"k{i}" for i in range(2100)]}
+    assert not isinstance(fl.TableEncoder(min_count=1, max_categories=3000).fit_transform(words), np.ndarray)

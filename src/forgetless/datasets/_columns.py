@@ -40,7 +40,11 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Number:
-    """A number: itself, its running mean where it is missing, and whether it was."""
+    """A number: itself, its running mean where it is missing, and whether it was.
+
+    Beside texts it is told from a fixed ``origin``: models do not centre sparse rows, and far from 0 a number would be
+    lost in its own size.
+    """
 
     kind: ClassVar[str] = "number"
     impute: str = "mean"
@@ -48,6 +52,7 @@ class Number:
     mean: float = 0.0
     infinite: int = 0
     missing: int = 0
+    origin: float = 0.0
     parts: tuple[str, ...] = ("",)
 
     def learned(self, values: Values) -> "Number":
@@ -71,7 +76,7 @@ class Number:
         """Hand out the features of some rows."""
         numbers = self._read(values)
         gaps = ~np.isfinite(numbers)
-        put(0, None, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers))
+        put(0, None, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers) - self.origin)
         if MISSING in self.parts:
             put(self.parts.index(MISSING), None, gaps)
 

@@ -19,7 +19,7 @@ from forgetless.datasets._dates import format_of
 IMPUTE = ("mean", "zero", "error")
 
 WIDEST = 2000
-"""Features up to which rows are dense, unless a text is among the columns."""
+"""Features of categories up to which rows are dense, unless a text is among the columns."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,7 +129,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features
+        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features of categories.
+        Beside texts numbers are told from their mean in the first task, since models do not centre sparse rows.
         """
         check_is_fitted(self, "columns_")
         given = self._given(X, reset=False)
@@ -137,7 +138,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
-        wide = d > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
+        numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
+        wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
         dense = None if wide else np.zeros((n, d))
         parts: list[tuple[Any, Any, int]] = []
 
@@ -316,7 +318,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if name in self.date:
             return Date()
         if values.kind == "number":
-            return Number(self.impute)
+            there = values.numbers[np.isfinite(values.numbers)]
+            return Number(self.impute, origin=float(np.sum(there / len(there))) if self.text and len(there) else 0.0)
         if values.kind == "time":
             return Date()
         if values.kind == "word":
