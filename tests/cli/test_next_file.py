@@ -208,3 +208,10 @@ def test_tables_of_very_many_columns_are_told_in_few_lines(folder, capsys):
     assert "and 31 more: forgetless show" in out
     assert "f80" not in out
     assert "f79 " in run(capsys, "show", "m.npz")[1]
+
+
+def test_decimal_commas_are_said(folder, capsys):
+    table(1).to_csv("comma.csv", index=False, sep=";", decimal=",")
+    for name, said in (("comma", ["comma.csv has decimal commas: 1,234 is a little more than one"]), ("begin", [])):
+        _, out, _ = run(capsys, "fit", f"{name}.csv", *FIT, "--drop", "order", "--json")
+        assert json.loads(out)["notes"] == said

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._base.arrays import Floats
 from forgetless._base.frames import labels_of, moment, number, values_of
-from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
+from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
 
 ORDERS = ("file", "sorted", "random")
 
@@ -66,6 +66,7 @@ class TableTasks:
 
     def __iter__(self) -> Iterator[Part]:
         check_table(self.path)
+        self.notes += said_of(self.path)
         if self.rows is None:
             self.rows = CHUNK if is_large(self.path) else 0
         if self.order not in ORDERS:
@@ -180,8 +181,9 @@ class TableTasks:
         """Return the columns that are features."""
         taken = {self.task, *self.targets, *self.drop}
         unnamed = [name for name in names if name.startswith("Unnamed: ") and name not in self.features]
-        if unnamed and not self.notes:
-            self.notes.append(f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers")
+        note = f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers"
+        if unnamed and note not in self.notes:
+            self.notes.append(note)
         wanted = list(self.features) or [name for name in names if name not in unnamed]
         found = [name for name in wanted if name not in taken]
         if not found:

@@ -204,6 +204,13 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at), header
 
 
+def said_of(path: Path) -> list[str]:
+    """Return what a reader of a file should know of how it was read."""
+    if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
+        return []
+    return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
+
+
 def _start(path: Path) -> bytes:
     with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
         return file.read(SAMPLE)
