@@ -93,3 +93,17 @@ def test_many_numbers_are_dense_and_many_categories_are_not():
     assert isinstance(fl.TableEncoder().fit_transform(numbers), np.ndarray)
     words = {"c": [f"k{i}" for i in range(2100)]}
     assert not isinstance(fl.TableEncoder(min_count=1, max_categories=3000).fit_transform(words), np.ndarray)
+
+
+@pytest.mark.parametrize("names", [[0, 1], [("a", "b"), ("a", "c")], [pd.Timestamp("2024-01-01"), 1.5]])
+def test_names_of_columns_need_not_be_words(names):
+    table = pd.DataFrame({"x": [1.0, 2.0], "c": ["a", "b"]})
+    table.columns = pd.Index(names, tupleize_cols=True)
+    encoder = fl.TableEncoder(min_count=1).partial_fit(table)
+    assert encoder.feature_names_in_.tolist() == [str(name) for name in names]
+    assert again(encoder).transform(table).tolist() == [[1.0, 1.0, 0.0], [2.0, 0.0, 1.0]]
+
+
+def test_a_task_is_no_target():
+    with pytest.raises(ValueError, match="task and target must be different columns, got 't' for both"):
+        fl.TaskCollection.from_frame({"t": [1, 2], "x": [1.0, 2.0]}, "t", "t")

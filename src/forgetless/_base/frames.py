@@ -96,7 +96,7 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
         return {str(each): frame[each] for each in frame.columns}
     # NumPy's own columns of pandas are taken as they are: narwhals takes a millisecond for each, and there may be many.
     plain = {each for each, dtype in table.dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "biuf"}
-    return {str(each): table[each].to_numpy() if each in plain else frame[str(each)] for each in table.columns}
+    return {str(each): table[each].to_numpy() if each in plain else frame.get_column(each) for each in table.columns}
 
 
 def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
@@ -117,7 +117,9 @@ def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
     import narwhals as nw
 
     if codes and (whole := _integers(column)) is not None:
-        return words(list(map(str, whole.tolist())))
+        different, first, which = np.unique(whole, return_index=True, return_inverse=True)
+        turn = np.argsort(first)  # labels come in the order in which they first appear
+        return Values("word", codes=np.argsort(turn)[which], labels=[str(each) for each in different[turn].tolist()])
     if not isinstance(column, nw.Series):
         if not isinstance(column, np.ndarray):
             try:
@@ -247,6 +249,8 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
     for role, name in (("task", task), *(("target", name) for name in targets)):
         if name not in columns:
             raise ValueError(f"frame has no column {name!r} for the {role}; it has {', '.join(list(columns)[:20])}")
+    if task in targets:
+        raise ValueError(f"task and target must be different columns, got {task!r} for both")
     rest = {name: column for name, column in columns.items() if name != task and name not in targets}
     if not rest:
         raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")

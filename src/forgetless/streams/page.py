@@ -258,12 +258,12 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
 
 def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
     """Write the page to ``path``, whole or not at all."""
-    warned = warnings_of(run)
-    told = [line for line in sentences(run) if line not in warned]
+    warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
+    told = [line for line in [*sentences(run), *notes] if line not in warned]
     found = coefficients(run.model)
     parts = [
         f'<p class="small">{html.text(settings)}</p>',
-        html.bullets([*told, *notes]),
+        html.bullets(told),
         f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
         f"<h2>Errors</h2>{_picture(run)}",
         f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
