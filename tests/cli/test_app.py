@@ -299,7 +299,7 @@ def test_other_files_are_refused(tmp_path, capsys):
     assert "pickle" not in err
     for content, message in [
         (b"", "cannot be read as csv"),
-        (b"\xff\xfe\x00", "cannot be read as csv"),
+        (b"\xff\xfe\x00", "is not written in UTF-8"),
         (b"t,a,y\n", "has no rows"),
         (b"t,a,y\n1,2,3\n,2,3\n", "1 rows have no value of 't'"),
         (b"t,a,y\n1,2,x\n", "must be numbers, but y"),

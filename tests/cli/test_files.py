@@ -52,7 +52,7 @@ def test_models_are_described(tmp_path, capsys, model, options, words, rows):
     code, out, err = run(capsys, "show", path)
     assert (code, err) == (0, "")
     assert repr(report) in out
-    assert ("prequential_mse_" in out) == (not options)
+    assert ("their mean squared error, with the first task" in out) == (not options)
     assert out.count("\n") > 6
 
 

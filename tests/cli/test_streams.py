@@ -113,8 +113,13 @@ def test_several_targets(folder, frame, capsys):
     code, _, _ = run(capsys, "fit", "two.csv", *FIT, "--target", "ozone", "--no-intercept")
     assert code == 0
     code, out, _ = run(capsys, "predict", "model.npz", "two.csv")
-    assert out.splitlines()[0] == "prediction_1,prediction_2"
+    assert out.splitlines()[0] == "prediction_pm25,prediction_ozone"
     assert fl.load_model("model.npz")[-1].coef_.shape == (2, 3)
+    assert json.loads(run(capsys, "show", "model.npz", "--json")[1])["coefficients"].keys() == {
+        "feature",
+        "pm25",
+        "ozone",
+    }
 
 
 def test_report_is_one_valid_page_with_the_same_figures(folder, capsys):

@@ -63,6 +63,9 @@ def test_the_practitioners_path(folder, capsys):
     assert code == 0
     assert found["tasks"]["task"] == ["12"]
     assert found["rmse_of_ridge_fitted_here"] <= found["rmse"] < 0.2 * found["rmse_of_the_mean"]
+    december = pandas.read_csv("december.csv")["sales"]
+    learned = fl.load_model("model.npz").table_["mean"]
+    assert found["rmse_of_the_mean_learned"] == pytest.approx(np.sqrt(np.mean((december - learned) ** 2)))
     code, out, _ = run(capsys, "predict", "model.npz", "december.csv", "--id", "date", "--std", "--out", "p.csv")
     found, december = pandas.read_csv("p.csv"), pandas.read_csv("december.csv")
     assert found.columns.tolist() == ["date", "prediction", "std"]
@@ -70,7 +73,10 @@ def test_the_practitioners_path(folder, capsys):
     kept = december["price"].notna()
     assert np.sqrt(np.mean((found["prediction"] - december["sales"])[kept] ** 2)) < 0.5
     code, out, _ = run(capsys, "show", "model.npz")
-    assert "last tasks 7, 8, 9, 10, 11" in out
+    assert "last tasks: 7, 8, 9, 10, 11" in out
+    history = fl.load_model("model.npz")[-1].history_
+    expected = np.sqrt(np.average(history["mse_before"][1:], weights=history["n_rows"][1:]))
+    assert f"RMSE of rows before they were learned, from the second task on: {expected:.6g}" in out
     assert "price" in out
     assert "±" in out
     code, out, _ = run(capsys, "show", "model.npz", "--json")
@@ -79,14 +85,15 @@ def test_the_practitioners_path(folder, capsys):
     assert named["price"] == pytest.approx(0.01, rel=0.1)
 
 
-def test_going_on_is_one_fit_bit_for_bit(folder, capsys):
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz")[0] == 0
+@pytest.mark.parametrize("options", [(), ("--holdout", 0), ("--holdout", 0.3, "--seed", 5)])
+def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     table = pandas.read_csv("all.csv")
     table[table["month"] <= 6].to_csv("first.csv", index=False)
     table[table["month"] > 6].to_csv("second.csv", index=False)
-    assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", "--holdout", 0)[0] == 0
-    assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", "--holdout", 0)[0] == 0
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", "--holdout", 0)[0] == 0
+    assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
+    assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
+    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
+    assert (folder / "whole.npz").read_bytes() == (folder / "m.npz").read_bytes()
     whole, parts = fl.load_model("whole.npz"), fl.load_model("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))

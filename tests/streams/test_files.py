@@ -53,6 +53,13 @@ def test_a_loaded_model_goes_on_as_if_it_had_never_stopped(tmp_path, model, targ
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
 
 
+def test_weights_lie_in_memory_as_they_did(tmp_path, rng):
+    # Products round by how rows lie in memory: several targets went on with other last digits.
+    model = fl.ContinualRidge(fit_intercept=True).partial_fit(rng.standard_normal((9, 4)), rng.standard_normal((9, 3)))
+    model.save(tmp_path / "m.npz")
+    assert fl.ContinualRidge.load(tmp_path / "m.npz")._state.coef.strides == model._state.coef.strides == (8, 24)
+
+
 def test_classes_names_float32_and_sparse_held_out_rows_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     path = tmp_path / "m.npz"

@@ -3,6 +3,8 @@
 import datetime
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,14 +48,22 @@ class Values(NamedTuple):
         if self.kind == "time":
             told = [None if value != value else moment(value) for value in self.numbers.tolist()]
         else:
-            told = [None if value != value else f"{value:.15g}" for value in self.numbers.tolist()]
+            told = [None if value != value else number(value) for value in self.numbers.tolist()]
         return words(told)
 
 
 def moment(microseconds: float) -> str:
-    """Return a time as text."""
-    found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    """Return a time as text; beyond what Python's dates reach, its year."""
+    try:
+        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"year {1970 + microseconds / (365.2425 * DAY):.0f}"
     return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
+
+
+def number(value: float) -> str:
+    """Return a number as text: one that is whole with all its digits, as far as floats tell them apart."""
+    return f"{value:.0f}" if abs(value) < 2**53 and value == math.floor(value) else f"{value:.15g}"
 
 
 def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
@@ -86,7 +96,7 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
         return {str(each): frame[each] for each in frame.columns}
     # NumPy's own columns of pandas are taken as they are: narwhals takes a millisecond for each, and there may be many.
     plain = {each for each, dtype in table.dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "biuf"}
-    return {str(each): table[each].to_numpy() if each in plain else frame[str(each)] for each in table.columns}
+    return {str(each): table[each].to_numpy() if each in plain else frame.get_column(each) for each in table.columns}
 
 
 def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
@@ -102,10 +112,14 @@ def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
     return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
-def values_of(column: Any, name: str) -> Values:
-    """Return the values of a column, which ``name`` tells in errors."""
+def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
+    """Return the values of a column, which ``name`` tells in errors; integers as words where they are ``codes``."""
     import narwhals as nw
 
+    if codes and (whole := _integers(column)) is not None:
+        different, first, which = np.unique(whole, return_index=True, return_inverse=True)
+        turn = np.argsort(first)  # labels come in the order in which they first appear
+        return Values("word", codes=np.argsort(turn)[which], labels=[str(each) for each in different[turn].tolist()])
     if not isinstance(column, nw.Series):
         if not isinstance(column, np.ndarray):
             try:
@@ -116,7 +130,10 @@ def values_of(column: Any, name: str) -> Values:
             return _array(column, name)
     dtype: Any = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        return _numbers(column.cast(nw.Float64).to_numpy())
+        try:
+            return _numbers(column.cast(nw.Float64).to_numpy())
+        except ValueError:  # pyarrow refuses integers that floats do not tell apart
+            return _objects(column.to_list(), name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _encoded(column.cast(nw.String))
     if dtype == nw.Date:
@@ -126,6 +143,20 @@ def values_of(column: Any, name: str) -> Values:
     if dtype == nw.Duration:
         return _numbers(column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6)
     return _objects(column.to_list(), name)
+
+
+def _integers(column: Any) -> NDArray[Any] | None:
+    """Return a column of integers without gaps, which floats may not tell apart; None if it is none."""
+    import narwhals as nw
+
+    if not isinstance(column, np.ndarray | nw.Series):
+        try:
+            column = nw.from_native(column, series_only=True)
+        except TypeError:
+            column = np.array(column) if all(type(each) is int for each in column) else np.zeros(0)
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "iu" else None
+    return np.asarray(column.to_numpy()) if column.dtype.is_integer() and not column.null_count() else None
 
 
 def _encoded(column: Any) -> Values:
@@ -181,8 +212,10 @@ def _objects(values: Sequence[Any], name: str) -> Values:
     there = [value for value in values if not _is_missing(value)]
     if not there:
         return _empty(len(values))
-    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in there):
+    if all(isinstance(value, Real | Decimal | np.bool_) for value in there):
         return _numbers([math.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, datetime.timedelta) for value in there):
+        return _numbers([math.nan if _is_missing(value) else value.total_seconds() for value in values])
     if all(isinstance(value, datetime.date) for value in there):
         return _numbers([math.nan if _is_missing(value) else _microseconds(value) for value in values], "time")
     for value in there:
@@ -216,6 +249,8 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
     for role, name in (("task", task), *(("target", name) for name in targets)):
         if name not in columns:
             raise ValueError(f"frame has no column {name!r} for the {role}; it has {', '.join(list(columns)[:20])}")
+    if task in targets:
+        raise ValueError(f"task and target must be different columns, got {task!r} for both")
     rest = {name: column for name, column in columns.items() if name != task and name not in targets}
     if not rest:
         raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
@@ -227,6 +262,8 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
 
 def labels_of(column: Any, name: str) -> NDArray[Any]:
     """Return the task of every row; ValueError where one has none."""
+    if (integers := _integers(column)) is not None:
+        return integers
     values = values_of(column, name)
     if values.missing.any():
         raise ValueError(f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them")

@@ -7,9 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from forgetless._base.words import printable
-from forgetless.cli.shared import examples, say
+from forgetless.cli.shared import examples, say, say_json
+
+WORDS = {
+    "n_tasks_seen_": "tasks learned",
+    "nbytes_": "bytes of its state",
+    "rows": "rows learned",
+    "task": "column of the task",
+    "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
+    "prequential_mse_": "their mean squared error, with the first task, before which nothing was known",
+    "seen_mse_": "mean squared error of held-out rows of all tasks",
+    "kept_": "share of what was seen that is remembered",
+    "radius_": "largest norm of a task so far",
+}
+"""What ``show`` calls facts that JSON has under the names of attributes."""
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
@@ -55,11 +69,12 @@ def show(model: Path, features: int, as_json: bool) -> None:
     table = coefficients(fitted, features)
     if as_json:
         told = {**dataclasses.asdict(report), **facts, "coefficients": table.values()}
-        click.echo(json.dumps({name: _plain(value) for name, value in told.items()}))
+        say_json(told)
         return
     click.echo("\n" + printable(" ".join(repr(estimator).split()), 2000))
     for name, value in facts.items():
-        click.echo(f"{name} {printable(f'{value:.6g}' if isinstance(value, float) else str(value), 200)}")
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        click.echo(f"{WORDS.get(name, name)}: {printable(shown, 200)}")
     if hasattr(fitted, "steps"):
         click.echo("\n" + fitted[0].summary().text())
     click.echo(f"\n{table.title}\n" + table.text())
@@ -75,12 +90,11 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
     history = estimator.history_
     if len(history["strength"]):
         found["strength of the last task"] = float(history["strength"][-1])
+    late = history["task"] > 1
+    if late.any():
+        found["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
     for name in ("prequential_mse_", "seen_mse_", "kept_", "radius_"):
         value = getattr(estimator, name, math.nan)
         if value == value:  # NaN where it is not known
             found[name] = value
     return found
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -1,5 +1,7 @@
 """What several commands share: progress on a terminal, schedules and orderings by name, options about a file."""
 
+import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +42,20 @@ def progress() -> Iterator[Progress]:
 def say(text: str, *, err: bool = False) -> None:
     """Print lines, on standard error if told to, with control codes in them escaped."""
     click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
+
+
+def say_json(value: Any) -> None:
+    """Print JSON, which has no word for what is not a number: that is null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each) for each in value]
+        value = value.item() if hasattr(value, "item") else value
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    click.echo(json.dumps(plain(value), allow_nan=False))
 
 
 def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:

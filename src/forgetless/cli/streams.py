@@ -1,6 +1,5 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
-import json
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -8,10 +7,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import numpy as np
 
 from forgetless._base.files import check_target
 from forgetless._base.tables import Table
-from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, schedule_of
+from forgetless.cli import notes as notes_on
+from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
 from forgetless.datasets.grouped import ORDERS
 from forgetless.schedules.names import entry_of, usage
 
@@ -37,6 +38,8 @@ _COLUMNS = [
 _MODEL = [
     click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
                  shell_complete=complete_schedule),
+    click.option("--horizon", type=click.IntRange(1), help="Tasks that will come in all, for schedules that are made "
+                 "for a number of them; later ones come in epochs of doubling length [default: those in FILE]"),
     click.option("--rank", type=click.IntRange(0),
                  help=f"Directions to remember, in rank × features numbers [default: {RANK} with auto, else 0]"),
     click.option("--metric", type=click.Choice(["isotropic", "diagonal"]), default="isotropic", show_default=True,
@@ -78,7 +81,8 @@ def _with(options: list[Any]) -> Callable[[F], F]:
               help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]")  # fmt: skip
 @click.option("--holdout", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True,
               help="Share of the rows of each task that is watched and not trained on; 0 for none.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+              help="Of the rows that are watched, and of --order random.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
@@ -111,23 +115,29 @@ def fit(
     import forgetless as fl
     from forgetless.datasets.grouped import TableTasks
     from forgetless.streams import page
-    from forgetless.streams.run import follow
+    from forgetless.streams.run import Targets, follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
+    _check_outputs({"--from": previous, "--report": report})  # and --out may be what it goes on from
     if previous is None:
         task, target = _columns(file, task, target)
         model: Any = None
+        words = {*options["categorical"], *options["text"], *options["date"]}
     else:
         _check_unchanged(context)
         model = _pipeline(previous)
         task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
-    tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows)
+        words = {*model[0].words_}
+    tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows, words - {task, *target})
     parts = iter(tasks)
     first = next(parts)  # reads the table, or its beginning: then the number of tasks is known, or unknown for good
     if model is None:
         encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
         model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
+        tasks.notes += notes_on.of_first_task(first.X)
+    about = model.table_
+    known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
     with progress() as tell:
         run = follow(
             model,
@@ -138,23 +148,25 @@ def fit(
             joint=None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True),
             progress=tell,
             total=tasks.total,
+            begin=Targets(about["rows"], **known) if known else None,
         )
-        about = model.table_
         labels = [*about["tasks"], *run.tasks][-1000:]
-        model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum())}
+        ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
+        model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
-        notes = [*tasks.notes]
+        notes = [*tasks.notes, *notes_on.of_next_file(model, about, tasks, run.tasks)]
+        notes += [f"Warning: {line}" for line in model[0].doubts()]
         if report is not None:
             tell(0, 0, "drawing")
             estimator = " ".join(repr(model[-1]).split())
             page.write(run, report, f"{file.name}: {tasks.n_rows} rows, tasks by {task}; {estimator}", notes)
     if as_json:
-        click.echo(json.dumps({"model": str(out), **page.summary(run), "notes": notes}))
+        say_json({"model": str(out), **page.summary(run), "notes": notes})
         return
     number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
     say(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
     if sys.stdout.isatty() or previous is None:
-        say(model[0].summary().text())
+        say(notes_on.shortened(model[0].summary()))
     for line in [*notes, *page.sentences(run)]:
         say(f"  {line}")
     say(f"model: {out}" + (f"\nreport: {report}" if report else ""))
@@ -174,19 +186,20 @@ def fit(
 def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool) -> None:
     """Tell the errors of a MODEL on the tasks of FILE, which it does not learn.
 
-    Beside them: the mean of all targets in FILE, and ridge regression fitted to the very rows that it is judged by.
+    Beside them: the mean of all targets in FILE, that of the targets learned, and ridge regression fitted to the very
+    rows that it is judged by.
     """
     from forgetless.datasets.grouped import TableTasks
     from forgetless.streams.evaluation import evaluate as evaluated
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
-    tasks = TableTasks(file, task, target)
+    tasks = TableTasks(file, task, target, words={*fitted[0].words_} - {task, *target})
     with progress() as tell:
         tell(0, 0, "predicting")
         found = evaluated(fitted, tasks)
     if as_json:
-        click.echo(json.dumps({"tasks": found.table.values(), **found.overall}))
+        say_json({"tasks": found.table.values(), **found.overall})
         return
     say(found.table.text())
     for line in (*tasks.notes, *found.sentences):
@@ -215,7 +228,10 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_model(model)
-    table = tables.read_table(file)
+    encoded = hasattr(fitted, "steps")
+    words = fitted[0].words_ if encoded else ()
+    numbers = () if encoded else getattr(fitted, "feature_names_in_", ())
+    table = tables.read_table(file, {*ids, *words} - {*numbers})
     missing = [name for name in ids if name not in table.columns]
     if missing:
         raise ValueError(
@@ -223,12 +239,15 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
         )
     if len(table) == 0:
         raise ValueError(f"{file.name} has no rows")
-    X = table if hasattr(fitted, "steps") else _known_columns(fitted, table, file)
+    X = table if encoded else _known_columns(fitted, table, file)
     found = fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
-    columns: dict[str, list[Any]] = {name: table[name].tolist() for name in ids}
+    told = table[list(ids)].astype(object)
+    columns: dict[str, list[Any]] = {name: told[name].where(told[name].notna(), None).tolist() for name in ids}
     for what, values in zip(("prediction", "std"), found, strict=False):
         parts = values.reshape(len(table), -1)
-        heads = [what] if parts.shape[1] == 1 else [f"{what}_{i + 1}" for i in range(parts.shape[1])]
+        about = getattr(fitted, "table_", None) or {}
+        each = about.get("targets", range(1, parts.shape[1] + 1))
+        heads = [what] if parts.shape[1] == 1 else [f"{what}_{name}" for name in each]
         columns |= dict(zip(heads, parts.T.tolist(), strict=True))
     text = Table("Predictions", columns).to_csv()
     if out is None:
@@ -262,8 +281,8 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 
 def _check_unchanged(context: click.Context) -> None:
     """Refuse options that a model which goes on has had decided already."""
-    names = ("features", "categorical", "text", "date", "impute", "schedule", "rank", "metric", "average", "loss",
-             "intercept", "standardize")  # fmt: skip
+    names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "metric", "average",
+             "loss", "intercept", "standardize")  # fmt: skip
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} was decided when the model of --from was begun; leave it out")
@@ -288,7 +307,7 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
         place = path.resolve()
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
-        if name.startswith("--"):
+        if name in ("--out", "--report"):
             try:
                 check_target(path)
             except OSError as error:
@@ -300,6 +319,7 @@ def _model(
     *,
     n_tasks: int | None,
     schedule: str,
+    horizon: int | None,
     rank: int | None,
     metric: str,
     intercept: bool,
@@ -311,21 +331,24 @@ def _model(
 
     options: dict[str, Any] = {"fit_intercept": intercept, "average": average, "loss": loss, "standardize": standardize}
     options["history_size"] = max(n_tasks or 0, 1000)
+    n_tasks = horizon or n_tasks
     if schedule == "auto":
         memory: dict[str, Any] = {"rank": RANK if rank is None else rank, "metric": metric, "precision": "float32"}
         return fl.ContinualRidge(schedule="auto", **memory, **options)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
+    # The next file goes on, unless the schedule is a list of strengths that ends.
+    made_for: dict[str, Any] = {"n_tasks": n_tasks, "beyond": "error" if hasattr(chosen, "coefficients") else "anytime"}
     if entry is not None and entry.budget:
         if rank or metric != "isotropic":
             raise click.UsageError(
                 f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps"
             )
-        return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
+        return fl.ContinualGD(schedule=chosen, **made_for, **options)
     options |= {"rank": rank or 0, "metric": metric}
     if isinstance(chosen, fl.Ridge):
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
-    return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
+    return fl.ContinualRidge(schedule=chosen, **made_for, **options)
 
 
 def _known_columns(fitted: Any, table: Any, file: Path) -> Any:

@@ -7,6 +7,7 @@ so that a feature keeps its place for good. All of this is immutable: learning m
 import dataclasses
 import hashlib
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,6 +24,9 @@ YEAR = 365.25 * DAY
 SEASON = 300 * DAY
 """Dates that lie this far apart have shown most of a year: its seasons are then features."""
 
+FIGURE = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%$€£¥)]?\s*$")
+"""Words that look like numbers."""
+
 PENDING = 10
 """How many times as many categories are counted as may have a feature of their own."""
 
@@ -36,7 +40,11 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Number:
-    """A number: itself, its running mean where it is missing, and whether it was."""
+    """A number: itself, its running mean where it is missing, and whether it was.
+
+    Beside texts it is told from a fixed ``origin``: models do not centre sparse rows, and far from 0 a number would be
+    lost in its own size.
+    """
 
     kind: ClassVar[str] = "number"
     impute: str = "mean"
@@ -44,6 +52,7 @@ class Number:
     mean: float = 0.0
     infinite: int = 0
     missing: int = 0
+    origin: float = 0.0
     parts: tuple[str, ...] = ("",)
 
     def learned(self, values: Values) -> "Number":
@@ -67,7 +76,7 @@ class Number:
         """Hand out the features of some rows."""
         numbers = self._read(values)
         gaps = ~np.isfinite(numbers)
-        put(0, None, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers))
+        put(0, None, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers) - self.origin)
         if MISSING in self.parts:
             put(self.parts.index(MISSING), None, gaps)
 
@@ -77,13 +86,18 @@ class Number:
                 told = np.array([float(label) for label in values.labels] + [math.nan])
             except ValueError:
                 bad = next(label for label in values.labels if not _is_number(label))
-                raise RefusedError(f"was numbers so far and now holds {bad[:40]!r}; declare it categorical") from None
+                raise RefusedError(
+                    f"was numbers so far and now holds {bad[:40]!r}; leave gaps empty, or begin anew with "
+                    "it as categorical"
+                ) from None
             values = Values("number", told[values.codes])
         if values.kind == "time":
-            raise RefusedError("was numbers so far and now holds dates")
+            raise RefusedError("was numbers so far and now holds dates; give it as before")
         if self.impute == "error" and not np.all(np.isfinite(values.numbers)):
             raise RefusedError("has missing or infinite values, which impute='error' refuses")
         return values.numbers
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """Return what a user should know."""
@@ -103,6 +117,8 @@ class Category:
     pending: dict[str, int] = field(default_factory=dict)
     missing: int = 0
     rare: int = 0
+    rows: int = 0
+    figures: int = 0
     parts: tuple[str, ...] = ()
 
     def learned(self, values: Values) -> "Category":
@@ -118,7 +134,7 @@ class Category:
                 continue
             key = _hash(label)
             total = pending.get(key, 0) + int(count)
-            if total >= self.least and named < self.most:
+            if total >= self.least and named < self.most and f"={label}" != OTHER:
                 parts.append(f"={label}")
                 named += 1
                 pending.pop(key, None)
@@ -140,6 +156,8 @@ class Category:
             pending=pending,
             missing=self.missing + gaps,
             rare=self.rare + rare,
+            rows=self.rows + int(counts.sum()),
+            figures=self.figures + sum(int(c) for w, c in zip(values.labels, counts, strict=True) if FIGURE.match(w)),
             parts=_with(tuple(parts), MISSING if gaps else None),
         )
 
@@ -167,6 +185,16 @@ class Category:
         elif self.rare:
             said.append(f"{self.rare} rows of rare ones together")
         return ", ".join(said + ([f"{self.missing} missing"] if self.missing else []))
+
+    @property
+    def exclusive(self) -> tuple[str, ...]:
+        """Features of which a row has one."""
+        return self.parts
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether most words look like numbers."""
+        return self.figures > 0.8 * self.rows
 
 
 @dataclass(frozen=True)
@@ -237,9 +265,15 @@ class Date:
         found = parsed(values.labels, self.format)
         if found is None:
             raise RefusedError(
-                f"was dates so far ({self.format}) and now holds {_strange(values.labels, self.format)!r}"
+                f"was dates so far ({self.format}) and now holds {_strange(values.labels, self.format)!r}; write all "
+                "of them one way"
             )
         return np.append(found, math.nan)[values.codes]
+
+    @property
+    def exclusive(self) -> tuple[str, ...]:
+        """Features of which a row has one."""
+        return (*self.parts[1:8], MISSING)
 
     def note(self) -> str:
         """Return what a user should know."""
@@ -280,6 +314,8 @@ class Text:
             told = block.data[block.indptr[part] : block.indptr[part + 1]]
             there = values.codes[rows] >= 0
             put(part, rows[there], told[there])
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """Return what a user should know."""

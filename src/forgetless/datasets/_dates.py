@@ -19,11 +19,18 @@ FORMATS = (
     "%d/%m/%Y",
     "%d/%m/%Y %H:%M",
     "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d-%m-%Y",
+    "%d-%m-%Y %H:%M",
     "%Y/%m/%d",
     "%Y/%m/%d %H:%M",
     "%Y/%m/%d %H:%M:%S",
     "%d %b %Y",
+    "%d-%b-%Y",
+    "%d %B %Y",
     "%b %d, %Y",
+    "%B %d, %Y",
     "%Y-%m",
 )
 """Tried in this order; days and months that both fit are taken for the first."""

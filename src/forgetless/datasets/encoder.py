@@ -19,7 +19,7 @@ from forgetless.datasets._dates import format_of
 IMPUTE = ("mean", "zero", "error")
 
 WIDEST = 2000
-"""Features up to which rows are dense, unless a text is among the columns."""
+"""Features of categories up to which rows are dense, unless a text is among the columns."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,6 +50,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     feature_names_in_ : array of str
     n_features_in_ : int
+    words_ : list of str
+        Columns whose values count as they are written, where a file could also be read as numbers.
 
     Examples
     --------
@@ -127,7 +129,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features
+        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features of categories.
+        Beside texts numbers are told from their mean in the first task, since models do not centre sparse rows.
         """
         check_is_fitted(self, "columns_")
         given = self._given(X, reset=False)
@@ -135,7 +138,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
-        wide = d > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
+        numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
+        wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
         dense = None if wide else np.zeros((n, d))
         parts: list[tuple[Any, Any, int]] = []
 
@@ -181,6 +185,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows += [(printable(name, 40), "left out", 0, "") for name in self.drop]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
+
+    def doubts(self) -> list[str]:
+        """Return sentences about columns that may be something else than what they were taken for."""
+        check_is_fitted(self, "columns_")
+        found = [
+            name
+            for name, column in self.columns_.items()
+            if isinstance(column, Category) and column.doubtful and name not in self.categorical
+        ]
+        return [
+            f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
+            "gaps empty and write 1234.5, without thousands, $ or %; or say that it is categorical"
+            for name in found
+        ]
+
+    def groups(self) -> list[list[int]]:
+        """Return the places of features that add up to 1 in every row: the categories of a column, days of the week."""
+        check_is_fitted(self, "columns_")
+        found: dict[str, list[int]] = {}
+        for place, (name, part) in enumerate(self.order_):
+            column = self.columns_[name]
+            if column is not None and column.parts[part] in column.exclusive:
+                found.setdefault(name, []).append(place)
+        return list(found.values())
+
+    @property
+    def words_(self) -> list[str]:
+        """Columns whose values are taken as they are written."""
+        check_is_fitted(self, "columns_")
+        return [name for name, column in self.columns_.items() if column is not None and column.kind != "number"]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -268,7 +302,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
         if not names:
             raise ValueError("X has no column that could be a feature; keep at least one")
-        given = {name: values_of(found[name], name) for name in names}
+        codes = {*self.categorical, *(() if reset else self.words_)}
+        given = {name: values_of(found[name], name, codes=name in codes) for name in names}
         if _length(given) == 0:
             raise ValueError("X has no rows; leave this task out")
         return given
@@ -283,7 +318,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if name in self.date:
             return Date()
         if values.kind == "number":
-            return Number(self.impute)
+            there = values.numbers[np.isfinite(values.numbers)]
+            return Number(self.impute, origin=float(np.sum(there / len(there))) if self.text and len(there) else 0.0)
         if values.kind == "time":
             return Date()
         if values.kind == "word":

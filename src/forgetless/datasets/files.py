@@ -150,7 +150,10 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     """Return columns of a table as floats; refuse those that are not finite numbers, by name and line."""
     words = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
     if words:
-        raise ValueError(f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; encode it")
+        raise ValueError(
+            f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; drop or encode it, in "
+            "Python with fl.TaskCollection.from_frame(..., encoder=fl.TableEncoder())"
+        )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
     if bad.any():

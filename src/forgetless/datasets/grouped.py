@@ -1,6 +1,6 @@
 """The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import labels_of, values_of
-from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
+from forgetless._base.frames import labels_of, moment, number, values_of
+from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
 
 ORDERS = ("file", "sorted", "random")
 
@@ -35,12 +35,16 @@ class TableTasks:
         The only columns that are features, all where there are none; and those that are not.
     order : {"file", "sorted", "random"}
     seed : int
+    words : collection of str
+        Columns that keep what a text file says, such as the zeros before a number.
     rows : int, optional
         How many rows are read at a time: all if 0; if omitted, all of files up to 256 MB.
     notes : list of str
         What was left out.
     n_rows : int
         Rows read so far.
+    columns : list of str
+        Columns that are features.
     total : int or None
         The number of tasks, where it is known beforehand.
     """
@@ -53,13 +57,16 @@ class TableTasks:
     order: str = "file"
     seed: int = 0
     rows: int | None = None
+    words: Collection[str] = ()
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
     total: int | None = None
     without: int = 0
+    columns: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Part]:
         check_table(self.path)
+        self.notes += said_of(self.path)
         if self.rows is None:
             self.rows = CHUNK if is_large(self.path) else 0
         if self.order not in ORDERS:
@@ -74,7 +81,7 @@ class TableTasks:
 
     def _whole(self) -> Iterator[Part]:
         """Yield the tasks of a table in memory."""
-        frame = read_table(self.path)
+        frame = read_table(self.path, self.words)
         labels, X, y = self._split(frame)
         names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         turn = {
@@ -88,7 +95,7 @@ class TableTasks:
         ends = np.cumsum(np.bincount(codes, minlength=len(names)))
         for code in turn.tolist():
             rows = sorted_rows[(ends[code - 1] if code else 0) : ends[code]]
-            yield Part(str(names[code]), X.iloc[rows], y[rows])
+            yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
         """Yield the tasks of a file of which some rows are in memory; each must be in one piece."""
@@ -104,25 +111,25 @@ class TableTasks:
             X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
             return Part(now, X, np.concatenate([y for _, y in held]))
 
-        for frame in read_chunks(self.path, rows):
+        for frame in read_chunks(self.path, rows, self.words):
             labels, X, y = self._split(frame)
             if not len(labels):
                 continue
             ends = [*np.flatnonzero(labels[1:] != labels[:-1]) + 1, len(labels)]
             low = 0
             for high in ends:
-                label = str(labels[low])
-                if label != now:
+                name = label(labels[low])
+                if name != now:
                     if held:
                         yield together()
                         held = []
-                    if label in seen:
+                    if name in seen:
                         raise ValueError(
-                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {label!r} are not "
+                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {name!r} are not "
                             f"in one piece; sort it by {self.task}, or read it at once with --chunk-rows 0"
                         )
-                    now = label
-                    seen.add(label)
+                    now = name
+                    seen.add(name)
                 held.append((X.iloc[low:high], y[low:high]))
                 low = high
         if held:
@@ -131,12 +138,12 @@ class TableTasks:
     def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
         """Return tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
-        self.n_rows += len(frame)
+        above, self.n_rows = self.n_rows, self.n_rows + len(frame)
         unnamed = frame[self.task].isna().to_numpy()
         if unnamed.any():
             raise ValueError(
                 f"{self.path.name}: {int(unnamed.sum())} rows have no value of {self.task!r}, first in "
-                f"{line_of(self.path, int(np.argmax(unnamed)))}; drop or name them"
+                f"{line_of(self.path, above + int(np.argmax(unnamed)))}; drop or name them"
             )
         targets = []
         for name in self.targets:
@@ -150,7 +157,8 @@ class TableTasks:
         y = np.column_stack(targets)
         there = np.all(np.isfinite(y), axis=1)
         self.without += int(np.sum(~there))
-        X = frame[self._names([str(name) for name in frame.columns])]
+        self.columns = self._names([str(name) for name in frame.columns])
+        X = frame[self.columns]
         labels = labels_of(frame[self.task], self.task) if len(frame) else np.zeros(0)
         if not there.all():
             X, y, labels = X[there], y[there], labels[there]
@@ -173,11 +181,19 @@ class TableTasks:
         """Return the columns that are features."""
         taken = {self.task, *self.targets, *self.drop}
         unnamed = [name for name in names if name.startswith("Unnamed: ") and name not in self.features]
-        if unnamed and not self.notes:
-            self.notes.append(f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers")
+        note = f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers"
+        if unnamed and note not in self.notes:
+            self.notes.append(note)
         wanted = list(self.features) or [name for name in names if name not in unnamed]
         found = [name for name in wanted if name not in taken]
         if not found:
             told = ", ".join(map(repr, self.targets))
             raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {told}")
         return found
+
+
+def label(task: Any) -> str:
+    """Return the name of a task: the same whichever type the rows that were read together have."""
+    if isinstance(task, np.datetime64):
+        return moment(float(task.astype("datetime64[us]").astype(np.int64)))
+    return number(float(task)) if isinstance(task, np.floating) else str(task)

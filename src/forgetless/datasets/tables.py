@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,9 @@ SAMPLE = 2**16
 """Bytes of a file that are looked at for its delimiter."""
 
 DELIMITERS = ",;\t|"
+
+RARE = ":^~ "
+"""Delimiters that are thought of where there is none of these."""
 
 LARGE = 2**28
 """Bytes from which on a file is read some rows at a time; of one that is packed a quarter of that."""
@@ -63,23 +66,29 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > (LARGE // 4 if path.suffix.lower() in (".gz", ".parquet") else LARGE)
 
 
-def read_table(path: Path) -> Any:
-    """Return a file as a pandas data frame; ``-`` is standard input."""
+def read_table(path: Path, words: Collection[str] = ()) -> Any:
+    """Return a file as a pandas data frame; ``-`` is standard input.
+
+    Columns named in ``words`` keep what a text file says, such as the zeros before a number.
+    """
     check_table(path)
-    frames = list(_guarded(path, 0))
+    frames = list(_guarded(path, 0, words))
     table = frames[0] if len(frames) == 1 else _pandas().concat(frames, ignore_index=True)
     return checked_names(table, path)
 
 
-def read_chunks(path: Path, rows: int = CHUNK) -> Generator[Any, None, None]:
-    """Yield a file as data frames of at most ``rows`` rows."""
+def read_chunks(path: Path, rows: int = CHUNK, words: Collection[str] = ()) -> Generator[Any, None, None]:
+    """Yield a file as data frames of at most ``rows`` rows; what is words in the first is words in all."""
     check_table(path)
-    for frame in _guarded(path, rows):
+    for frame in _guarded(path, rows, words):
         yield checked_names(frame, path)
 
 
 def checked_names(table: Any, path: Path) -> Any:
-    """Return a table, refusing columns of one name."""
+    """Return a table without the spaces around names of columns, refusing columns of one name."""
+    names = [str(name).strip() for name in table.columns]
+    if names != list(table.columns):
+        table = table.set_axis(names, axis=1)
     twice = [str(name) for name in table.columns[table.columns.duplicated()]]
     if twice:
         raise BadTableError(f"{path.name} has several columns named {twice[0]!r}; give each its own name")
@@ -100,19 +109,24 @@ def _pandas() -> Any:
     return pandas
 
 
-def _guarded(path: Path, rows: int) -> Iterator[Any]:
+def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Iterator[Any]:
     """Yield the frames of a file; what pandas and pyarrow have to say becomes one sentence."""
     kind = kind_of(path)
-    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive}.get(kind, _text)
+    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive}.get(kind)
     try:
-        yield from read(path, rows)
+        yield from _text(path, rows, words) if read is None else read(path, rows)
     except BadTableError:
         raise
+    except UnicodeError:
+        raise ValueError(
+            f"{path.name} is not written in UTF-8; convert it, e.g. with iconv -f latin1 -t utf-8, or in Excel save it "
+            "as CSV UTF-8"
+        ) from None
     except (ValueError, OSError, EOFError) as error:  # pandas' and pyarrow's own errors are among these
         raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
 
 
-def _text(path: Path, rows: int) -> Iterator[Any]:
+def _text(path: Path, rows: int, words: Collection[str]) -> Iterator[Any]:
     """Yield a text file; refuse what pandas would guess at: names given twice, rows with more values.
 
     pandas takes the first value of a row that has one more than the header for a row's label, which shifts all columns.
@@ -126,7 +140,7 @@ def _text(path: Path, rows: int) -> Iterator[Any]:
     else:
         source, start = path, _start(path)
     how, header = dialect(start, path)
-    twice = [name for name, count in Counter(header).items() if count > 1 and name]
+    twice = [name for name, count in Counter(name.strip() for name in header).items() if count > 1 and name]
     if twice:
         raise BadTableError(
             f"{path.name}, line {how.line}: several columns are named {twice[0]!r}; give each its own name"
@@ -134,12 +148,27 @@ def _text(path: Path, rows: int) -> Iterator[Any]:
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     if str(path) != "-":
         options["compression"] = "gzip" if how.packed else None
+    options["dtype"] = {name: str for name in header if name.strip() in words}
     if not rows:
-        yield _numbered(pandas.read_csv(source, **options), path, header)
+        yield _numbered(_plain(pandas.read_csv(source, **options), words), path, header)
         return
+    # A column of words may hold a piece that looks like numbers: 007 is then no 7.
+    start = pandas.read_csv(source, nrows=rows, **options)
+    said = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
+    options["dtype"] |= dict.fromkeys(said, str)
+    if str(path) == "-":
+        source.seek(0)
     with pandas.read_csv(source, chunksize=rows, **options) as frames:
         for frame in frames:
-            yield _numbered(frame, path, header)
+            yield _numbered(_plain(frame, words), path, header)
+
+
+def _plain(frame: Any, words: Collection[str]) -> Any:
+    """Return a frame whose words are numbers as they were meant: 3 where all are written like 3.0, since some miss."""
+    for name in frame.columns:
+        if str(name).strip() in words and (said := frame[name].dropna()).size and said.str.fullmatch(r"-?\d+\.0").all():
+            frame[name] = frame[name].str.removesuffix(".0")
+    return frame
 
 
 def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
@@ -161,16 +190,25 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)  # delimiters inside quotes delimit nothing
     tabs = path.suffixes[-2:-1] == [".tsv"] or path.suffix.lower() == ".tsv"
-    delimiter = "\t" if tabs else max(DELIMITERS, key=bare.count)
+    usual = "\t" if tabs else max(DELIMITERS, key=bare.count)
+    delimiter = usual if usual in bare else max(usual + RARE, key=bare.count)
     comma = re.compile(r"(^|[;\t|])-?\d+,\d+($|[;\t|])")
     point = re.compile(r"(^|[;\t|])-?\d+\.\d+($|[;\t|])")
-    # Decimal commas where columns are not delimited by commas, and nothing is written with a point.
-    body = lines[1:-1] if len(lines) > 2 else lines[1:]
+    # Decimal commas where columns are not delimited by commas, and nothing is written with a point. A sample may end
+    # within a line.
+    body = lines[at : -1 if len(start) >= SAMPLE else None]
     decimal = "."
     if delimiter != "," and any(map(comma.search, body)) and not any(map(point.search, body)):
         decimal = ","
     header = next(csv.reader([first], delimiter=delimiter), []) if first else []
     return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at), header
+
+
+def said_of(path: Path) -> list[str]:
+    """Return what a reader of a file should know of how it was read."""
+    if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
+        return []
+    return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
 
 
 def _start(path: Path) -> bytes:

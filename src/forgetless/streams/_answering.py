@@ -47,12 +47,15 @@ class Answering(BaseEstimator):  # type: ignore[misc]
         rows = rows if state.units is None else state.units.inward(rows)
         return found, deviation(state, rows, getattr(self, "loss", "sum"), getattr(self, "alpha", 0.0))
 
-    def _coef_std(self) -> Any:
-        """Return the standard deviation of every coefficient of a single target; None where it is not known."""
+    def _coef_std(self, groups: Any = ()) -> Any:
+        """Return the standard deviation of every coefficient of a single target; None where it is not known.
+
+        ``groups`` are features that add up to 1, such as categories.
+        """
         state = self._fitted()
         if state.coef.ndim > 1 or state.origin.frozen:
             return None
-        return of_coefficients(state, getattr(self, "loss", "sum"), getattr(self, "alpha", 0.0))
+        return of_coefficients(state, getattr(self, "loss", "sum"), getattr(self, "alpha", 0.0), groups)
 
     def _linear(self, state: State, X: Any, method: str) -> Array:
         """Return X·coef_ + intercept_ of one state."""

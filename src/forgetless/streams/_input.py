@@ -290,7 +290,8 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
         stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
         n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
         total += float(part.shape[0]) if weight is None else float(weight.sum())
-        empty = empty and is_zero(X if weight is None else X[np.flatnonzero(weight)])
+        kept = X if weight is None else X[np.flatnonzero(weight)]
+        empty = empty and (kept.shape[0] == 0 if state.fit_intercept else is_zero(kept))
         if not once:
             residuals.append(r)
             continue

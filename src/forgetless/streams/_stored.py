@@ -108,6 +108,7 @@ def from_arrays(arrays: Mapping[str, Any], memory: Mapping[str, str], *, labels:
     coef = fields.array("coef", "f", None)
     if coef.ndim not in (1, 2) or coef.size == 0:
         raise ValueError(f"coef has the shape {coef.shape}")
+    coef = np.ascontiguousarray(coef.T).T  # as a step leaves it: products round by how rows lie in memory
     d, targets = coef.shape[-1], coef.shape[:-1]
     intercept: Any = 0.0  # Python's where none was learned: it leaves the precision of predictions as it is
     if "intercept" in fields:

@@ -6,6 +6,7 @@ all rows, what their cuts left out is taken to be spread evenly over all directi
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,13 +58,21 @@ def deviation(state: State, X: Any, loss: str, alpha: float) -> Floats:
     return np.sqrt(noise(state) * (1.0 + leverage(state, rows, loss, alpha)))
 
 
-def of_coefficients(state: State, loss: str, alpha: float) -> Floats | None:
-    """Return the standard deviation of every coefficient, in the user's units; None where nothing is remembered."""
+def of_coefficients(state: State, loss: str, alpha: float, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
+    """Return the standard deviation of every coefficient, in the user's units; None where nothing is remembered.
+
+    Features of a group add up to 1, like those of the categories of a column: beside an intercept only differences of
+    their coefficients are known. Theirs is that of β_i − Σ p_j β_j, the difference to the mean over all rows, where p_j
+    is the share of rows that have feature j. NaN where a feature has not varied yet.
+    """
     d = state.coef.shape[-1]
     if (state.directions is None and not state.memory) or d > 5000:
         return None
-    found = np.sqrt(noise(state) * leverage(state, np.eye(d + state.fit_intercept)[:d], loss, alpha))
-    if state.units is None:
-        return found
-    scale = state.units.scale
-    return np.asarray(np.divide(found, scale, out=np.zeros_like(found), where=scale > 0))
+    scale, mean = (np.ones(d), np.ones(d)) if state.units is None else (state.units.scale, state.units.mean)
+    rows = np.eye(d + state.fit_intercept)[:d]
+    for group in map(list, groups):
+        share = np.maximum(mean[group], 0.0)
+        rows[np.ix_(group, group)] -= share / max(float(share.sum()), np.finfo(np.float64).tiny)
+    rows[:, :d] *= np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    found = np.sqrt(noise(state) * leverage(state, rows, loss, alpha))
+    return np.where(scale > 0, found, np.nan)

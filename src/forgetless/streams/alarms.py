@@ -22,8 +22,12 @@ DRIFT, WINDOW, FEWEST = 5.0, 20, 5
 FORGETTING, SHARE = 4.0, 0.1
 
 
-def drifted(before: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
+def drifted(
+    before: NDArray[np.float64], rows: NDArray[np.int64], earlier: NDArray[np.float64] | None = None
+) -> list[int]:
     """Return the numbers (from 0) of the tasks whose error before they were learned was out of line.
+
+    ``earlier`` are the errors of tasks before the first of them.
 
     Examples
     --------
@@ -34,15 +38,17 @@ def drifted(before: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
     """
     found = []
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(before)
+        logs = np.log(before if earlier is None else np.concatenate([earlier, before]))
+    known = len(logs) - len(before)
     for t in range(len(before)):
-        window = logs[max(t - WINDOW, 1) : t]
+        now = logs[known + t]
+        window = logs[max(known + t - WINDOW, 0) : known + t]
         window = window[np.isfinite(window)]
-        if len(window) < FEWEST or not np.isfinite(logs[t]):
+        if len(window) < FEWEST or not np.isfinite(now):
             continue
         middle = float(np.median(window))
         deviation = max(1.4826 * float(np.median(np.abs(window - middle))), math.sqrt(2 / rows[t]))
-        if logs[t] > middle + DRIFT * deviation:
+        if now > middle + DRIFT * deviation:
             found.append(t)
     return found
 

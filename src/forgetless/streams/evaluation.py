@@ -24,6 +24,8 @@ class Evaluation(NamedTuple):
 def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression on all of them.
 
+    The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it.
+
     Parameters
     ----------
     model : TaskPipeline
@@ -64,6 +66,12 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
         f"All tasks, each counting the same: RMSE {overall['rmse']:.4g}; the mean of these targets, which a model "
         f"cannot know, {overall['rmse_of_the_mean']:.4g}; R² {overall['r2']:.3f}."
     ]
+    learned = (getattr(model, "table_", None) or {}).get("mean")
+    if learned is not None:
+        plain = math.sqrt(np.mean([np.mean((y - np.asarray(learned)) ** 2) for _, y in blocks]))
+        overall["rmse_of_the_mean_learned"] = plain
+        worse = "Warning: the model is worse than that." if overall["rmse"] > plain else ""
+        lines.append(f"The mean of the targets that it has learned, without any feature: {plain:.4g}. {worse}".rstrip())
     if blocks[0][0].shape[1] <= WIDEST:
         joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
         blocks = [(rows.toarray() if is_sparse(rows) else rows, y) for rows, y in blocks]

@@ -234,7 +234,7 @@ class StreamingModel(Answering, ABC):
                 raise ValueError("sample_weight is zero for every row of a task: nothing to learn; leave it out")
             if not kept.all():
                 X, y, weight = take(X, y, weight, np.flatnonzero(kept))
-        if is_zero(X):
+        if not state.fit_intercept and is_zero(X):
             raise ValueError(
                 f"X of task {state.n_tasks + 1}, of shape {tuple(X.shape)}, holds only zeros: nothing to learn; "
                 "leave it out"

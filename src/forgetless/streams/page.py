@@ -23,6 +23,28 @@ SHOWN_TASKS = 6
 SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
 
+FORGETTING = (
+    "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
+    "far (thick); a curve that rises is forgetting."
+)
+BEFORE = (
+    "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
+    "task before."
+)
+"""What is drawn."""
+
+EXPLAINED = {
+    "feature": "A coefficient is what one unit of the feature adds to a prediction.",
+    "±": "± is one standard deviation, from the errors of rows not yet learned and what is remembered of all rows; it "
+    "takes the model for right and rows for independent. For categories and days of the week, of which only "
+    "differences are known, it is that of the difference to the mean of the column.",
+    "effect": "The effect is that of one standard deviation of the feature.",
+}
+"""What the columns of the table of coefficients are."""
+
+FEW = 5
+"""Rows below which the error of one task says little."""
+
 NAMED = 5
 """How many tasks a sentence names."""
 
@@ -40,7 +62,7 @@ def summary(run: StreamRun) -> dict[str, Any]:
         "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
         "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before, run.rows)),
         "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before, run.rows)),
-        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows)],
+        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows, run.earlier)],
     }
     if not run.watched:
         return found
@@ -57,19 +79,19 @@ def summary(run: StreamRun) -> dict[str, Any]:
 
 
 def _prequential(run: StreamRun, before: Any) -> float:
-    """Return the root mean squared error over all rows of the tasks after the first; NaN where there is only one."""
-    if len(before) < 2:
-        return math.nan
-    return math.sqrt(float(np.average(before[1:], weights=run.rows[1:])))
+    """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
+    there = np.isfinite(before)
+    return math.sqrt(float(np.average(before[there], weights=run.rows[there]))) if there.any() else math.nan
 
 
 def sentences(run: StreamRun) -> list[str]:
     """Return what a user should know, in words and numbers."""
     s = summary(run)
     lines = []
-    if len(run.tasks) > 1:
+    if math.isfinite(s["prequential_rmse"]):
+        since = "" if run.begin.rows else ", from the second task on,"
         lines.append(
-            "Rows of a task not yet learned, from the second task on, are predicted with a root mean squared error of "
+            f"Rows of a task not yet learned{since} are predicted with a root mean squared error of "
             f"{s['prequential_rmse']:.4g} (prequential: predict, then learn); by the mean of all targets so far with "
             f"{s['prequential_rmse_of_the_mean']:.4g}, by that of the task before with "
             f"{s['prequential_rmse_of_the_last_mean']:.4g}."
@@ -77,12 +99,16 @@ def sentences(run: StreamRun) -> list[str]:
     if run.watched:
         lines += [
             f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
-            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse.",
+            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse."
+            + (
+                f" {run.single} of them have a single row, on which they are learned and watched." if run.single else ""
+            ),
             f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
         ]
     if "rmse_of_joint_ridge" in s:
+        which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
-            f"Ridge regression on all tasks together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
+            f"Ridge regression on {which} together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
         )
     return lines + warnings_of(run)
 
@@ -95,26 +121,43 @@ def warnings_of(run: StreamRun) -> list[str]:
         worse = alarms.below_par(run.before, getattr(run, name), run.rows)
         if worse:
             lines.append(
-                f"Warning: on {len(worse)} of the {len(run.tasks) - 1} tasks after the first the model was worse than "
+                f"Warning: on {len(worse)} of {_judged(run)} the model was worse than "
                 f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
             )
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
-            lines.append(f"Warning: over all tasks after the first the model was no better than {told}.")
+            lines.append(f"Warning: over {_judged(run)} together the model was no better than {told}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
-        lines.append(
-            "Warning: at the end the model is worse than the mean on the tasks seen: try --rank 100, a weaker strength "
-            "(increasing:0.01, ridge:1), an intercept, or leave out features that say nothing."
-        )
-    drifted = alarms.drifted(run.before, run.rows)
+        word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
+        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_cures(run)}.")
+    drifted = alarms.drifted(run.before, run.rows, run.earlier)
     if drifted:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
     forgotten = alarms.forgotten(run)
     if forgotten:
         lines.append(
-            f"Forgetting: {len(forgotten)} tasks are answered clearly worse than when they were learned: "
-            f"{_named(run, forgotten)}. {_what_to_do(run)}"
+            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} answered clearly worse than "
+            f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
+            + _what_to_do(run)
         )
     return lines
+
+
+def _cures(run: StreamRun) -> str:
+    """Return what has not been tried yet where a model is no better than a mean."""
+    model, features = run.estimator, int(run.estimator.n_features_in_)
+    tried = {
+        "--schedule auto": getattr(model, "schedule", None) == "auto",
+        f"--rank {min(features + 1, 1000)}": getattr(model, "rank", features) > min(features, 999),
+        "--intercept": model.fit_intercept,
+        "--standardize": model.standardize,
+    }
+    return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
+
+
+def _judged(run: StreamRun) -> str:
+    """Return which tasks were predicted before they were learned."""
+    count = int(np.sum(np.isfinite(run.before)))
+    return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
 
 
 def _what_to_do(run: StreamRun) -> str:
@@ -142,14 +185,13 @@ def _named(run: StreamRun, which: Sequence[int]) -> str:
 
 def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
     """Return the likely reason."""
-    rows = int(run.rows[: worse[-1]].sum())
+    rows = run.begin.rows + int(run.rows[: worse[-1]].sum())
     features = int(run.estimator.n_features_in_)
     if rows < 5 * features:
         return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
-    if (
-        name == "last_before"
-        and len(alarms.below_par(run.mean_before, run.last_before, run.rows)) < len(run.tasks) // 2
-    ):
+    if run.rows[worse].max() < FEW:
+        return f"Of so few rows (at most {run.rows[worse].max()} a task) chance decides."
+    if name == "last_before" and np.median((run.mean_before / run.last_before)[worse]) > 1.5:
         return (
             "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
         )
@@ -197,40 +239,45 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     else:
         names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
     units = estimator._state.units
-    size = np.abs(coef) if units is None else np.abs(coef) * units.scale
-    order = np.argsort(-size.max(axis=0), kind="stable")[:most].tolist()
+    deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
+    size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:most].tolist()
+    order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
-    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", range(1, len(coef) + 1))]
+    targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
+    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
     columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
-    std = None if len(coef) > 1 else estimator._coef_std()
+    groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
+    std = None if len(coef) > 1 else estimator._coef_std(groups)
     if std is not None:
         columns["±"] = std[order].tolist()
-    if units is not None and len(coef) == 1:
-        columns["effect"] = (coef[0] * units.scale)[order].tolist()
+    if deviation is not None and len(coef) == 1:
+        columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
 
 
 def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
     """Write the page to ``path``, whole or not at all."""
-    warned = warnings_of(run)
-    told = [line for line in sentences(run) if line not in warned]
+    warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
+    told = [line for line in [*sentences(run), *notes] if line not in warned]
+    found = coefficients(run.model)
     parts = [
         f'<p class="small">{html.text(settings)}</p>',
-        html.bullets([*told, *notes]),
+        html.bullets(told),
         f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
-        f"<h2>Forgetting</h2>{_picture(run)}",
-        '<p class="small">First: root mean squared error on held-out rows of single tasks from when they were learned '
-        "on, and of all tasks seen so far (thick). A curve that rises is forgetting. Second: error of each task before "
-        "it was learned, beside those of the mean of all targets so far and of the mean of the task before.</p>",
-        f'<h2>Coefficients</h2><div class="scroll">{html.table(coefficients(run.model))}</div>',
-        '<p class="small">± is one standard deviation, from the errors of rows not yet learned and what is remembered '
-        "of all rows; it takes the model for right and rows for independent. The effect is that of one standard "
-        "deviation of the feature.</p>",
+        f"<h2>Errors</h2>{_picture(run)}",
+        f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
+        f'<p class="small">{" ".join(text for name, text in EXPLAINED.items() if name in found.columns)}</p>',
     ]
     if hasattr(run.model, "steps"):
         table = run.model[0].summary()
         parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
     parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
+    watched = "" if not run.watched else " When learned and at the end: of held-out rows, beside that of the mean."
+    parts.append(
+        '<p class="small">Strength: the λ that the task was learned with, a large one changes little. Before: of rows '
+        f"not yet learned, by the model, the mean of all targets so far and that of the task before.{watched}</p>"
+    )
     replace_file(
         path,
         html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
@@ -238,21 +285,16 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
 
 
 def _picture(run: StreamRun) -> str:
-    """Return the figures, one below the other where the screen is narrow."""
-    told = [
-        "Error of single tasks and of all seen tasks against the number of tasks learned.",
-        "Error before learning each task, of the model and of two means.",
-    ]
-    images = []
+    """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
+    drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
+    images, said = [], []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        for i, text in enumerate(told):
-            if i == 0 and not run.watched:
-                continue
+        for text in (text for text, there in drawn.items() if there):
             figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
-            if i == 0:
+            if text == FORGETTING:
                 plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
             else:
                 steps = np.arange(1, len(run.tasks) + 1)
@@ -264,4 +306,7 @@ def _picture(run: StreamRun) -> str:
                 figure.savefig(buffer, format="png")
             plt.close(figure)
             images.append(html.image(buffer.getvalue(), text))
-    return html.panels(images)
+            said.append(text)
+    if not images:
+        return "<p>There is one task, and no row of it was held out.</p>"
+    return html.panels(images) + f'<p class="small">{" ".join(said)}</p>'

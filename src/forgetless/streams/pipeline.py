@@ -45,7 +45,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
 
     table_: Mapping[str, Any] | None = None
     """What the tables are about, where somebody said so: the columns ``task`` and ``targets``, ``tasks`` learned so far
-    (labels of the last thousand) and the number of ``rows``. It is stored with the model."""
+    (labels of the last thousand), the number of ``rows``, and the ``mean`` of their targets and that of the ``last``
+    task (a number, or one for each target). It is stored with the model."""
 
     def partial_fit(self, X: Any, y: Any = None, **parameters: Any) -> Self:
         """Learn one task.
@@ -83,7 +84,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             if isinstance(last, StreamingModel) and state is not None:
                 more = int(X.shape[1]) - last.n_features_in_
                 if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
-                    last.widen(more)
+                    last.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
             if parameters or not _learned_at_once(last, X, y):
                 last.partial_fit(X, y, **parameters)
         except BaseException:
@@ -151,6 +152,8 @@ def load_model(path: Any) -> Any:
         if len(encoder.order_) != model.n_features_in_:
             raise ValueError("its encoder makes another number of features than the model has")
         table = _checked_table(header.get("table"))
+    if hasattr(model, "feature_names_in_"):  # it learned from tables that the encoder made
+        encoder.set_output(transform="pandas")
     found = TaskPipeline([("tableencoder", encoder), (type(model).__name__.lower(), model)])
     found.table_ = table
     return found
@@ -160,11 +163,17 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     """Return what a file says its tables are about; ValueError where that cannot be."""
     if table is None:
         return None
-    if not isinstance(table, dict) or set(table) != {"task", "targets", "tasks", "rows"}:
+    means = {"mean", "last"}  # files of earlier versions have none
+    if not isinstance(table, dict) or set(table) - means != {"task", "targets", "tasks", "rows"}:
         raise ValueError("what its tables are about is not known")
     names = [table["task"], *table["targets"], *table["tasks"]]
     if not all(isinstance(name, str) for name in names) or type(table["rows"]) is not int:
         raise ValueError("the names of its tables are no names")
+    shape = (len(table["targets"]),) if len(table["targets"]) > 1 else ()
+    for name in means & set(table):
+        found = np.asarray(table[name])
+        if found.dtype.kind not in "if" or found.shape != shape or not np.all(np.isfinite(found)):
+            raise ValueError("the means of its targets are no numbers")
     return table
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,19 @@ from forgetless.streams._watched import Watched, rows_of
 
 WIDEST = 500
 """Features up to which ridge regression on all tasks, whose matrix is d × d, is a yardstick."""
+
+
+class Targets(NamedTuple):
+    """Targets learned so far: how many rows, their mean, and the mean of those of the last task."""
+
+    rows: int = 0
+    mean: Any = np.nan
+    last: Any = np.nan
+
+    def after(self, y: Any) -> "Targets":
+        """Return the same with those of one more task."""
+        rows, last = self.rows + len(y), y.mean(axis=0)
+        return Targets(rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +51,17 @@ class StreamRun:
         rows.
     before, mean_before, last_before : arrays of shape (T,)
         Mean squared error on the rows of a task before it was learned: of the model, of the mean of all targets so far,
-        and of the mean of the task before. NaN for the first task.
+        and of the mean of the task before. NaN for the first task of all.
     constant : array of shape (T,)
         The error on held-out rows of the mean of the trained rows of all tasks, which needs no features.
     joint : array of shape (T,) or None
         The same for ridge regression on all tasks together, if that was asked for and has at most 500 features.
+    begin, end : Targets
+        Those learned before the first task, by a model that went on, and up to the last.
+    single : int
+        Tasks of a single row, which are watched on the row that they were learned from.
+    earlier : array
+        What ``before`` was of the tasks learned before, as far as the model knows them.
     """
 
     model: Any
@@ -55,6 +74,10 @@ class StreamRun:
     last_before: NDArray[np.float64]
     constant: NDArray[np.float64]
     joint: NDArray[np.float64] | None
+    begin: Targets
+    end: Targets
+    earlier: NDArray[np.float64]
+    single: int
 
     @property
     def estimator(self) -> Any:
@@ -129,13 +152,15 @@ def follow(
     joint: Any = None,
     progress: Progress | None = None,
     total: int | None = None,
+    begin: Targets | None = None,
 ) -> StreamRun:
     """Learn tasks as they come.
 
     Parameters
     ----------
     model : streaming estimator, or a pipeline that ends in one
-        Learned in place, on the rows that are not held out.
+        Learned in place, on the rows that are not held out. One that has learned tasks before goes on: which rows of a
+        task are held out depends on its number in the whole stream.
     tasks : iterable of Part
     holdout : float
         Share of the rows of each task that is held out, at least one; tasks of one row are watched on that row. 0 for
@@ -147,6 +172,8 @@ def follow(
         Called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before each task.
     total : int, optional
         The number of tasks, where it is known.
+    begin : Targets, optional
+        The targets of what the model has learned before, where that is known.
 
     Returns
     -------
@@ -154,25 +181,28 @@ def follow(
     """
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a share of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    single = 0
     labels: list[str] = []
     counts: list[int] = []
     befores: list[tuple[float, float, float]] = []
     errors: list[list[float]] = []
-    watched, sums, begin, last = Watched(model), _Sums(), time.perf_counter(), np.nan
+    first, earlier = _earlier(model)
+    begin = begin or Targets()
+    watched, so_far, start = Watched(model), begin, time.perf_counter()
     for t, (label, X, y) in enumerate(tasks):
         if progress is not None:
-            speed = sums.n / max(time.perf_counter() - begin, 1e-9)
+            speed = sum(counts) / max(time.perf_counter() - start, 1e-9)
             progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
-        train, test = _split(len(y), holdout, seed, t)
+        train, test = _split(len(y), holdout, seed, first + t)
         rows, targets = rows_of(X, train), y[train]
         rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
-        befores.append(_before(model, targets, sums.mean, last) if t else (np.nan,) * 3)
+        befores.append(_before(model, targets, so_far) if so_far.rows else (np.nan,) * 3)
         joint = _with(joint, rows, targets)
-        sums.add(targets)
-        last = targets.mean(axis=0)
+        so_far = so_far.after(targets)
         labels.append(label)
         counts.append(len(train))
         if holdout > 0:
+            single += len(y) == 1
             watched.add(rows_of(X, test), y[test])
             errors.append(watched.errors())
     if not labels:
@@ -186,18 +216,30 @@ def follow(
         for t, row in enumerate(errors):
             table[t, : len(row)] = row
         change = watched.change()
-        constant = np.array(watched.errors_of(lambda X: np.broadcast_to(sums.mean, (X.shape[0], *np.shape(sums.mean)))))
+        mean = so_far.mean
+        constant = np.array(watched.errors_of(lambda X: np.broadcast_to(mean, (X.shape[0], *np.shape(mean)))))
         together = None if joint is None else np.array(watched.errors_of(joint.predict))
     before, mean_before, last_before = np.array(befores).T
-    rows_learned = np.array(counts)
-    return StreamRun(model, labels, rows_learned, table, change, before, mean_before, last_before, constant, together)
+    return StreamRun(
+        model, labels, np.array(counts), table, change, before, mean_before, last_before, constant, together,
+        begin=begin, end=so_far, earlier=earlier, single=single,
+    )  # fmt: skip
 
 
-def _before(model: Any, y: Any, mean: Any, last: Any) -> tuple[float, float, float]:
+def _earlier(model: Any) -> tuple[int, NDArray[np.float64]]:
+    """Return how many tasks a model has learned, and the errors on those it knows before it learned them."""
+    estimator = model[-1] if hasattr(model, "steps") else model
+    if getattr(estimator, "_state", None) is None:
+        return 0, np.zeros(0)
+    history = estimator.history_
+    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]  # before the first it knew nothing
+
+
+def _before(model: Any, y: Any, so_far: Targets) -> tuple[float, float, float]:
     """Return the error on a task before it was learned: of the model, of the mean so far, of the mean of the last."""
     rows = (model[-1] if hasattr(model, "steps") else model)._fitted().history.rows
     own = rows[-1][BEFORE] if rows else np.nan
-    return own, float(np.mean((y - mean) ** 2)), float(np.mean((y - last) ** 2))
+    return own, float(np.mean((y - so_far.mean) ** 2)), float(np.mean((y - so_far.last) ** 2))
 
 
 def _with(joint: Any, X: Any, y: Any) -> Any:
@@ -219,14 +261,3 @@ def _split(n: int, holdout: float, seed: int, task: int) -> tuple[Any, Any]:
         return rows, rows
     mixed = np.random.default_rng([seed, 0, task]).permutation(n)
     return np.sort(mixed[count:]), mixed[:count]
-
-
-class _Sums:
-    """The mean of all targets so far."""
-
-    def __init__(self) -> None:
-        self.n, self.mean = 0, np.zeros(())
-
-    def add(self, y: Any) -> None:
-        self.n += len(y)
-        self.mean = self.mean + (y.mean(axis=0) - self.mean) * (len(y) / self.n)

@@ -1,0 +1,51 @@
+"""What ``fit`` does not pass over without a word: columns that may number rows, what a next file has that is new."""
+
+from typing import Any
+
+import numpy as np
+
+from forgetless._base.frames import columns_of
+
+LINES = 50
+"""Columns of a table that are printed."""
+
+
+def of_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
+    """Return what the next file has that should not pass without a word: columns not known, tasks learned before."""
+    said = []
+    strange = [name for name in tasks.columns if name not in model[0].columns_]
+    if strange:
+        said.append(f"columns that the model does not know were left out: {', '.join(strange[:5])}" + _more(strange))
+    made_for = getattr(model[-1], "n_tasks", None)
+    if made_for is not None and model[-1].n_tasks_seen_ > made_for:
+        said.append(
+            f"the schedule was made for {made_for} tasks and went on in epochs of doubling length, a heuristic; "
+            "--horizon says beforehand how many will come"
+        )
+    known = set(about["tasks"])
+    again = [label for label in labels if label in known]
+    if again:
+        said.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
+    return said
+
+
+def of_first_task(X: Any) -> list[str]:
+    """Return a word on columns that may number rows, which a model would take for a trend."""
+    found = [
+        name
+        for name, column in columns_of(X).items()
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) >= 20
+        if np.all(np.diff(column) > 0)
+    ]
+    return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
+
+
+def shortened(columns: Any) -> str:
+    """Return a table of columns as text, of very many the first."""
+    lines = columns.text().split("\n")
+    rest = len(lines) - 1 - LINES
+    return "\n".join(lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"])
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 5} more" if len(names) > 5 else ""
