@@ -35,6 +35,11 @@ class Values(NamedTuple):
     labels: Sequence[str] = ()
 
     @property
+    def n_rows(self) -> int:
+        """The number of values."""
+        return len(self.codes) if self.kind == "word" else len(self.numbers)
+
+    @property
     def missing(self) -> NDArray[np.bool_]:
         """Which values are missing."""
         return self.codes < 0 if self.kind == "word" else np.isnan(self.numbers)
@@ -49,6 +54,73 @@ class Values(NamedTuple):
             told = [None if value != value else f"{value:.15g}" for value in self.numbers.tolist()]
         return words(told)
 
+    def taken(self, rows: Any) -> "Values":
+        """Return some rows, as if only they had been read."""
+        if self.kind == "word":
+            return _in_order(self.codes[rows], self.labels)
+        return (
+            _numbers(self.numbers[rows], self.kind)
+            if self.kind != "empty"
+            else self._replace(numbers=self.numbers[rows])
+        )
+
+
+class Columns:
+    """A table whose columns were read once, and of which rows are taken without reading them again.
+
+    What a column of one type holds does not depend on which rows are taken, and is read here. A column of Python's own
+    values may hold words in some rows and numbers in others: it is kept as it is, and read where it is used.
+
+    Examples
+    --------
+    >>> table = Columns({"town": np.array(["Ulm", "Bonn", "Ulm"]), "size": np.array([1.0, 2.0, 3.0])})
+    >>> part = table.rows(np.array([1, 2]))
+    >>> part.columns["town"], part.columns["size"].numbers.tolist(), len(part)
+    (array(['Bonn', 'Ulm'], dtype='<U4'), [2.0, 3.0], 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = {name: values_of(each, name) if _is_typed(each) else each for name, each in columns.items()}
+
+    def __len__(self) -> int:
+        first: Any = next(iter(self.columns.values()), ())
+        return first.n_rows if isinstance(first, Values) else len(first)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers and codes, about."""
+        each = (value if isinstance(value, Values) else Values("number") for value in self.columns.values())
+        return sum(int(value.numbers.nbytes) + int(value.codes.nbytes) for value in each)
+
+    def rows(self, rows: Any) -> "Columns":
+        """Return some rows: their numbers, or a slice."""
+        return Columns({name: _rows_of(each, rows) for name, each in self.columns.items()})
+
+
+def read_once(table: Any) -> Any:
+    """Return a table of any library with its columns read; anything else as it is."""
+    return Columns(columns_of(table)) if hasattr(table, "columns") and not isinstance(table, Columns) else table
+
+
+def _is_typed(column: Any) -> bool:
+    """Return whether the type of a column says what all of its values are."""
+    import narwhals as nw
+
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "biufMm"
+    if not isinstance(column, nw.Series):
+        return False
+    dtype: Any = column.dtype
+    return bool(dtype.is_numeric() or dtype.is_temporal()) or dtype in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+
+
+def _rows_of(column: Any, rows: Any) -> Any:
+    if isinstance(column, Values):
+        return column.taken(rows)
+    if isinstance(column, list | tuple):
+        return [column[i] for i in (range(*rows.indices(len(column))) if isinstance(rows, slice) else rows)]
+    return column[rows]
+
 
 def moment(microseconds: float) -> str:
     """Return a time as text."""
@@ -60,6 +132,8 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     """Return the columns of a table by name, as :func:`values_of` takes them."""
     if type(table).__module__.startswith("scipy.sparse"):
         raise TypeError(f"{name} is sparse data, which is not supported here: give a table or a dense array")
+    if isinstance(table, Columns):
+        return dict(table.columns)
     if isinstance(table, Mapping):
         found = {str(key): value for key, value in table.items()}
         lengths = {key: len(value) for key, value in found.items()}
@@ -106,6 +180,8 @@ def values_of(column: Any, name: str) -> Values:
     """Return the values of a column, which ``name`` tells in errors."""
     import narwhals as nw
 
+    if isinstance(column, Values):
+        return column
     if not isinstance(column, nw.Series):
         if not isinstance(column, np.ndarray):
             try:
@@ -142,6 +218,20 @@ def _encoded(column: Any) -> Values:
         return _empty(len(found))
     codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Values("word", codes=codes, labels=found.dictionary.to_pylist())
+
+
+def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
+    """Return words of which not all labels need be there, or be in the order in which they first appear."""
+    n = len(codes)
+    first = np.full(len(labels) + 1, n)
+    first[codes[::-1]] = np.arange(n - 1, -1, -1)  # what is assigned last stays; −1 is the place behind the labels
+    there = np.flatnonzero(first[:-1] < n)
+    order = there[np.argsort(first[there])]
+    if not len(order):
+        return _empty(n)
+    place = np.full(len(labels) + 1, -1)
+    place[order] = np.arange(len(order))
+    return Values("word", codes=place[codes], labels=[labels[i] for i in order.tolist()])
 
 
 def words(values: Sequence[Any]) -> Values:

@@ -1,14 +1,15 @@
 """The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from forgetless._base.ahead import Ahead
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import labels_of, values_of
+from forgetless._base.frames import labels_of, read_once, values_of
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
 
 ORDERS = ("file", "sorted", "random")
@@ -66,7 +67,11 @@ class TableTasks:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
-        yield from self._streamed(self.rows) if self.rows else self._whole()
+        return _read_ahead(self._parts(self._streamed(self.rows))) if self.rows else self._parts(self._whole())
+
+    def _parts(self, parts: Iterator[Part]) -> Generator[Part, None, None]:
+        """Yield tasks, and say at the end what was left out."""
+        yield from parts
         if self.without:
             self.notes.append(f"{self.without} rows without a target were left out")
         if self.n_rows == self.without:
@@ -102,7 +107,7 @@ class TableTasks:
             assert now is not None
             frames = [X for X, _ in held]
             X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
-            return Part(now, X, np.concatenate([y for _, y in held]))
+            return Part(now, read_once(X), np.concatenate([y for _, y in held]))
 
         for frame in read_chunks(self.path, rows):
             labels, X, y = self._split(frame)
@@ -181,3 +186,9 @@ class TableTasks:
             told = ", ".join(map(repr, self.targets))
             raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {told}")
         return found
+
+
+def _read_ahead(parts: Generator[Part, None, None]) -> Generator[Part, None, None]:
+    """Yield tasks that are read while the one before is learned."""
+    with Ahead(parts, lambda part: part.X.nbytes + part.y.nbytes) as ready:
+        yield from ready

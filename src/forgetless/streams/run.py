@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.frames import read_once
 from forgetless._base.progress import Progress
 from forgetless.datasets.files import TaskTable
 from forgetless.datasets.grouped import ORDERS, Part
@@ -163,6 +164,7 @@ def follow(
         if progress is not None:
             speed = sums.n / max(time.perf_counter() - begin, 1e-9)
             progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
+        X = read_once(X) if getattr(model, "_reads_columns", False) else X
         train, test = _split(len(y), holdout, seed, t)
         rows, targets = rows_of(X, train), y[train]
         rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
@@ -206,6 +208,11 @@ def _with(joint: Any, X: Any, y: Any) -> Any:
         return None
     if getattr(joint, "_state", None) is not None and X.shape[1] > joint.n_features_in_:
         joint.widen(int(X.shape[1]) - joint.n_features_in_)
+    from forgetless.streams.pipeline import learned_at_once, written  # scikit-learn, which importing need not load
+
+    if learned_at_once(joint, X, y):
+        return joint
+    X = written(X)
     return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
 
 
