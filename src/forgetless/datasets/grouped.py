@@ -188,7 +188,12 @@ class TableTasks:
         return found
 
 
-def _read_ahead(parts: Generator[Part, None, None]) -> Generator[Part, None, None]:
-    """Yield tasks that are read while the one before is learned."""
-    with Ahead(parts, lambda part: part.X.nbytes + part.y.nbytes) as ready:
-        yield from ready
+def _read_ahead(parts: Generator[Part, None, None]) -> Iterator[Part]:
+    """Return tasks that are read while the one before is learned, from now on."""
+    ahead = Ahead(parts, lambda part: part.X.nbytes + part.y.nbytes)
+
+    def read() -> Iterator[Part]:
+        with ahead:
+            yield from ahead
+
+    return read()
