@@ -204,11 +204,11 @@ def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
         total = float(to_numpy(weight).sum())
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
-    shown = _shown(state, X, y, weight) if _answers_otherwise(state) else None
+    shown = _shown(state, X, y, weight) if answers_otherwise(state) else None
     return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]), shown=shown)
 
 
-def _answers_otherwise(state: State) -> bool:
+def answers_otherwise(state: State) -> bool:
     """Return whether a task starts from other weights than what the model answers with before it."""
     return state.iterate is not None or (state.n_tasks == 0 and state.coef is not None)
 
@@ -283,7 +283,7 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
             start, targets = state.start(X, y), tuple(y.shape[1:])
         r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
         r = r if weight is None else weighted(r, weight)
-        if _answers_otherwise(state):
+        if answers_otherwise(state):
             shown = (shown or 0.0) + _shown(state, X, y, weight)
         rows_read += X.shape[0]
         stored += X.nnz + X.shape[0] * state.fit_intercept if is_sparse(X) else X.shape[0] * len(start)

@@ -1,4 +1,4 @@
-"""A task of row blocks in standardised units, which must be known before its rows can be used."""
+"""A task in standardised units, which must be known before its rows can be used: of row blocks, or an encoded table."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.solvers.rows import Rows, is_sparse
-from forgetless.streams._input import Check, in_blocks, triple
+from forgetless.datasets.encoded import Encoded
+from forgetless.solvers.rows import Rows, columns_of, is_sparse
+from forgetless.streams._input import Check, answers_otherwise, in_blocks, triple
 from forgetless.streams._units import Move, Units, far_from_zero, mean_of
-from forgetless.streams.state import Gathered, State
+from forgetless.streams.state import Gathered, State, squares
 
 NOTHING = "blocks must hold at least one row that is not zero, got none; leave this task out"
 
@@ -83,10 +84,52 @@ def _read_once(
         return used.inward(X), y, weight, state
 
     task, state = in_blocks(state, chain([first], blocks), inward, memory)
-    assert task.right is not None
     if used.centred:
         found = known.with_moments(*_moments_of(task.rows.gram, used), dense=dense)
-    move, state = Move.between(used, found), restate(before._replace(origin=state.origin, memory=state.memory), found)
+    state = restate(before._replace(origin=state.origin, memory=state.memory), found)
+    return _moved(task, Move.between(used, found), state, X, y, mean)
+
+
+def from_encoded(
+    state: State,
+    X: Encoded,
+    y: Any,
+    check: Check,
+    begin: Callable[[State, Any], Units],
+    restate: Callable[[State, Units], State],
+) -> tuple[Gathered, State] | None:
+    """Return the same of an encoded table that is never written down; None where that cannot be."""
+    one, _, _, checked = check(state, X.block(0, 1), y[:1], None)  # its shape and type, by a row of it
+    known = begin(state, one)
+    if not known.centred or one.dtype != np.float64:
+        return None
+    rows, n = X.summed(), X.shape[0]
+    gram = rows.gram()
+    if not np.any(gram[:-1, :-1]):
+        return None
+    used = known._replace(mean=rows.center, scale=np.ones(X.shape[1]))
+    found = known.with_moments(*_moments_of(gram, used), dense=True)
+    before = state._replace(origin=checked.origin)
+    mean = mean_of(y, None)
+    state = before._replace(advisor=None, directions=None).in_units(used).starting(one, y, mean)
+    start = state.start(one, y)
+
+    def residual(weights: Any) -> Any:
+        return columns_of(y) - (rows.forward(weights[:-1]) + weights[-1])
+
+    r = residual(start)
+    shown = None
+    if answers_otherwise(state):
+        shown = squares(residual(state.weights) if state.n_tasks else columns_of(y))
+    left = np.sqrt(np.einsum("ij,ij->j", r, r))[None, :]
+    targets = tuple(y.shape[1:])
+    task = Gathered(start, Rows.of_gram(gram, n), left, float(n), n, targets, rows.adjoint(r), shown)
+    return _moved(task, Move.between(used, found), restate(before, found), one, y, mean)
+
+
+def _moved(task: Gathered, move: Move, state: State, X: Any, y: Any, mean: Any) -> tuple[Gathered, State]:
+    """Return a task of which XᵀX is left in other units, those of the state."""
+    assert task.right is not None
     rows = Rows.of_gram(move.both(task.rows.gram), task.rows.shape[0])
     task = task._replace(start=move.weights(task.start), rows=rows, right=move.rows(task.right.T).T)
     if state.n_tasks == 0 and state.fit_intercept:  # only now is the mean of the first targets known

@@ -17,6 +17,7 @@ from forgetless.datasets.encoded import Encoded
 from forgetless.datasets.encoder import TableEncoder
 from forgetless.errors import ConvergenceError
 from forgetless.streams import files
+from forgetless.streams._standard_blocks import from_encoded
 from forgetless.streams.baselines import RecursiveLeastSquares
 from forgetless.streams.model import StreamingModel
 
@@ -199,14 +200,26 @@ def learned_at_once(model: Any, X: Any, y: Any) -> bool:
     tall = dense and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
     if not tall or model.holdout or not model.standardize:  # without common units XᵀX may lose too many digits
         return False
-    step = max(BLOCK // (8 * d), 4 * d)  # many rows for each of the d² numbers that a block adds to
     y = np.asarray(y)
-    block = X.block if isinstance(X, Encoded) else lambda low, high: X[low:high]
+    step = max(BLOCK // (8 * d), 4 * d)  # many rows for each of the d² numbers that a block adds to
     try:
         with for_task((step, d)):
-            model.partial_fit_blocks((block(low, low + step), y[low : low + step]) for low in range(0, n, step))
+            if isinstance(X, Encoded):
+                return _learned_encoded(model, X, y)
+            model.partial_fit_blocks((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
     except ConvergenceError:
         return False
+    return True
+
+
+def _learned_encoded(model: Any, X: Encoded, y: Any) -> bool:
+    if y.dtype != np.float64 or y.ndim not in (1, 2) or len(y) != X.shape[0] or not np.all(np.isfinite(y)):
+        return False
+    found = from_encoded(model._current(), X, y, model._validated_block, model._units, model._restated)
+    if found is None:
+        return False
+    task, state = found
+    model._state = state.after(task, model._step(state, task))
     return True
 
 
