@@ -97,6 +97,30 @@ class Columns:
         return Columns({name: _rows_of(each, rows) for name, each in self.columns.items()})
 
 
+def joined(parts: Sequence[Columns]) -> Columns | None:
+    """Return the rows of some tables one below the other; None where a column is not of one kind in all of them."""
+    found = {}
+    for name in parts[0].columns:
+        values = [part.columns[name] for part in parts]
+        kinds = {value.kind for value in values if isinstance(value, Values) and value.kind != "empty"}
+        if len(kinds) > 1 or not all(isinstance(value, Values) for value in values):
+            return None
+        if kinds == {"word"}:
+            found[name] = _joined_words(values)
+        else:
+            found[name] = Values((kinds or {"empty"}).pop(), np.concatenate([value.numbers for value in values]))
+    return Columns(found)
+
+
+def _joined_words(parts: Sequence[Values]) -> Values:
+    known: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        place = np.array([*(known.setdefault(label, len(known)) for label in part.labels), -1])
+        codes.append(place[part.codes] if part.kind == "word" else np.full(part.n_rows, -1))
+    return Values("word", codes=np.concatenate(codes), labels=list(known))
+
+
 def read_once(table: Any) -> Any:
     """Return a table of any library with its columns read; anything else as it is."""
     return Columns(columns_of(table)) if hasattr(table, "columns") and not isinstance(table, Columns) else table
@@ -222,14 +246,20 @@ def _encoded(column: Any) -> Values:
 
 def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
     """Return words of which not all labels need be there, or be in the order in which they first appear."""
-    n = len(codes)
-    first = np.full(len(labels) + 1, n)
-    first[codes[::-1]] = np.arange(n - 1, -1, -1)  # what is assigned last stays; −1 is the place behind the labels
-    there = np.flatnonzero(first[:-1] < n)
+    n, size = len(codes), len(labels)
+    first = np.full(size + 1, n)
+    # What is assigned last stays; −1 is the place behind the labels. Where few rows show all labels, they are enough.
+    for rows in (min(n, 8 * size + 1000), n):
+        first[codes[:rows][::-1]] = np.arange(rows - 1, -1, -1)
+        if np.all(first[:size] < n):
+            break
+    there = np.flatnonzero(first[:size] < n)
     order = there[np.argsort(first[there])]
     if not len(order):
         return _empty(n)
-    place = np.full(len(labels) + 1, -1)
+    if len(order) == size and np.array_equal(order, np.arange(size)):
+        return Values("word", codes=codes, labels=labels)
+    place = np.full(size + 1, -1)
     place[order] = np.arange(len(order))
     return Values("word", codes=place[codes], labels=[labels[i] for i in order.tolist()])
 
@@ -247,7 +277,9 @@ def words(values: Sequence[Any]) -> Values:
 
 def _numbers(values: Any, kind: str = "number") -> Values:
     found = np.asarray(values, dtype=np.float64)
-    return Values(kind, found) if not np.all(np.isnan(found)) else _empty(len(found))
+    # The first value nearly always answers.
+    some = len(found) > 0 and (not math.isnan(found[0]) or not np.all(np.isnan(found)))
+    return Values(kind, found) if some else _empty(len(found))
 
 
 def _empty(n: int) -> Values:

@@ -47,11 +47,11 @@ class Number:
     def learned(self, values: Values) -> "Number":
         """Return what is known after some more rows."""
         numbers = self._read(values)
-        finite = np.isfinite(numbers)
-        there = numbers if finite.all() else numbers[finite]
+        # A sum that is finite tells that all numbers are.
+        total = _sum(numbers)
+        there = numbers if math.isfinite(total) else numbers[np.isfinite(numbers)]
+        total = total if math.isfinite(total) else _sum(there)
         count = self.count + len(there)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = float(there.sum())
         # Divided first where large numbers add up to infinity.
         more = total / count if math.isfinite(total) and count else float(np.sum(there / max(count, 1)))
         mean = self.mean * (self.count / count) + more if count else 0.0
@@ -68,9 +68,9 @@ class Number:
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
         numbers = self._read(values)
-        gaps = ~np.isfinite(numbers)
-        if not gaps.any():
+        if math.isfinite(_sum(numbers)):
             return [Given(0, numbers)]
+        gaps = ~np.isfinite(numbers)
         found: list[Piece] = [Given(0, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers))]
         return found + ([Given(self.parts.index(MISSING), gaps)] if MISSING in self.parts else [])
 
@@ -294,6 +294,11 @@ class Text:
 Column = Number | Category | Date | Text
 
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text)}
+
+
+def _sum(numbers: Floats) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(numbers.sum())
 
 
 def _format(values: Values) -> str:

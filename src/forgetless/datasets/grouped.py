@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._base.ahead import Ahead
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import labels_of, read_once, values_of
+from forgetless._base.frames import joined, labels_of, read_once, values_of
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
 
 ORDERS = ("file", "sorted", "random")
@@ -105,9 +105,10 @@ class TableTasks:
 
         def together() -> Part:
             assert now is not None
-            frames = [X for X, _ in held]
-            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
-            return Part(now, read_once(X), np.concatenate([y for _, y in held]))
+            X = joined([read_once(frame) for frame, _ in held])
+            if X is None:  # what a column holds is then for all its rows to say
+                X = read_once(pandas.concat([frame for frame, _ in held], ignore_index=True))
+            return Part(now, X, np.concatenate([y for _, y in held]))
 
         for frame in read_chunks(self.path, rows):
             labels, X, y = self._split(frame)

@@ -48,7 +48,8 @@ class Watched:
         self.given.append(rows_of(X, few))
         self.made.add(made)
         self.targets.append(y[few])
-        self.learned.append(self._squares(self._predict(made), y[few]))
+        with for_task(made.shape):
+            self.learned.append(self._squares(self._predict(made), y[few]))
 
     def refresh(self) -> None:
         """Encode all rows anew."""

@@ -225,7 +225,9 @@ def _split(n: int, holdout: float, seed: int, task: int) -> tuple[Any, Any]:
     if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
         return rows, rows
     mixed = np.random.default_rng([seed, 0, task]).permutation(n)
-    return np.sort(mixed[count:]), mixed[:count]
+    learned = np.ones(n, dtype=bool)
+    learned[mixed[:count]] = False
+    return np.flatnonzero(learned), mixed[:count]
 
 
 class _Sums:
