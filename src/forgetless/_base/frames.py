@@ -86,12 +86,6 @@ class Columns:
         first: Any = next(iter(self.columns.values()), ())
         return first.n_rows if isinstance(first, Values) else len(first)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the numbers and codes, about."""
-        each = (value if isinstance(value, Values) else Values("number") for value in self.columns.values())
-        return sum(int(value.numbers.nbytes) + int(value.codes.nbytes) for value in each)
-
     def rows(self, rows: Any) -> "Columns":
         """Return some rows: their numbers, or a slice."""
         return Columns({name: _rows_of(each, rows) for name, each in self.columns.items()})

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._base.ahead import Ahead
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import joined, labels_of, read_once, values_of
+from forgetless._base.frames import Columns, columns_of, joined, labels_of, read_once, values_of
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table
 
 ORDERS = ("file", "sorted", "random")
@@ -96,19 +96,13 @@ class TableTasks:
             yield Part(str(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
-        """Yield the tasks of a file of which some rows are in memory; each must be in one piece."""
-        import pandas
-
+        """Yield the tasks of a file of which some rows are in memory, X in pieces; each task must be in one piece."""
         seen: set[str] = set()
-        now: str | None = None
+        now = ""
         held: list[tuple[Any, Floats]] = []
 
         def together() -> Part:
-            assert now is not None
-            X = joined([read_once(frame) for frame, _ in held])
-            if X is None:  # what a column holds is then for all its rows to say
-                X = read_once(pandas.concat([frame for frame, _ in held], ignore_index=True))
-            return Part(now, X, np.concatenate([y for _, y in held]))
+            return Part(now, [frame for frame, _ in held], np.concatenate([y for _, y in held]))
 
         for frame in read_chunks(self.path, rows):
             labels, X, y = self._split(frame)
@@ -118,7 +112,7 @@ class TableTasks:
             low = 0
             for high in ends:
                 label = str(labels[low])
-                if label != now:
+                if label != now or not seen:
                     if held:
                         yield together()
                         held = []
@@ -190,11 +184,22 @@ class TableTasks:
 
 
 def _read_ahead(parts: Generator[Part, None, None]) -> Iterator[Part]:
-    """Return tasks that are read while the one before is learned, from now on."""
-    ahead = Ahead(parts, lambda part: part.X.nbytes + part.y.nbytes)
+    """Return tasks that are read while the one before is learned, from now on; their columns are read here."""
+    ahead = Ahead(parts, lambda part: sum(int(frame.memory_usage(index=False).sum()) for frame in part.X))
 
     def read() -> Iterator[Part]:
         with ahead:
-            yield from ahead
+            for label, frames, y in ahead:
+                yield Part(label, _in_one(frames), y)
 
     return read()
+
+
+def _in_one(frames: list[Any]) -> Columns:
+    """Return pieces of a table as one."""
+    found = joined([read_once(frame) for frame in frames])
+    if found is None:  # what a column holds is then for all its rows to say
+        import pandas
+
+        found = Columns(columns_of(pandas.concat(frames, ignore_index=True)))
+    return found

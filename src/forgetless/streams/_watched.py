@@ -36,20 +36,20 @@ class Watched:
             X = step.transform(X)
         return X
 
-    def add(self, X: Any, y: Floats) -> None:
-        """Watch the held-out rows of the task that was learned last."""
+    def add(self, X: Any, y: Floats, held: Any) -> None:
+        """Watch the rows ``held`` of the task that was learned last."""
         most = max(1, ROWS // _rounded_up(len(self.given) + 1))
         few = slice(0, most)
         if any(len(part) > most for part in self.targets):
             for parts in (self.given, self.targets, self.learned):
                 parts[:] = [rows_of(part, few) for part in parts]
             self.made.cut(most)
-        made = self.features(rows_of(X, few))
-        self.given.append(rows_of(X, few))
+        self.given.append(rows_of(X, held[few]))
+        self.targets.append(y[held[few]])
+        made = self.features(self.given[-1])
         self.made.add(made)
-        self.targets.append(y[few])
         with for_task(made.shape):
-            self.learned.append(self._squares(self._predict(made), y[few]))
+            self.learned.append(self._squares(self._predict(made), self.targets[-1]))
 
     def refresh(self) -> None:
         """Encode all rows anew."""

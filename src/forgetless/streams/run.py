@@ -175,7 +175,7 @@ def follow(
         labels.append(label)
         counts.append(len(train))
         if holdout > 0:
-            watched.add(rows_of(X, test), y[test])
+            watched.add(X, y, test)
             errors.append(watched.errors())
     if not labels:
         raise ValueError("there are no tasks to learn")
