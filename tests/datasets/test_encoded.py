@@ -22,6 +22,8 @@ def table(n, seed, gaps=0.1):
             "kind": rng.choice(["red", "blue"], n),
             "day": (np.datetime64("2024-01-01") + rng.integers(0, 400, n)).astype(str),
             "when": np.datetime64("2024-01-01T00:00") + rng.integers(0, 10**6, n).astype("timedelta64[m]"),
+            "same": "one",
+            "constant": 0.1,
             "count": rng.integers(0, 5, n),
         }
     )

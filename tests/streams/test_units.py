@@ -164,7 +164,7 @@ def test_columns_that_the_first_of_blocks_read_once_does_not_show_are_learned(na
     whole, once = (made(name, fit_intercept=intercept) for _ in range(2))
     for X, y in tasks(4):
         X = X.copy()
-        X[:4, 0], X[:4, 1], X[:, 2] = 0.0, 7.0, X[:, 2] + 1e6
+        X[:4, 0], X[:4, 1], X[:, 2], X[:, 3] = 0.0, 7.0, X[:, 2] + 1e6, 0.1  # the last one never varies
         whole.partial_fit(X, y)
         once.partial_fit_blocks((X[part], y[part]) for part in (slice(0, 4), slice(4, 6), slice(6, None)))
         np.testing.assert_allclose(once.predict(X), whole.predict(X), rtol=1e-6)

@@ -87,7 +87,7 @@ def _read_once(
     if used.centred:
         found = known.with_moments(*_moments_of(task.rows.gram, used), dense=dense)
     state = restate(before._replace(origin=state.origin, memory=state.memory), found)
-    return _moved(task, Move.between(used, found), state, X, y, mean)
+    return _moved(task, used, found, state, X, y, mean)
 
 
 def from_encoded(
@@ -124,14 +124,19 @@ def from_encoded(
     left = np.sqrt(np.einsum("ij,ij->j", r, r))[None, :]
     targets = tuple(y.shape[1:])
     task = Gathered(start, Rows.of_gram(gram, n), left, float(n), n, targets, rows.adjoint(r), shown)
-    return _moved(task, Move.between(used, found), restate(before, found), one, y, mean)
+    return _moved(task, used, found, restate(before, found), one, y, mean)
 
 
-def _moved(task: Gathered, move: Move, state: State, X: Any, y: Any, mean: Any) -> tuple[Gathered, State]:
-    """Return a task of which XᵀX is left in other units, those of the state."""
+def _moved(
+    task: Gathered, used: Units, found: Units, state: State, X: Any, y: Any, mean: Any
+) -> tuple[Gathered, State]:
+    """Return a task of which XᵀX is left, in ``used`` units, in those that were ``found``, which are the state's."""
     assert task.right is not None
-    rows = Rows.of_gram(move.both(task.rows.gram), task.rows.shape[0])
-    task = task._replace(start=move.weights(task.start), rows=rows, right=move.rows(task.right.T).T)
+    constant = np.flatnonzero(found.scale == 0)  # counts as zero until it varies
+    move = Move.between(used, found._replace(scale=np.where(found.scale > 0, found.scale, 1.0)))
+    gram, right = move.both(task.rows.gram), move.rows(task.right.T).T
+    gram[constant, :], gram[:, constant], right[constant, :] = 0.0, 0.0, 0.0
+    task = task._replace(start=move.weights(task.start), rows=Rows.of_gram(gram, task.rows.shape[0]), right=right)
     if state.n_tasks == 0 and state.fit_intercept:  # only now is the mean of the first targets known
         state = state.starting(X, y, mean)
         task = task.seen_from(state.weights)
