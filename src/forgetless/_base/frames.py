@@ -16,6 +16,10 @@ DAY = 86_400e6
 """Microseconds of a day."""
 
 
+EXACT = 2.0**53
+"""Integers up to this size are told apart as floats."""
+
+
 class Values(NamedTuple):
     """A column.
 
@@ -37,6 +41,11 @@ class Values(NamedTuple):
     labels: Sequence[str] = ()
 
     @property
+    def n_rows(self) -> int:
+        """The number of values."""
+        return len(self.codes) if self.kind == "word" else len(self.numbers)
+
+    @property
     def missing(self) -> NDArray[np.bool_]:
         """Which values are missing."""
         return self.codes < 0 if self.kind == "word" else np.isnan(self.numbers)
@@ -50,6 +59,103 @@ class Values(NamedTuple):
         else:
             told = [None if value != value else number(value) for value in self.numbers.tolist()]
         return words(told)
+
+    def integers(self) -> NDArray[np.int64] | None:
+        """Return numbers as integers; None where they are not all."""
+        if self.kind != "number" or not np.all(np.trunc(self.numbers) == self.numbers):
+            return None
+        return self.numbers.astype(np.int64) if np.max(np.abs(self.numbers)) < EXACT else None
+
+    def taken(self, rows: Any) -> "Values":
+        """Return some rows, as if only they had been read."""
+        if self.kind == "word":
+            return _in_order(self.codes[rows], self.labels)
+        return (
+            _numbers(self.numbers[rows], self.kind)
+            if self.kind != "empty"
+            else self._replace(numbers=self.numbers[rows])
+        )
+
+
+class Columns:
+    """A table whose columns were read once, and of which rows are taken without reading them again.
+
+    What a column of one type holds does not depend on which rows are taken, and is read here. A column of Python's own
+    values may hold words in some rows and numbers in others: it is kept as it is, and read where it is used.
+
+    Examples
+    --------
+    >>> table = Columns({"town": np.array(["Ulm", "Bonn", "Ulm"]), "size": np.array([1.0, 2.0, 3.0])})
+    >>> part = table.rows(np.array([1, 2]))
+    >>> part.columns["town"], part.columns["size"].numbers.tolist(), len(part)
+    (array(['Bonn', 'Ulm'], dtype='<U4'), [2.0, 3.0], 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = {name: values_of(each, name) if _is_typed(each) else each for name, each in columns.items()}
+
+    def __len__(self) -> int:
+        first: Any = next(iter(self.columns.values()), ())
+        return first.n_rows if isinstance(first, Values) else len(first)
+
+    def rows(self, rows: Any) -> "Columns":
+        """Return some rows: their numbers, or a slice."""
+        return Columns({name: _rows_of(each, rows) for name, each in self.columns.items()})
+
+
+def joined(parts: Sequence[Columns]) -> Columns | None:
+    """Return the rows of some tables one below the other; None where a column is not of one kind in all of them."""
+    found = {}
+    for name in parts[0].columns:
+        values = [part.columns[name] for part in parts]
+        kinds = {value.kind for value in values if isinstance(value, Values) and value.kind != "empty"}
+        if len(kinds) > 1 or not all(isinstance(value, Values) for value in values):
+            return None
+        if kinds == {"word"}:
+            found[name] = _joined_words(values)
+        else:
+            found[name] = Values((kinds or {"empty"}).pop(), np.concatenate([value.numbers for value in values]))
+    return Columns(found)
+
+
+def _joined_words(parts: Sequence[Values]) -> Values:
+    known: dict[str, int] = {}
+    codes = []
+    for part in parts:
+        place = np.array([*(known.setdefault(label, len(known)) for label in part.labels), -1])
+        codes.append(place[part.codes] if part.kind == "word" else np.full(part.n_rows, -1))
+    return Values("word", codes=np.concatenate(codes), labels=list(known))
+
+
+def read_once(table: Any) -> Any:
+    """Return a table of any library with its columns read; anything else as it is."""
+    return Columns(columns_of(table)) if hasattr(table, "columns") and not isinstance(table, Columns) else table
+
+
+def _is_typed(column: Any) -> bool:
+    """Return whether the type of a column says what all of its values are, and floats tell them apart."""
+    import narwhals as nw
+
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "bfMm" or (column.dtype.kind in "iu" and _is_small(column))
+    if not isinstance(column, nw.Series):
+        return False
+    dtype: Any = column.dtype
+    if dtype.is_integer() and not _is_small(column.drop_nulls().to_numpy()):
+        return False
+    return bool(dtype.is_numeric() or dtype.is_temporal()) or dtype in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+
+
+def _is_small(integers: NDArray[Any]) -> bool:
+    return len(integers) == 0 or (int(integers.max()) < EXACT and int(integers.min()) > -EXACT)
+
+
+def _rows_of(column: Any, rows: Any) -> Any:
+    if isinstance(column, Values):
+        return column.taken(rows)
+    if isinstance(column, list | tuple):
+        return [column[i] for i in (range(*rows.indices(len(column))) if isinstance(rows, slice) else rows)]
+    return column[rows]
 
 
 def moment(microseconds: float) -> str:
@@ -70,6 +176,8 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     """Return the columns of a table by name, as :func:`values_of` takes them."""
     if type(table).__module__.startswith("scipy.sparse"):
         raise TypeError(f"{name} is sparse data, which is not supported here: give a table or a dense array")
+    if isinstance(table, Columns):
+        return dict(table.columns)
     if isinstance(table, Mapping):
         found = {str(key): value for key, value in table.items()}
         lengths = {key: len(value) for key, value in found.items()}
@@ -116,6 +224,10 @@ def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
     """Return the values of a column, which ``name`` tells in errors; integers as words where they are ``codes``."""
     import narwhals as nw
 
+    if isinstance(column, Values):
+        column = column if not codes or (whole := column.integers()) is None else whole
+        if isinstance(column, Values):
+            return column
     if codes and (whole := _integers(column)) is not None:
         different, first, which = np.unique(whole, return_index=True, return_inverse=True)
         turn = np.argsort(first)  # labels come in the order in which they first appear
@@ -175,6 +287,26 @@ def _encoded(column: Any) -> Values:
     return Values("word", codes=codes, labels=found.dictionary.to_pylist())
 
 
+def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
+    """Return words of which not all labels need be there, or be in the order in which they first appear."""
+    n, size = len(codes), len(labels)
+    first = np.full(size + 1, n)
+    # What is assigned last stays; −1 is the place behind the labels. Where few rows show all labels, they are enough.
+    for rows in (min(n, 8 * size + 1000), n):
+        first[codes[:rows][::-1]] = np.arange(rows - 1, -1, -1)
+        if np.all(first[:size] < n):
+            break
+    there = np.flatnonzero(first[:size] < n)
+    order = there[np.argsort(first[there])]
+    if not len(order):
+        return _empty(n)
+    if len(order) == size and np.array_equal(order, np.arange(size)):
+        return Values("word", codes=codes, labels=labels)
+    place = np.full(size + 1, -1)
+    place[order] = np.arange(len(order))
+    return Values("word", codes=place[codes], labels=[labels[i] for i in order.tolist()])
+
+
 def words(values: Sequence[Any]) -> Values:
     """Return words; what is None or not equal to itself is missing."""
     known: dict[str, int] = {}
@@ -188,7 +320,9 @@ def words(values: Sequence[Any]) -> Values:
 
 def _numbers(values: Any, kind: str = "number") -> Values:
     found = np.asarray(values, dtype=np.float64)
-    return Values(kind, found) if not np.all(np.isnan(found)) else _empty(len(found))
+    # The first value nearly always answers.
+    some = len(found) > 0 and (not math.isnan(found[0]) or not np.all(np.isnan(found)))
+    return Values(kind, found) if some else _empty(len(found))
 
 
 def _empty(n: int) -> Values:

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from forgetless._base.arrays import Floats
 from forgetless._base.frames import DAY, Values, moment
 from forgetless.datasets._dates import format_of, parsed
+from forgetless.datasets.encoded import Coded, Given, Hashed, OneHot, Piece
 
 MISSING = " is missing"
 OTHER = "=(other)"
@@ -29,9 +30,6 @@ FIGURE = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%
 
 PENDING = 10
 """How many times as many categories are counted as may have a feature of their own."""
-
-Put = Callable[[int, Any, Any], None]
-"""Takes the number of a part, the rows (None for all) and the values of these rows."""
 
 
 class RefusedError(ValueError):
@@ -58,27 +56,36 @@ class Number:
     def learned(self, values: Values) -> "Number":
         """Return what is known after some more rows."""
         numbers = self._read(values)
-        there = numbers[np.isfinite(numbers)]
+        # A sum that is finite tells that all numbers are.
+        total = _sum(numbers)
+        there = numbers if math.isfinite(total) else numbers[np.isfinite(numbers)]
+        total = total if math.isfinite(total) else _sum(there)
         count = self.count + len(there)
-        # Divided first, so that large numbers do not add up to infinity.
-        mean = self.mean * (self.count / count) + float(np.sum(there / count)) if count else 0.0
+        # Divided first where large numbers add up to infinity.
+        more = total / count if math.isfinite(total) and count else float(np.sum(there / max(count, 1)))
+        mean = self.mean * (self.count / count) + more if count else 0.0
         gaps = len(numbers) - len(there)
         return dataclasses.replace(
             self,
             count=count,
             mean=mean,
             missing=self.missing + gaps,
-            infinite=self.infinite + int(np.sum(np.isinf(numbers))),
+            infinite=self.infinite + (int(np.sum(np.isinf(numbers))) if gaps else 0),
             parts=_with(self.parts, MISSING if gaps else None),
         )
 
-    def encode(self, values: Values, put: Put) -> None:
-        """Hand out the features of some rows."""
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows."""
         numbers = self._read(values)
+        if math.isfinite(_sum(numbers)):
+            return [Given(0, self._from_origin(numbers))]
         gaps = ~np.isfinite(numbers)
-        put(0, None, np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers) - self.origin)
-        if MISSING in self.parts:
-            put(self.parts.index(MISSING), None, gaps)
+        filled = np.where(gaps, self.mean if self.impute == "mean" else 0.0, numbers)
+        found: list[Piece] = [Given(0, self._from_origin(filled))]
+        return found + ([Given(self.parts.index(MISSING), gaps)] if MISSING in self.parts else [])
+
+    def _from_origin(self, numbers: Floats) -> Floats:
+        return numbers - self.origin if self.origin else numbers
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "word":
@@ -161,8 +168,8 @@ class Category:
             parts=_with(tuple(parts), MISSING if gaps else None),
         )
 
-    def encode(self, values: Values, put: Put) -> None:
-        """Hand out the features of some rows."""
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows."""
         values = values.as_words()
         place = {part: i for i, part in enumerate(self.parts)}
         first, other, gaps = place.get("#0", -1), place.get(OTHER, -1), place.get(MISSING, -1)
@@ -171,10 +178,7 @@ class Category:
             if at[i] < 0:
                 at[i] = first + int(_hash(label), 16) % self.buckets if first >= 0 else other
         codes = values.codes if values.kind == "word" else np.full(len(values.numbers), -1)
-        hot = np.array([*at, gaps], dtype=np.int64)[codes]
-        for part in np.unique(hot[hot >= 0]).tolist():
-            rows = np.flatnonzero(hot == part)
-            put(part, rows, np.ones(len(rows)))
+        return [OneHot(np.array([*at, gaps], dtype=np.int64)[codes])]
 
     def note(self) -> str:
         """Return what a user should know."""
@@ -239,36 +243,46 @@ class Date:
             parts=_with(known.parts, *more, MISSING if gaps else None),
         )
 
-    def encode(self, values: Values, put: Put) -> None:
-        """Hand out the features of some rows."""
-        times = self._read(values)
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows."""
+        values = values.as_words() if values.kind == "number" else values
+        if values.kind != "word":
+            return [Coded(np.arange(values.n_rows), self._features(values.numbers))]
+        # The same dates come again and again: each is computed once.
+        return [Coded(values.codes, self._features(np.append(self._parsed(values.labels), math.nan)))]
+
+    def _features(self, times: Floats) -> Floats:
+        """Return the features of times: an array of shape (n, parts)."""
         gaps = np.isnan(times)
-        since = np.where(gaps, self.mean, times - (0.0 if math.isnan(self.origin) else self.origin))
+        made = np.zeros((len(times), len(self.parts)), order="F")
+        made[:, 0] = np.where(gaps, self.mean, times - (0.0 if math.isnan(self.origin) else self.origin)) / YEAR
         times = np.where(gaps, 0.0, times)
-        put(0, None, since / YEAR)
         weekday = ((times // DAY).astype(np.int64) + 3) % 7  # 1970 began on a Thursday
-        for day in range(7):
-            put(1 + day, None, (weekday == day) & ~gaps)
+        made[np.arange(len(times)), 1 + weekday] = ~gaps
         turns = {"hour": times % DAY / DAY, "year": times % YEAR / YEAR}
         for i, part in enumerate(self.parts[8:], 8):
             if part == MISSING:
-                put(i, None, gaps)
+                made[:, i] = gaps
             else:
                 _, turn, wave = part.split(" ")
-                put(i, None, np.where(gaps, 0.0, getattr(np, wave)(2 * math.pi * turns[turn])))
+                made[:, i] = np.where(gaps, 0.0, getattr(np, wave)(2 * math.pi * turns[turn]))
+        return made
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "number":
             values = values.as_words()
         if values.kind != "word":
             return values.numbers
-        found = parsed(values.labels, self.format)
+        return np.append(self._parsed(values.labels), math.nan)[values.codes]
+
+    def _parsed(self, labels: Sequence[str]) -> Floats:
+        found = parsed(labels, self.format)
         if found is None:
             raise RefusedError(
-                f"was dates so far ({self.format}) and now holds {_strange(values.labels, self.format)!r}; write all "
+                f"was dates so far ({self.format}) and now holds {_strange(labels, self.format)!r}; write all "
                 "of them one way"
             )
-        return np.append(found, math.nan)[values.codes]
+        return found
 
     @property
     def exclusive(self) -> tuple[str, ...]:
@@ -297,23 +311,18 @@ class Text:
         gaps = int(np.sum(values.missing))
         return dataclasses.replace(self, parts=_with(parts, MISSING if gaps else None), missing=self.missing + gaps)
 
-    def encode(self, values: Values, put: Put) -> None:
-        """Hand out the features of some rows."""
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
         values = values.as_words()
+        found: list[Piece] = []
         if MISSING in self.parts:
-            rows = np.flatnonzero(values.missing)
-            put(self.parts.index(MISSING), rows, np.ones(len(rows)))
+            found.append(Given(self.parts.index(MISSING), values.missing))
         if values.kind == "empty":
-            return
+            return found
         hashed = HashingVectorizer(n_features=self.size, ngram_range=(1, 2)).transform(values.labels)
-        block = hashed[np.maximum(values.codes, 0)].tocsc()
-        for part in np.flatnonzero(np.diff(block.indptr)).tolist():
-            rows = block.indices[block.indptr[part] : block.indptr[part + 1]]
-            told = block.data[block.indptr[part] : block.indptr[part + 1]]
-            there = values.codes[rows] >= 0
-            put(part, rows[there], told[there])
+        return [*found, Hashed(hashed, values.codes)]
 
     exclusive: ClassVar[tuple[str, ...]] = ()
 
@@ -327,6 +336,11 @@ class Text:
 Column = Number | Category | Date | Text
 
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text)}
+
+
+def _sum(numbers: Floats) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(numbers.sum())
 
 
 def _format(values: Values) -> str:

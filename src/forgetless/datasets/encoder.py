@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._base import checks
@@ -15,6 +16,7 @@ from forgetless._base.tables import Table
 from forgetless._base.words import printable
 from forgetless.datasets._columns import KINDS, Category, Column, Date, Number, RefusedError, Text
 from forgetless.datasets._dates import format_of
+from forgetless.datasets.encoded import Encoded
 
 IMPUTE = ("mean", "zero", "error")
 
@@ -132,40 +134,30 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features of categories.
         Beside texts numbers are told from their mean in the first task, since models do not centre sparse rows.
         """
+        return self.encoded(X).whole()
+
+    @property
+    def gives_tables(self) -> bool:
+        """Whether ``set_output`` asks for tables rather than arrays."""
+        return str(_get_output_config("transform", self)["dense"]) != "default"
+
+    def encoded(self, X: Any) -> Encoded:
+        """Return what ``transform`` returns before it is written down: rows can be asked for some at a time."""
         check_is_fitted(self, "columns_")
         given = self._given(X, reset=False)
-        n, d = _length(given), len(self.order_)
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
+        pieces = [
+            (piece, np.array(places[name]))
+            for name, column in self.columns_.items()
+            if column is not None
+            for piece in _told(name, column.encode, given[name])
+        ]
+        n, d = next(iter(given.values())).n_rows, len(self.order_)
         numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
         wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
-        dense = None if wide else np.zeros((n, d))
-        parts: list[tuple[Any, Any, int]] = []
-
-        for name, column in self.columns_.items():
-            if column is None:
-                continue
-
-            def put(part: int, rows: Any, values: Any, at: list[int] = places[name]) -> None:
-                if dense is not None:
-                    dense[slice(None) if rows is None else rows, at[part]] = values
-                    return
-                values = np.asarray(values, dtype=np.float64)
-                rows = np.arange(n) if rows is None else rows
-                there = values != 0
-                parts.append((rows[there], values[there], at[part]))
-
-            _told(name, lambda values, column=column, put=put: column.encode(values, put), given[name])
-        if dense is not None:
-            return dense
-        from scipy import sparse
-
-        if not parts:
-            return sparse.csr_array((n, d))
-        rows, told, columns = zip(*parts, strict=True)
-        at = np.repeat(columns, [len(each) for each in rows])
-        return sparse.csr_array((np.concatenate(told), (np.concatenate(rows), at)), shape=(n, d))
+        return Encoded((n, d), pieces, wide)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features: of the column, and what of it."""
@@ -304,7 +296,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("X has no column that could be a feature; keep at least one")
         codes = {*self.categorical, *(() if reset else self.words_)}
         given = {name: values_of(found[name], name, codes=name in codes) for name in names}
-        if _length(given) == 0:
+        if next(iter(given.values())).n_rows == 0:
             raise ValueError("X has no rows; leave this task out")
         return given
 
@@ -326,11 +318,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             format = format_of(values.labels)
             return category if format is None else Date(format)
         return None
-
-
-def _length(given: Mapping[str, Values]) -> int:
-    first = next(iter(given.values()))
-    return len(first.codes) if first.kind == "word" else len(first.numbers)
 
 
 def _told(name: str, learn: Any, values: Values) -> Any:

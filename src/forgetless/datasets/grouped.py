@@ -1,14 +1,15 @@
 """The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from forgetless._base.ahead import Ahead
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import labels_of, moment, number, values_of
+from forgetless._base.frames import Columns, columns_of, joined, labels_of, moment, number, read_once, values_of
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
 
 ORDERS = ("file", "sorted", "random")
@@ -73,7 +74,11 @@ class TableTasks:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
-        yield from self._streamed(self.rows) if self.rows else self._whole()
+        return _read_ahead(self._parts(self._streamed(self.rows))) if self.rows else self._parts(self._whole())
+
+    def _parts(self, parts: Iterator[Part]) -> Generator[Part, None, None]:
+        """Yield tasks, and say at the end what was left out."""
+        yield from parts
         if self.without:
             self.notes.append(f"{self.without} rows without a target were left out")
         if self.n_rows == self.without:
@@ -98,18 +103,13 @@ class TableTasks:
             yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
-        """Yield the tasks of a file of which some rows are in memory; each must be in one piece."""
-        import pandas
-
+        """Yield the tasks of a file of which some rows are in memory, X in pieces; each task must be in one piece."""
         seen: set[str] = set()
-        now: str | None = None
+        now = ""
         held: list[tuple[Any, Floats]] = []
 
         def together() -> Part:
-            assert now is not None
-            frames = [X for X, _ in held]
-            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
-            return Part(now, X, np.concatenate([y for _, y in held]))
+            return Part(now, [frame for frame, _ in held], np.concatenate([y for _, y in held]))
 
         for frame in read_chunks(self.path, rows, self.words):
             labels, X, y = self._split(frame)
@@ -119,7 +119,7 @@ class TableTasks:
             low = 0
             for high in ends:
                 name = label(labels[low])
-                if name != now:
+                if name != now or not seen:
                     if held:
                         yield together()
                         held = []
@@ -197,3 +197,25 @@ def label(task: Any) -> str:
     if isinstance(task, np.datetime64):
         return moment(float(task.astype("datetime64[us]").astype(np.int64)))
     return number(float(task)) if isinstance(task, np.floating) else str(task)
+
+
+def _read_ahead(parts: Generator[Part, None, None]) -> Iterator[Part]:
+    """Return tasks that are read while the one before is learned, from now on; their columns are read here."""
+    ahead = Ahead(parts, lambda part: sum(int(frame.memory_usage(index=False).sum()) for frame in part.X))
+
+    def read() -> Iterator[Part]:
+        with ahead:
+            for name, frames, y in ahead:
+                yield Part(name, _in_one(frames), y)
+
+    return read()
+
+
+def _in_one(frames: list[Any]) -> Columns:
+    """Return pieces of a table as one."""
+    found = joined([read_once(frame) for frame in frames])
+    if found is None:  # what a column holds is then for all its rows to say
+        import pandas
+
+        found = Columns(columns_of(pandas.concat(frames, ignore_index=True)))
+    return found

@@ -177,13 +177,13 @@ class Rows:
     def forward(self, V: Array) -> Array:
         """Return X V of shape (n, c)."""
         if self.single is not None:
-            return _product(self.single, V)
+            return product(self.single, V)
         return np.concatenate([block @ V for block in self.blocks()])
 
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c)."""
         if self.single is not None:
-            return _product(self.single.T, U)
+            return product(self.single.T, U)
         total = np.zeros((self.shape[1], U.shape[1]), dtype=U.dtype)
         first = 0
         for block in self.blocks():
@@ -283,7 +283,8 @@ def _finite(product: Any, name: str) -> Array:
     return product
 
 
-def _product(A: Any, V: Array) -> Array:
+def product(A: Any, V: Array) -> Array:
+    """Return A V; V has a column for each target."""
     # A product with a vector is read at the speed of memory, one with a matrix of one column is not.
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
@@ -301,6 +302,23 @@ def sum_of_grams(blocks: Iterable[Any], d: int) -> Array:
             part = block.T @ block
         total = part if total is None else total + part
     return np.zeros((d, d)) if total is None else total
+
+
+def normal_equations(X: Any, residual: Array, weight: Any, intercept: bool, dtype: Any) -> tuple[Array, Array]:
+    """Return AᵀA and Aᵀr in float64, for rows A that :func:`plain` makes of X, and residuals that are scaled like A."""
+    residual = residual.astype(np.float64, copy=False)
+    if not (isinstance(X, np.ndarray) and X.dtype == np.float64 and weight is None and intercept):
+        part = plain(X, weight, intercept, dtype)
+        gram = sum_of_grams([part], part.shape[1])
+        return gram, product(part.astype(np.float64, copy=False).T, residual)
+    # By parts, without a copy of X that has a column of ones.
+    n, d = X.shape
+    gram, right = np.empty((d + 1, d + 1)), np.empty((d + 1, residual.shape[1]))
+    gram[:d, :d] = X.T @ X
+    gram[:d, d] = gram[d, :d] = np.ones(n) @ X
+    gram[d, d] = n
+    right[:d], right[d] = product(X.T, residual), residual.sum(axis=0)
+    return gram, right
 
 
 def columns_of(y: Array) -> Array:

@@ -71,6 +71,8 @@ class Answering(BaseEstimator):  # type: ignore[misc]
             X = to_numpy(X)
         draft, X = self._holding(state), checked_indices(X)
         X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
+        if state.units is not None and isinstance(X, np.ndarray):
+            return state.units.product(X, coef) + state.intercept
         if state.units is not None and not is_sparse(X):
             X = state.units.inward(X)
         elif state.units is not None:

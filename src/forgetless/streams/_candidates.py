@@ -166,7 +166,8 @@ def squared_size(rows: Rows) -> float:
 def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
     """Return random sums of the rows of a task and of their targets: its squared error in ``SKETCH`` rows, on average.
 
-    Of rows that were read once XᵀX is left, and any matrix with the same XᵀX will do.
+    Of rows that were read once XᵀX is left, and any matrix with the same XᵀX will do. Its eigenvectors point to the
+    side on which they are largest, so that the last digit does not turn them round.
     """
     start, residual, rows = task.start, task.residual, task.rows
     xp = namespace_of(start)
@@ -174,6 +175,7 @@ def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
         inner = to_numpy(task.right)
         gram = np.block([[rows.gram, inner], [inner.T, np.diag(to_numpy(residual)[0] ** 2)]])
         values, vectors = np.linalg.eigh(gram)
+        vectors *= np.sign(np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=0)[None, :], axis=0))
         side = np.random.default_rng([number, 2]).choice([-1.0, 1.0], (SKETCH, len(values)))
         made = (side / math.sqrt(SKETCH * scale) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         d = rows.shape[1]

@@ -20,9 +20,9 @@ from forgetless.solvers.rows import (
     is_operator,
     is_sparse,
     is_zero,
+    normal_equations,
     plain,
     rows_of,
-    sum_of_grams,
     weighted,
 )
 from forgetless.streams.state import Gathered, State, squares
@@ -204,11 +204,11 @@ def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
         total = float(to_numpy(weight).sum())
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
-    shown = _shown(state, X, y, weight) if _answers_otherwise(state) else None
+    shown = _shown(state, X, y, weight) if answers_otherwise(state) else None
     return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]), shown=shown)
 
 
-def _answers_otherwise(state: State) -> bool:
+def answers_otherwise(state: State) -> bool:
     """Return whether a task starts from other weights than what the model answers with before it."""
     return state.iterate is not None or (state.n_tasks == 0 and state.coef is not None)
 
@@ -281,24 +281,22 @@ def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gat
         X, y, weight, state = check(state, *triple(block))
         if start is None:
             start, targets = state.start(X, y), tuple(y.shape[1:])
-        part = plain(X, weight, state.fit_intercept, start.dtype)
         r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
         r = r if weight is None else weighted(r, weight)
-        if _answers_otherwise(state):
+        if answers_otherwise(state):
             shown = (shown or 0.0) + _shown(state, X, y, weight)
-        rows_read += part.shape[0]
-        stored += part.nnz if is_sparse(part) else part.shape[0] * part.shape[1]
-        n += part.shape[0] if weight is None else int(np.count_nonzero(weight))
-        total += float(part.shape[0]) if weight is None else float(weight.sum())
+        rows_read += X.shape[0]
+        stored += X.nnz + X.shape[0] * state.fit_intercept if is_sparse(X) else X.shape[0] * len(start)
+        n += X.shape[0] if weight is None else int(np.count_nonzero(weight))
+        total += float(X.shape[0]) if weight is None else float(weight.sum())
         kept = X if weight is None else X[np.flatnonzero(weight)]
         empty = empty and (kept.shape[0] == 0 if state.fit_intercept else is_zero(kept))
         if not once:
             residuals.append(r)
             continue
-        _check_gram(part.shape[1], memory)
-        more = sum_of_grams([part], part.shape[1])
-        gram = more if gram is None else gram + more
-        right = part.astype(np.float64, copy=False).T @ r.astype(np.float64) + (0.0 if right is None else right)
+        _check_gram(len(start), memory)
+        parts = normal_equations(X, r, weight, state.fit_intercept, start.dtype)
+        gram, right = parts if gram is None else (gram + parts[0], right + parts[1])
         size = size + np.einsum("ij,ij->j", r, r, dtype=np.float64)
     if empty:
         raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")

@@ -49,7 +49,10 @@ class Units(NamedTuple):
 
     def with_rows(self, X: Any, weight: Any) -> "Units":
         """Return the units that know some more rows (Chan, Golub and LeVeque's update)."""
-        n, mean, spread = _moments(X, weight)
+        return self.with_moments(*_moments(X, weight), dense=not is_sparse(X))
+
+    def with_moments(self, n: float, mean: Floats, spread: Floats, *, dense: bool) -> "Units":
+        """Return the same from the weight of the rows, their mean, and the sum of squares around it."""
         if n == 0:
             return self
         total = self.total + n
@@ -60,7 +63,7 @@ class Units(NamedTuple):
             size = np.sqrt(spread / total + mean**2)
         if not np.all(np.isfinite(size)):
             raise OverflowError("a column of X is too large to be squared; rescale X towards 1")
-        centred = self.centred and not is_sparse(X)
+        centred = self.centred and dense
         scale = np.sqrt(spread / total) if centred else size
         # What was measured once stays: a mean that grows cannot make a column constant again.
         scale = np.where(scale > ROUNDING * size, scale, self.scale)
@@ -74,11 +77,24 @@ class Units(NamedTuple):
             if self.centred:  # a block among others that are dense
                 return self.inward(X.toarray())
             return sparse.csr_array(X.multiply(_inverse(self.scale)[None, :].astype(X.dtype)))
+        if isinstance(X, np.ndarray) and X.dtype == np.float64:
+            return _inward(X, self.center, _inverse(self.scale))
         xp = namespace_of(X)
         center, inverse = (from_numpy(each, like=X) for each in (self.center, _inverse(self.scale)))
         # Rows in single precision lose what lies below a large mean if that is subtracted in single precision.
         wide = xp.astype(X, center.dtype, copy=False)
         return xp.astype((wide - center[None, :]) * inverse[None, :], X.dtype, copy=False)
+
+    def product(self, X: Any, coef: Any) -> Any:
+        """Return the product of rows in these units with coefficients (d,) or (c, d)."""
+        if not (isinstance(X, np.ndarray) and X.dtype == coef.dtype == np.float64):
+            return self.inward(X) @ coef.T
+        # As X times weights in the user's units, but for columns whose mean would take their digits.
+        slope = coef * _inverse(self.scale)
+        far = np.flatnonzero(far_from_zero(self.center, self.scale))
+        near = slope.copy()
+        near[..., far] = 0.0
+        return X @ near.T - near @ self.center + (X[:, far] - self.center[far]) @ slope[..., far].T
 
     def outward(self, weights: Array) -> Array:
         """Return weights (d, c), the last row being the intercept where columns are centred, in the user's units."""
@@ -144,6 +160,25 @@ class Move(NamedTuple):
         return (*made, xp)
 
 
+def far_from_zero(mean: Floats, scale: Floats) -> Any:
+    """Return which columns lie so far from zero that XᵀX about zero would lose more than four of its sixteen digits."""
+    return np.abs(mean) > 100.0 * scale
+
+
+def _inward(X: Floats, center: Floats, inverse: Floats) -> Floats:
+    """Return (X − m)/s, with as little work as it takes; X itself where there is none."""
+    scaled, moved = bool(np.any(inverse != 1.0)), np.flatnonzero(center)
+    if scaled or 4 * len(moved) > len(center):
+        made = X - center
+        return np.multiply(made, inverse, out=made) if scaled else made
+    if len(moved) == 0:
+        return X
+    made = X.copy()
+    for column in moved.tolist():
+        made[:, column] -= center[column]
+    return made
+
+
 def _moments(X: Any, weight: Any) -> tuple[float, Floats, Floats]:
     """Return the weight of some rows, their mean, and the sum of squares around it."""
     n = float(X.shape[0]) if weight is None else float(to_numpy(weight).sum())
@@ -161,8 +196,10 @@ def _moments(X: Any, weight: Any) -> tuple[float, Floats, Floats]:
     w = None if weight is None else xp.astype(weight, xp.float64, copy=False)[:, None]
     mean = xp.sum(wide if w is None else wide * w, axis=0) / n
     with np.errstate(over="ignore"):
-        apart = (wide - mean[None, :]) ** 2
-        spread = xp.sum(apart if w is None else apart * w, axis=0)
+        apart = wide - mean[None, :]
+        if isinstance(apart, np.ndarray) and w is None:
+            return n, mean, np.einsum("ij,ij->j", apart, apart)
+        spread = xp.sum(apart**2 if w is None else apart**2 * w, axis=0)
     return n, to_numpy(mean), to_numpy(spread)
 
 

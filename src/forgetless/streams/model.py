@@ -224,6 +224,8 @@ class StreamingModel(Answering, ABC):
 
     def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
         """Return the same of a row block, which is one of several of a task."""
+        if sample_weight is None and is_plain(state, X, y):
+            return X, y, None, state
         return self._validated(state, X, y, sample_weight)
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:

@@ -1,7 +1,7 @@
 """Steps before a streaming model that learn task by task with it: scikit-learn's pipeline with ``partial_fit``."""
 
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,14 +11,21 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._base.archive import refusing
+from forgetless._base.frames import read_once
+from forgetless._base.products import for_task
+from forgetless.datasets.encoded import Encoded
 from forgetless.datasets.encoder import TableEncoder
 from forgetless.errors import ConvergenceError
 from forgetless.streams import files
+from forgetless.streams._standard_blocks import from_encoded
 from forgetless.streams.baselines import RecursiveLeastSquares
 from forgetless.streams.model import StreamingModel
 
 TALL = 50
 """Rows for each feature from which on a task is learned from its XᵀX."""
+
+BLOCK = 2**20
+"""Bytes of the rows that are written down at a time then: what a processor's cache holds."""
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]
@@ -65,13 +72,25 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         self._learn(X, y, **parameters)
         return self
 
+    @property
+    def _reads_columns(self) -> bool:
+        """Whether the first step takes columns that were read already."""
+        return isinstance(self.steps[0][1], TableEncoder)
+
     def _learn(self, X: Any, y: Any, **parameters: Any) -> Any:
-        """Learn one task, and return it as the last step met it."""
+        """Learn one task, and return it as the last step met it, perhaps not yet written down."""
         learned: list[tuple[Any, Any]] = []
         for name, step in self.steps[:-1]:
             if step is None or step == "passthrough":
                 continue
-            used = step
+            X, used = written(X), step
+            if isinstance(step, TableEncoder):
+                X = read_once(X)
+                used = copy(step).partial_fit(X)  # learning makes other values, and changes none
+                learned.append((step, used))
+                # Tables between the steps, where scikit-learn's set_output asks for them, are written down at once.
+                X = used.transform(X) if used.gives_tables else used.encoded(X)
+                continue
             if hasattr(step, "partial_fit"):
                 used = deepcopy(step).partial_fit(X)
                 learned.append((step, used))
@@ -85,8 +104,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 more = int(X.shape[1]) - last.n_features_in_
                 if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
                     last.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
-            if parameters or not _learned_at_once(last, X, y):
-                last.partial_fit(X, y, **parameters)
+            if parameters or not learned_at_once(last, X, y):
+                last.partial_fit(written(X), y, **parameters)
         except BaseException:
             if isinstance(last, StreamingModel):
                 last._state = state
@@ -177,18 +196,40 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     return table
 
 
-def _learned_at_once(model: Any, X: Any, y: Any) -> bool:
+def written(X: Any) -> Any:
+    """Return rows as arrays."""
+    return X.whole() if isinstance(X, Encoded) else X
+
+
+def learned_at_once(model: Any, X: Any, y: Any) -> bool:
     """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether that was done."""
     if not isinstance(model, StreamingModel) or isinstance(model, RecursiveLeastSquares) or model._has_classes:
         return False
     n, d = X.shape
-    tall = isinstance(X, np.ndarray) and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
+    dense = not X.sparse if isinstance(X, Encoded) else isinstance(X, np.ndarray)
+    tall = dense and n >= max(TALL * d, 10_000) and 24 * d * d <= model.memory
     if not tall or model.holdout or not model.standardize:  # without common units XᵀX may lose too many digits
         return False
+    y = np.asarray(y)
+    step = max(BLOCK // (8 * d), 4 * d)  # many rows for each of the d² numbers that a block adds to
     try:
-        model.partial_fit_blocks(iter([(X, y)]))
+        with for_task((step, d)):
+            if isinstance(X, Encoded):
+                return _learned_encoded(model, X, y)
+            model.partial_fit_blocks((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
     except ConvergenceError:
         return False
+    return True
+
+
+def _learned_encoded(model: Any, X: Encoded, y: Any) -> bool:
+    if y.dtype != np.float64 or y.ndim not in (1, 2) or len(y) != X.shape[0] or not np.all(np.isfinite(y)):
+        return False
+    found = from_encoded(model._current(), X, y, model._validated_block, model._units, model._restated)
+    if found is None:
+        return False
+    task, state = found
+    model._state = state.after(task, model._step(state, task))
     return True
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._base.frames import read_once
 from forgetless._base.progress import Progress
 from forgetless.datasets.files import TaskTable
 from forgetless.datasets.grouped import ORDERS, Part
@@ -193,6 +194,7 @@ def follow(
         if progress is not None:
             speed = sum(counts) / max(time.perf_counter() - start, 1e-9)
             progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
+        X = read_once(X) if getattr(model, "_reads_columns", False) else X
         train, test = _split(len(y), holdout, seed, first + t)
         rows, targets = rows_of(X, train), y[train]
         rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
@@ -203,7 +205,7 @@ def follow(
         counts.append(len(train))
         if holdout > 0:
             single += len(y) == 1
-            watched.add(rows_of(X, test), y[test])
+            watched.add(X, y, test)
             errors.append(watched.errors())
     if not labels:
         raise ValueError("there are no tasks to learn")
@@ -248,6 +250,11 @@ def _with(joint: Any, X: Any, y: Any) -> Any:
         return None
     if getattr(joint, "_state", None) is not None and X.shape[1] > joint.n_features_in_:
         joint.widen(int(X.shape[1]) - joint.n_features_in_)
+    from forgetless.streams.pipeline import learned_at_once, written  # scikit-learn, which importing need not load
+
+    if learned_at_once(joint, X, y):
+        return joint
+    X = written(X)
     return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
 
 
@@ -260,4 +267,6 @@ def _split(n: int, holdout: float, seed: int, task: int) -> tuple[Any, Any]:
     if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
         return rows, rows
     mixed = np.random.default_rng([seed, 0, task]).permutation(n)
-    return np.sort(mixed[count:]), mixed[:count]
+    learned = np.ones(n, dtype=bool)
+    learned[mixed[:count]] = False
+    return np.flatnonzero(learned), mixed[:count]

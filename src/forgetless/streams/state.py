@@ -13,7 +13,7 @@ import numpy as np
 
 from forgetless._base.arrays import Array, namespace_of, to_numpy, zeros
 from forgetless._base.averages import next_total
-from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse
+from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
 from forgetless.streams._candidates import Candidates
 from forgetless.streams._monitor import History, Holdout, nbytes
 from forgetless.streams._strength import Strength
@@ -190,7 +190,7 @@ class State(NamedTuple):
         return columns_of(y) if self.coef is None else columns_of(y) - self._predicted(X, start)
 
     def _predicted(self, X: Any, weights: Array) -> Array:
-        return X @ weights[:-1, :] + weights[-1, :] if self.fit_intercept else X @ weights
+        return product(X, weights[:-1, :]) + weights[-1, :] if self.fit_intercept else product(X, weights)
 
     @property
     def shown(self) -> "State":
