@@ -49,7 +49,8 @@ class Units(NamedTuple):
 
     def with_rows(self, X: Any, weight: Any) -> "Units":
         """Return the units that know some more rows (Chan, Golub and LeVeque's update)."""
-        n, mean, spread = _moments(X, weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            n, mean, spread = _moments(X, weight)
         if n == 0:
             return self
         total = self.total + n
@@ -59,7 +60,10 @@ class Units(NamedTuple):
             mean = self.mean + apart * (n / total)
             size = np.sqrt(spread / total + mean**2)
         if not np.all(np.isfinite(size)):
-            raise OverflowError("a column of X is too large to be squared; rescale X towards 1")
+            column = int(np.argmin(np.isfinite(size))) + 1
+            raise OverflowError(
+                f"column {column} of X is too large to be squared; rescale X towards 1, or leave it out"
+            )
         centred = self.centred and not is_sparse(X)
         scale = np.sqrt(spread / total) if centred else size
         # What was measured once stays: a mean that grows cannot make a column constant again.
