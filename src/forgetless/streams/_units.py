@@ -49,8 +49,7 @@ class Units(NamedTuple):
 
     def with_rows(self, X: Any, weight: Any) -> "Units":
         """Return the units that know some more rows (Chan, Golub and LeVeque's update)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            n, mean, spread = _moments(X, weight)
+        n, mean, spread = _moments(X, weight)
         if n == 0:
             return self
         total = self.total + n
@@ -60,10 +59,7 @@ class Units(NamedTuple):
             mean = self.mean + apart * (n / total)
             size = np.sqrt(spread / total + mean**2)
         if not np.all(np.isfinite(size)):
-            column = int(np.argmin(np.isfinite(size))) + 1
-            raise OverflowError(
-                f"column {column} of X is too large to be squared; rescale X towards 1, or leave it out"
-            )
+            raise OverflowError("a column of X is too large to be squared; rescale X towards 1")
         centred = self.centred and not is_sparse(X)
         scale = np.sqrt(spread / total) if centred else size
         # What was measured once stays: a mean that grows cannot make a column constant again.
