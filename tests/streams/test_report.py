@@ -39,6 +39,25 @@ def test_a_change_is_drift_and_forgetting():
     assert "worse than the mean of all targets so far before it learned them: task 20." in told
 
 
+def test_forgetting_of_all_tasks_is_seen_where_that_of_each_is_not():
+    run = follow(made(), stream(n=40, change=20))
+    assert alarms.forgotten(run) == []
+    assert page.summary(run)["forgetting_together"]
+    learned, now = (np.sqrt(each[:-1].mean()) for each in (np.diag(run.errors), run.errors[-1]))
+    assert f"of {learned:.4g} when they were learned and have one of {now:.4g} now" in " ".join(page.warnings_of(run))
+    assert not alarms.forgotten_together(follow(made(rank=10), stream()))
+    assert not alarms.forgotten_together(follow(made(), stream(1)))
+    assert not alarms.forgotten_together(follow(made(), stream(3), holdout=0.0))
+
+
+def test_errors_that_grew_by_what_may_be_chance_are_counted():
+    run = follow(made(), stream(n=60, change=20), seed=0)
+    clear, grown = len(alarms.forgotten(run)), int(np.sum(run.forgetting > 0))
+    told = [line for line in page.warnings_of(run) if line.startswith("Forgetting")]
+    assert (f"Of {grown - clear} more the error has grown" in told[0]) == (grown - clear > clear)
+    assert 0 < clear < grown
+
+
 def test_errors_before_learning_are_those_of_the_definition():
     model, other, tasks = made(), made(), list(stream(6))
     run = follow(model, tasks, holdout=0.0)

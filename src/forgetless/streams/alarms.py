@@ -6,7 +6,8 @@ Rules, and how often they are wrong where nothing has changed (``benchmarks/alar
   median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``. The deviation is 1.4826 times the
   median absolute deviation of these, and at least √(2/n), which chance alone would do with n rows.
 - **Forgetting**: the error on the held-out rows of a task has grown since it was learned by more than ``FORGETTING``
-  standard errors of that difference, taken on the same rows, and by more than a tenth.
+  standard errors of that difference, taken on the same rows, and by more than a tenth. The same of all tasks but the
+  last together, where held-out rows of each are too few to tell.
 - **Worse than a mean**: the error of a task before it is learned exceeds that of the mean of all targets so far, or of
   the last task, by more than a share of 2√(2/n), which chance may do with n rows.
 """
@@ -62,6 +63,16 @@ def forgotten(run: StreamRun) -> list[int]:
     with np.errstate(invalid="ignore"):
         clear = (grown > FORGETTING * error) & (grown > SHARE * learned)
     return [int(t) for t in np.flatnonzero(clear)]
+
+
+def forgotten_together(run: StreamRun) -> bool:
+    """Return whether all tasks before the last together are answered clearly worse than when they were learned."""
+    grown, error = run.change[:-1].T
+    there = np.isfinite(error)
+    if not run.watched or not there.any():
+        return False
+    total, learned = float(grown[there].sum()), float(np.diag(run.errors)[:-1][there].sum())
+    return total > FORGETTING * math.sqrt(float(np.sum(error[there] ** 2))) and total > SHARE * learned
 
 
 def below_par(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:

@@ -71,6 +71,7 @@ def summary(run: StreamRun) -> dict[str, Any]:
         "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
         "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
         "forgotten_tasks": int(np.sum(run.forgetting > 0)),
+        "forgetting_together": alarms.forgotten_together(run),
         "forgetting_alarms": [run.tasks[t] for t in alarms.forgotten(run)],
     }
     if run.joint is not None:
@@ -137,7 +138,14 @@ def warnings_of(run: StreamRun) -> list[str]:
         lines.append(
             f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} answered clearly worse than "
             f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
+            + _grown(run, len(forgotten))
             + _what_to_do(run)
+        )
+    elif alarms.forgotten_together(run):
+        learned, now = (math.sqrt(float(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
+        lines.append(
+            f"Forgetting: tasks before the last had a root mean squared error of {learned:.4g} when they were learned "
+            f"and have one of {now:.4g} now; held-out rows are too few to name single ones. {_what_to_do(run)}"
         )
     return lines
 
@@ -158,6 +166,12 @@ def _judged(run: StreamRun) -> str:
     """Return which tasks were predicted before they were learned."""
     count = int(np.sum(np.isfinite(run.before)))
     return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
+
+
+def _grown(run: StreamRun, clear: int) -> str:
+    """Return how many more errors grew, where held-out rows are too few to say so of each."""
+    more = int(np.sum(run.forgetting > 0)) - clear
+    return f"Of {more} more the error has grown, by what may be chance for each alone. " if more > clear else ""
 
 
 def _what_to_do(run: StreamRun) -> str:

@@ -97,6 +97,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             else:
                 _check_ready(name, step)
             X = used.transform(X)
+        if X.shape[1] == 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
+            raise ValueError("no column has a value yet: nothing to learn from; begin with a task that has some")
         last = self.steps[-1][1]
         state = getattr(last, "_state", None)
         try:
