@@ -3,8 +3,6 @@
 import datetime
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from forgetless._base.frames import Columns, columns_of, values_of
 from forgetless.datasets import load_table
 from forgetless.datasets.tables import BadTableError
+from support.tables import LIBRARIES
 
 
 @pytest.mark.parametrize(
@@ -73,17 +72,17 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.parametrize("library", [pd.DataFrame, pa.table, lambda table: table], ids=["pandas", "pyarrow", "dict"])
+@pytest.mark.parametrize("library", LIBRARIES)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, library, data):
     values = data.draw(VALUES[kind])
-    if kind == "mixed" and library is pa.table:  # which has no column of several types
+    if kind == "mixed" and library in ("pyarrow", "polars"):  # which have no columns of several types
         values = [None if value is None else str(value) for value in values]
     rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=6)))
-    part = Columns(columns_of(library({"x": values}))).rows(rows)
+    part = Columns(columns_of(LIBRARIES[library]({"x": values}))).rows(rows)
     found = values_of(columns_of(part)["x"], "x")
-    expected = values_of(columns_of(library({"x": [values[i] for i in rows]}))["x"], "x")
+    expected = values_of(columns_of(LIBRARIES[library]({"x": [values[i] for i in rows]}))["x"], "x")
     assert len(part) == len(rows)
     assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels))
     np.testing.assert_array_equal(found.codes, expected.codes)
