@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forgetless._base.frames import Columns, columns_of, values_of
 from forgetless.datasets import load_table
+from forgetless.datasets.grouped import TableTasks
 from forgetless.datasets.tables import BadTableError
 from support.tables import LIBRARIES
 
@@ -87,3 +88,24 @@ def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, libra
     assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels))
     np.testing.assert_array_equal(found.codes, expected.codes)
     np.testing.assert_array_equal(found.numbers, expected.numbers)
+
+
+@pytest.mark.parametrize("rows", [7, 20, 64])
+def test_pieces_of_a_task_are_what_the_whole_table_says(tmp_path, rows):
+    """A column of numbers in one piece and of words, or of nothing, in the next; words that come in any order."""
+    path = tmp_path / "table.csv"
+    lines = [
+        f"{'u' if i < 40 else 'v'},{i % 9},{i if i < 25 else f'w{i}'},{'' if i < 30 else i},c{i % 11},{i}"
+        for i in range(60)
+    ]
+    path.write_text("\n".join(["t,number,mixed,late,word,y", *lines]))
+    whole = list(TableTasks(path, "t", ("y",), rows=0))
+    pieces = list(TableTasks(path, "t", ("y",), rows=rows))
+    assert [part.label for part in pieces] == [part.label for part in whole] == ["u", "v"]
+    for ours, theirs in zip(pieces, whole, strict=True):
+        np.testing.assert_array_equal(ours.y, theirs.y)
+        for name, column in columns_of(theirs.X).items():
+            found, expected = values_of(columns_of(ours.X)[name], name), values_of(column, name)
+            assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels)), name
+            np.testing.assert_array_equal(found.codes, expected.codes)
+            np.testing.assert_array_equal(found.numbers, expected.numbers)
