@@ -14,6 +14,7 @@ import forgetless as fl
 from harness import table
 
 RANKS = (10, 30, 100)
+STREAMS = ["fashion-classes", "fashion-permuted", "fashion-rotated", "digits"]
 
 
 def wrong(model, tasks):
@@ -38,7 +39,9 @@ def row(name, seeds):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("names", nargs="*", default=["fashion-classes", "fashion-permuted", "fashion-rotated", "digits"])
+    parser.add_argument(
+        "names", nargs="*", default=["fashion-classes", "fashion-permuted", "fashion-rotated", "digits"]
+    )
     given = parser.parse_args()
     rows = [row(name, given.seeds) for name in given.names]
     header = ["stream", "draws", *(f"r = {rank}" for rank in RANKS), "joint ridge"]

@@ -14,13 +14,18 @@ def mixed(rng):
 
 
 def many_columns(rng):
-    table = pandas.DataFrame(rng.standard_normal((12, 3000)), columns=[f"f{i}" for i in range(3000)])
+    table = pandas.DataFrame(rng.standard_normal((12, 10_000)), columns=[f"f{i}" for i in range(10_000)])
     return table.assign(t=np.arange(12) // 6, y=table["f0"])
 
 
 def many_categories(rng):
     ids = [f"c{i}" for i in rng.permutation(20_000)]
     return pandas.DataFrame({"t": np.arange(20_000) // 5000, "id": ids, "y": rng.standard_normal(20_000)})
+
+
+def a_million_categories(rng):
+    ids = [f"c{i}" for i in rng.permutation(10**6)]
+    return pandas.DataFrame({"t": np.arange(10**6) // 250_000, "id": ids, "y": rng.standard_normal(10**6)})
 
 
 def single_rows(rng):
@@ -49,6 +54,7 @@ TABLES = [
     mixed,
     pytest.param(many_columns, marks=pytest.mark.long),
     many_categories,
+    pytest.param(a_million_categories, marks=pytest.mark.long),
     single_rows,
     constant,
     duplicates,

@@ -1,14 +1,11 @@
 """``fl.TableEncoder``: what each kind of column becomes, task by task, in every table library, and in files."""
 
 import datetime
-import importlib.util
 import json
 import math
 import warnings
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import forgetless as fl
+from support.tables import LIBRARIES
 
 TABLE = {
     "price": [1.5, None, 3.0, math.inf],
@@ -24,11 +22,6 @@ TABLE = {
     "day": [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 6, 6), None, datetime.datetime(2024, 12, 31)],
     "nothing": [None, None, None, None],
 }
-LIBRARIES = {"dict": lambda table: table, "pandas": pd.DataFrame, "pyarrow": pa.table}
-if importlib.util.find_spec("polars"):  # not among what we install: tested where it is
-    import polars
-
-    LIBRARIES["polars"] = polars.DataFrame
 
 
 def by_name(encoder, table):

@@ -3,15 +3,15 @@
 import datetime
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetless._base.frames import Columns, columns_of, values_of
 from forgetless.datasets import load_table
+from forgetless.datasets.grouped import TableTasks
 from forgetless.datasets.tables import BadTableError
+from support.tables import LIBRARIES
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,39 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@pytest.mark.parametrize("library", [pd.DataFrame, pa.table, lambda table: table], ids=["pandas", "pyarrow", "dict"])
+@pytest.mark.parametrize("library", LIBRARIES)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, library, data):
     values = data.draw(VALUES[kind])
-    if kind == "mixed" and library is pa.table:  # which has no column of several types
+    if kind == "mixed" and library in ("pyarrow", "polars"):  # which have no columns of several types
         values = [None if value is None else str(value) for value in values]
     rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=6)))
-    part = Columns(columns_of(library({"x": values}))).rows(rows)
+    part = Columns(columns_of(LIBRARIES[library]({"x": values}))).rows(rows)
     found = values_of(columns_of(part)["x"], "x")
-    expected = values_of(columns_of(library({"x": [values[i] for i in rows]}))["x"], "x")
+    expected = values_of(columns_of(LIBRARIES[library]({"x": [values[i] for i in rows]}))["x"], "x")
     assert len(part) == len(rows)
     assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels))
     np.testing.assert_array_equal(found.codes, expected.codes)
     np.testing.assert_array_equal(found.numbers, expected.numbers)
+
+
+@pytest.mark.parametrize("rows", [7, 20, 64])
+def test_pieces_of_a_task_are_what_the_whole_table_says(tmp_path, rows):
+    """A column of numbers in one piece and of words, or of nothing, in the next; words that come in any order."""
+    path = tmp_path / "table.csv"
+    lines = [
+        f"{'u' if i < 40 else 'v'},{i % 9},{i if i < 25 else f'w{i}'},{'' if i < 30 else i},c{i % 11},{i}"
+        for i in range(60)
+    ]
+    path.write_text("\n".join(["t,number,mixed,late,word,y", *lines]))
+    whole = list(TableTasks(path, "t", ("y",), rows=0))
+    pieces = list(TableTasks(path, "t", ("y",), rows=rows))
+    assert [part.label for part in pieces] == [part.label for part in whole] == ["u", "v"]
+    for ours, theirs in zip(pieces, whole, strict=True):
+        np.testing.assert_array_equal(ours.y, theirs.y)
+        for name, column in columns_of(theirs.X).items():
+            found, expected = values_of(columns_of(ours.X)[name], name), values_of(column, name)
+            assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels)), name
+            np.testing.assert_array_equal(found.codes, expected.codes)
+            np.testing.assert_array_equal(found.numbers, expected.numbers)

@@ -268,3 +268,17 @@ def test_half_precision_is_widened_as_in_memory(rng):
     there = fl.ContinualRidge(alpha=0.1).partial_fit(da.from_array(X, chunks=(10, 3)), da.from_array(y, chunks=10))
     assert there.coef_.dtype == here.coef_.dtype
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_standardize_is_refused_in_one_sentence_and_nothing_is_learned(name, rng):
+    X, y = tasks(rng)[0]
+    for model in (MODELS[name](standardize=True), MODELS[name](standardize=True, fit_intercept=True)):
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises(
+                ValueError, match=r"standardize needs tasks in memory or in blocks; set it to False and"
+            ):
+                learn(da.from_array(X, chunks=(CHUNKS, X.shape[1])), y)
+        assert not hasattr(model, "coef_")
+    model.partial_fit_blocks([(X[:7], y[:7]), (X[7:], y[7:])])
+    assert np.isfinite(model.predict(X)).all()  # the way that the sentence names

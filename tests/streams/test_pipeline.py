@@ -1,6 +1,7 @@
 """Pipelines that learn task by task: features that come later, refusals, files; against features declared at first."""
 
 import copy
+import itertools
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
 from forgetless._base.archive import pack, read_arrays
+from support.tables import LIBRARIES
 
 MODELS = {
     "ridge": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True),
@@ -181,6 +183,23 @@ def test_collections_are_made_of_tables():
     assert (plain.target_shape, plain.n_features) == ((1,), 1)
     with pytest.raises(ValueError, match="frame has no column 'year' for the task"):
         fl.TaskCollection.from_frame(table, "year", "sales")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tables_of_every_library_give_the_same_model(library):
+    """Task by task, with predictions, and as a collection."""
+    made, models = [LIBRARIES["dict"], LIBRARIES[library]], []
+    for make in made:
+        model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(alpha=0.1, fit_intercept=True, standardize=True))
+        for X, y in itertools.islice(months(), 3):
+            table = {name: X[name].tolist() for name in X.columns}
+            model.partial_fit(make(table), y)
+        models.append(model)
+    np.testing.assert_allclose(models[1].predict(made[1](table)), models[0].predict(table), rtol=1e-12)
+    whole = {**table, "month": ["a"] * 20 + ["b"] * (len(y) - 20), "sales": y.tolist()}
+    tasks = [fl.TaskCollection.from_frame(make(whole), "month", "sales", encoder=fl.TableEncoder()) for make in made]
+    for ours, theirs in zip(*tasks, strict=True):
+        np.testing.assert_array_equal(ours.X, theirs.X)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-9, 0.3])

@@ -138,12 +138,12 @@ class Summed:
         # Those of numbers have mean zero: their sums, which are rounding, are left out.
         _put(found, at, at, self._dense.T @ self._dense)
         found[d, d] = n
-        by_row = np.ascontiguousarray(self._dense) if self._coded else self._dense
         for i, (codes, matrix, table, places) in enumerate(self._coded):
             counts = np.bincount(codes, minlength=len(table)).astype(np.float64)
             _put(found, places, places, (table.T * counts) @ table)
             _put(found, places, last, (table.T @ counts)[:, None])
-            _put(found, places, at, table.T @ (matrix @ by_row))
+            if len(at):  # column by column, as they lie in memory
+                _put(found, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
             for others, _, other, there in self._coded[:i]:
                 pairs = np.bincount(codes * len(other) + others, minlength=len(table) * len(other))
                 _put(found, places, there, table.T @ pairs.reshape(len(table), -1) @ other)

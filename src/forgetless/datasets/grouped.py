@@ -87,7 +87,8 @@ class TableTasks:
     def _whole(self) -> Iterator[Part]:
         """Yield the tasks of a table in memory."""
         frame = read_table(self.path, self.words)
-        labels, X, y = self._split(frame)
+        column, X, y = self._split(frame)
+        labels = labels_of(column, self.task) if len(y) else np.zeros(0)
         names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         turn = {
             "file": np.argsort(first),
@@ -112,13 +113,14 @@ class TableTasks:
             return Part(now, [frame for frame, _ in held], np.concatenate([y for _, y in held]))
 
         for frame in read_chunks(self.path, rows, self.words):
-            labels, X, y = self._split(frame)
-            if not len(labels):
+            column, X, y = self._split(frame)
+            if not len(y):
                 continue
-            ends = [*np.flatnonzero(labels[1:] != labels[:-1]) + 1, len(labels)]
-            low = 0
-            for high in ends:
-                name = label(labels[low])
+            each = column.array
+            lows = np.append(0, np.flatnonzero(np.asarray(each[1:] != each[:-1], dtype=bool)) + 1)
+            labels = labels_of(column.iloc[lows], self.task)
+            for low, high, told in zip(lows, [*lows[1:], len(y)], labels, strict=True):
+                name = label(told)
                 if name != now or not seen:
                     if held:
                         yield together()
@@ -131,12 +133,11 @@ class TableTasks:
                     now = name
                     seen.add(name)
                 held.append((X.iloc[low:high], y[low:high]))
-                low = high
         if held:
             yield together()
 
     def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
-        """Return tasks, features and targets of the rows of a frame that have a target."""
+        """Return the column of tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
         above, self.n_rows = self.n_rows, self.n_rows + len(frame)
         unnamed = frame[self.task].isna().to_numpy()
@@ -159,10 +160,10 @@ class TableTasks:
         self.without += int(np.sum(~there))
         self.columns = self._names([str(name) for name in frame.columns])
         X = frame[self.columns]
-        labels = labels_of(frame[self.task], self.task) if len(frame) else np.zeros(0)
+        column = frame[self.task]
         if not there.all():
-            X, y, labels = X[there], y[there], labels[there]
-        return labels, X, y[:, 0] if len(self.targets) == 1 else y
+            X, y, column = X[there], y[there], column[there]
+        return column, X, y[:, 0] if len(self.targets) == 1 else y
 
     def _check_columns(self, names: list[str]) -> None:
         told = ", ".join(names[:50])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._base.frames import read_once
-from forgetless._base.progress import Progress
+from forgetless._base.progress import Progress, shown
 from forgetless.datasets.files import TaskTable
 from forgetless.datasets.grouped import ORDERS, Part
 from forgetless.solvers.rows import is_sparse
@@ -109,7 +109,7 @@ def run_stream(
     holdout: float = 0.2,
     seed: int = 0,
     joint: Any = None,
-    progress: Progress | None = None,
+    progress: Any = None,
 ) -> StreamRun:
     """Learn the tasks of a table one after the other.
 
@@ -151,7 +151,7 @@ def follow(
     holdout: float = 0.2,
     seed: int = 0,
     joint: Any = None,
-    progress: Progress | None = None,
+    progress: Any = None,
     total: int | None = None,
     begin: Targets | None = None,
 ) -> StreamRun:
@@ -169,8 +169,9 @@ def follow(
     seed : int
     joint : unfitted estimator, optional
         Learns all tasks together, as a yardstick.
-    progress : callable, optional
-        Called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before each task.
+    progress : True or callable, optional
+        True for a bar; a callable is called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before
+        each task.
     total : int, optional
         The number of tasks, where it is known.
     begin : Targets, optional
@@ -182,18 +183,31 @@ def follow(
     """
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a share of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    with shown(progress) as tell:
+        return _followed(model, tasks, holdout, seed, joint, tell, total, begin or Targets())
+
+
+def _followed(
+    model: Any,
+    tasks: Iterable[Part],
+    holdout: float,
+    seed: int,
+    joint: Any,
+    tell: Progress | None,
+    total: int | None,
+    begin: Targets,
+) -> StreamRun:
     single = 0
     labels: list[str] = []
     counts: list[int] = []
     befores: list[tuple[float, float, float]] = []
     errors: list[list[float]] = []
     first, earlier = _earlier(model)
-    begin = begin or Targets()
     watched, so_far, start = Watched(model), begin, time.perf_counter()
     for t, (label, X, y) in enumerate(tasks):
-        if progress is not None:
+        if tell is not None:
             speed = sum(counts) / max(time.perf_counter() - start, 1e-9)
-            progress(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
+            tell(t, total or 0, f"tasks, now {label}" + (f", {speed:,.0f} rows/s" if t else ""))
         X = read_once(X) if getattr(model, "_reads_columns", False) else X
         train, test = _split(len(y), holdout, seed, first + t)
         rows, targets = rows_of(X, train), y[train]
