@@ -1,6 +1,7 @@
 """On a GPU: the same weights as on the processor, no wait for the device, skipped steps."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -43,7 +44,9 @@ def run(device, make, weighted, step=None):
 
 
 def without_waiting(anchor):
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
     try:
         anchor.step()
     finally:
