@@ -70,3 +70,15 @@ def test_what_is_guaranteed_counts_certificates(rng):
     assert least < 0.5 * tasks.radius**2 * certificate.distance**2
     said = next(claim for claim in advice.claims if claim.about == "guarantee")
     assert said.high == pytest.approx(least, rel=1e-12)
+
+
+def test_a_loss_that_rounding_hides_is_not_called_zero(rng):
+    """Labels are noisy, so that no loss is zero; rounding of a column in the millions does not make it so."""
+    tasks = []
+    for _ in range(6):
+        X = np.column_stack([rng.standard_normal((20, 2)), 3e6 + 1e6 * rng.standard_normal(20), np.ones(20)])
+        tasks.append((X, X[:, 0] + 2e-6 * X[:, 2] + rng.standard_normal(20)))
+    advice = fl.advise(fl.TaskCollection(tasks), k=20)
+    assert advice.least > 1
+    told = str(advice).splitlines()
+    assert not any(" 0 " in line.split("  ")[-3] + " " for line in told if "no regularization" in line)

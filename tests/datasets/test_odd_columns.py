@@ -107,3 +107,22 @@ def test_names_of_columns_need_not_be_words(names):
 def test_a_task_is_no_target():
     with pytest.raises(ValueError, match="task and target must be different columns, got 't' for both"):
         fl.TaskCollection.from_frame({"t": [1, 2], "x": [1.0, 2.0]}, "t", "t")
+
+
+def test_seasons_that_come_late_leave_earlier_rows_as_they_were_learned():
+    """Once most of a year was seen dates tell the season; those before are encoded as they were, and mean the same."""
+    days = [np.datetime64("2024-01-01") + np.arange(low, low + 40) for low in range(0, 360, 40)]
+    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(alpha=1e-3, fit_intercept=True))
+    for each in days[:7]:
+        model.partial_fit({"day": each}, np.cos(np.arange(40)))
+    first = model[0].transform({"day": days[0]})
+    model.partial_fit({"day": days[7]}, np.cos(np.arange(40)))
+    later = model[0].transform({"day": days[0]})
+    assert later.shape[1] == first.shape[1] + 2
+    np.testing.assert_array_equal(later[:, : first.shape[1]], first)
+    np.testing.assert_array_equal(later[:, first.shape[1] :], 0.0)
+    assert np.all(model[0].transform({"day": days[7]})[:, first.shape[1] :] != 0.0)
+    whole = fl.TableEncoder().fit(
+        {"day": np.concatenate(days)}
+    )  # where the first task shows a year, all of it has seasons
+    assert np.all(np.abs(whole.transform({"day": days[0]})[:, -2:]).sum(axis=1) > 0)

@@ -247,7 +247,7 @@ class Advice:
         columns: dict[str, list[Any]] = {
             "": ranks,
             "schedule": [option.title for option in options],
-            objective: [_printed(option) for option in options],
+            objective: [_printed(option, max(each.loss for each in options)) for option in options],
         }
         if not self.n_runs and options[0].loss > 1e4 * options[0].error:
             columns["× best"] = [_short(option.loss / options[0].loss) for option in options]
@@ -268,9 +268,12 @@ def _check(advice: Advice) -> None:
         raise ValueError("a curve has not one loss for every scale")
 
 
-def _printed(option: Option) -> Any:
-    """Return a loss as it is printed: with its error where that shows in four digits, 0 where there is nothing else."""
-    if option.loss <= option.error:
+def _printed(option: Option, largest: float) -> Any:
+    """Return a loss as it is printed: with its error where that shows in four digits.
+
+    Where there is nothing but error it is 0, if the error is rounding beside the ``largest`` of all losses.
+    """
+    if option.loss <= option.error and option.loss + option.error < 1e-9 * largest:
         return 0.0
     return Noted(_rounded(option.loss), f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "")
 

@@ -201,15 +201,22 @@ class Category:
         return self.figures > 0.8 * self.rows
 
 
+YEARLY = [" year sin", " year cos"]
+
+
 @dataclass(frozen=True)
 class Date:
-    """A date: trend in years, day of the week, hour where there is one, seasons once most of a year was seen."""
+    """A date: trend in years, day of the week, hour where there is one, seasons once most of a year was seen.
+
+    Seasons are zero up to ``since``, the last date before: rows that were learned without them are answered without.
+    """
 
     kind: ClassVar[str] = "date"
     format: str = ""
     origin: float = math.nan
     low: float = math.inf
     high: float = -math.inf
+    since: float = -math.inf
     count: int = 0
     mean: float = 0.0
     missing: int = 0
@@ -231,12 +238,13 @@ class Date:
         count, gaps = known.count + len(there), len(times) - len(there)
         low, high = min(known.low, float(there.min())), max(known.high, float(there.max()))
         more = [" hour sin", " hour cos"] if np.any(there % DAY != 0) else []
-        more += [" year sin", " year cos"] if high - low > SEASON else []
+        more += YEARLY if high - low > SEASON else []
         return dataclasses.replace(
             known,
             origin=origin,
             low=low,
             high=high,
+            since=known.since if YEARLY[0] in known.parts else known.high,
             count=count,
             mean=known.mean + (float(there.mean() - origin) - known.mean) * (len(there) / count),
             missing=known.missing + gaps,
@@ -265,7 +273,8 @@ class Date:
                 made[:, i] = gaps
             else:
                 _, turn, wave = part.split(" ")
-                made[:, i] = np.where(gaps, 0.0, getattr(np, wave)(2 * math.pi * turns[turn]))
+                off = gaps | (times <= self.since) if part in YEARLY else gaps
+                made[:, i] = np.where(off, 0.0, getattr(np, wave)(2 * math.pi * turns[turn]))
         return made
 
     def _read(self, values: Values) -> Floats:
