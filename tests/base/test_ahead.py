@@ -1,5 +1,6 @@
 """What is made in a thread of its own: the same items, its errors, and an end when nobody wants more."""
 
+import sys
 import threading
 import time
 
@@ -62,3 +63,11 @@ def test_the_generator_is_closed_by_its_own_thread_when_nobody_wants_more(monkey
         assert next(found) == 1
     assert closed == ["forgetless-ahead"]
     assert "forgetless-ahead" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_the_interpreter_is_left_as_it_was():
+    before = sys.getswitchinterval()
+    with Ahead((i for i in range(3)), lambda item: 8) as items:
+        assert sys.getswitchinterval() < before
+        assert list(items) == [0, 1, 2]
+    assert sys.getswitchinterval() == before

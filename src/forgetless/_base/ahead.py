@@ -1,5 +1,6 @@
 """An iterator that is worked on in another thread while what it gave before is used."""
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -9,6 +10,9 @@ T = TypeVar("T")
 
 BYTES = 2**27
 """What may wait to be used."""
+
+INTERVAL = 1e-4
+"""Seconds after which a thread that waits for the interpreter gets it: parsers need it often, and briefly."""
 
 
 class Ahead(Generic[T]):
@@ -35,6 +39,8 @@ class Ahead(Generic[T]):
         self._error: BaseException | None = None
         self._ended = self._closed = False
         self._changed = threading.Condition()
+        self._interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(INTERVAL, self._interval))
         self._thread = threading.Thread(target=self._work, name="forgetless-ahead", daemon=True)
         self._thread.start()
 
@@ -88,6 +94,7 @@ class Ahead(Generic[T]):
             self._ready.clear()
             self._changed.notify_all()
         self._thread.join()
+        sys.setswitchinterval(self._interval)
 
     def __enter__(self) -> "Ahead[T]":
         return self
