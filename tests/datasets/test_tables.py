@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetless._base.frames import Columns, columns_of, values_of
+from forgetless._base.columns import values_of
+from forgetless._base.frames import Columns, columns_of
 from forgetless.datasets import load_table
 from forgetless.datasets.grouped import TableTasks
 from forgetless.datasets.tables import BadTableError

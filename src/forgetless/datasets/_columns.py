@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import DAY, Values, moment
+from forgetless._base.columns import DAY, Values, moment
 from forgetless.datasets._dates import format_of, parsed
 from forgetless.datasets.encoded import Coded, Given, Hashed, OneHot, Piece
 

@@ -11,7 +11,8 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._base import checks
-from forgetless._base.frames import Values, columns_of, values_of
+from forgetless._base.columns import Values, values_of
+from forgetless._base.frames import columns_of
 from forgetless._base.tables import Table
 from forgetless._base.words import printable
 from forgetless.datasets._columns import KINDS, Category, Column, Date, Number, RefusedError, Text

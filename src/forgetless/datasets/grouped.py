@@ -9,7 +9,8 @@ import numpy as np
 
 from forgetless._base.ahead import Ahead
 from forgetless._base.arrays import Floats
-from forgetless._base.frames import Columns, columns_of, joined, labels_of, moment, number, read_once, values_of
+from forgetless._base.columns import moment, number, values_of
+from forgetless._base.frames import Columns, columns_of, joined, labels_of, read_once
 from forgetless.datasets.tables import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
 
 ORDERS = ("file", "sorted", "random")
