@@ -118,8 +118,7 @@ def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
         except ValueError:  # pyarrow refuses integers that floats do not tell apart
             return _objects(column.to_list(), name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
-        found = _coded(column.to_native())
-        return _encoded(column.cast(nw.String)) if found is None else found
+        return _encoded(column.cast(nw.String))
     if dtype == nw.Date:
         column, dtype = column.cast(nw.Datetime("us")), nw.Datetime("us")
     if dtype == nw.Datetime:
@@ -141,14 +140,6 @@ def integers_of(column: Any) -> NDArray[Any] | None:
     if isinstance(column, np.ndarray):
         return column if column.dtype.kind in "iu" else None
     return np.asarray(column.to_numpy()) if column.dtype.is_integer() and not column.null_count() else None
-
-
-def _coded(column: Any) -> Values | None:
-    """Return a column of pandas that is kept as codes of words; None for any other."""
-    kept = getattr(column, "cat", None)
-    if kept is None or not all(type(each) is str for each in kept.categories):
-        return None
-    return _in_order(kept.codes.to_numpy().astype(np.int64), kept.categories.tolist())
 
 
 def _encoded(column: Any) -> Values:
