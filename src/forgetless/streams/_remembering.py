@@ -114,7 +114,7 @@ class Remembering(Continual):
         after = known.with_task(stack, min(self.rank, task.rows.shape[1]), scale, size)
         if known.lost is None:
             return after
-        old, new = (each.rows(_wide(each)) for each in (known, after))
+        old, new = ((each.unit_rows(_wide(each)), each.sizes) for each in (known, after))
         features = task.rows.shape[1] - self.fit_intercept
         return after._replace(lost=known.lost.after(task.rows, scale, old, new, features))
 
