@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
 from support.streams import learned, sparse_rows, stream
@@ -292,6 +293,15 @@ def test_what_makes_no_sense_is_refused(rng, options, said):
     X, y = next(stream(rng))
     with pytest.raises((ValueError, TypeError), match=said):
         fl.ContinualRidge(**options).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("option", [{"rank": 3}, {"metric": "diagonal"}, {"schedule": "auto"}])
+def test_an_operator_has_no_rows_to_remember(rng, option):
+    X, y = aslinearoperator(rng.standard_normal((5, 8))), np.ones(5)
+    with pytest.raises(ValueError, match=f"{next(iter(option))}.* needs the rows of X, which an operator does not"):
+        fl.ContinualRidge(**option).partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs the rows of X"):
+        fl.ContinualRidgeClassifier(fit_intercept=False, **option).partial_fit(X, np.arange(5) % 2)
 
 
 def test_the_memory_of_a_stream_stays_what_it_is(rng):

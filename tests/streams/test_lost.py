@@ -134,3 +134,18 @@ def test_other_units_change_nothing(power, precision, rng):
     X = tasks[0][0]
     np.testing.assert_allclose(other.decision_function(unit * X), usual.decision_function(X), atol=1e-3)
     assert other.kept_ == pytest.approx(usual.kept_, rel=1e-4)
+
+
+def test_a_strength_that_is_given_for_a_while_loses_nothing(rng):
+    """What was lost meanwhile is known afterwards, and λ as large as it must be."""
+    model = fl.ContinualRidgeClassifier(rank=5, fit_intercept=False, precision="float64")
+    whole = np.zeros((50, 50))
+    for alpha in [None] * 10 + [3.0] * 10 + [None] * 2:
+        X = some(rng, 50, 6)
+        model.set_params(alpha=alpha).partial_fit(X, np.arange(6) % 3)
+        whole += X.T @ X
+    B, places = model._state.directions.rows(np.float64), _lost._Places(50, 32)
+    E = places.of(np.ascontiguousarray(places.of(whole - B.T @ B).T))
+    np.testing.assert_allclose(model._state.directions.lost.sketch, E, atol=1e-10 * np.trace(whole))
+    strength = model.history_["strength"]
+    assert strength[20] > 1.5 * strength[9]

@@ -102,8 +102,8 @@ class Remembering(Continual):
 
     def _looking(self, known: Directions, task: Gathered) -> Directions:
         """Return what is known with what the coming task meets of what was lost."""
-        if not self._follows_lost:
-            return known._replace(lost=None)
+        if not self._follows_lost:  # what is there goes on: a strength that is given may be taken back
+            return known
         features = task.rows.shape[1] - self.fit_intercept
         lost = Lost.nothing(features) if known.lost is None else known.lost
         units = known.unit_rows(_wide(known))
