@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+from sklearn import config_context
 
 import forgetless as fl
 from support.collections import random_pairs
@@ -101,6 +102,28 @@ def test_torch_details(rng):
     assert not tasks.teacher().requires_grad
     with pytest.raises(TypeError, match="one library"):
         fl.TaskCollection([(X, torch.ones(2)), (np.ones((1, 3)), [1.0])])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 6, 30])
+def test_streams_of_tensors_in_either_precision(dtype, n, rng):
+    """Tasks below and above the number of features; torch does not mix precisions by itself."""
+    torch = pytest.importorskip("torch")
+    tasks = [(rng.standard_normal((n, 12)), np.arange(n) % 3) for _ in range(4)]
+    models = [fl.ContinualRidge, fl.ContinualRidgeClassifier, fl.ContinualGD]
+    memories = [{"rank": 5}, {"rank": 4, "metric": "diagonal"}, {"rank": 20, "forget": 0.1}, {"schedule": "auto"}]
+    for model, options in [*((model, {}) for model in models), *((m, o) for m in models[:2] for o in memories)]:
+        here, there = (model(**options, **({"precision": "float64"} if options else {})) for _ in "ab")
+        declared = {"classes": [0, 1, 2]} if model is fl.ContinualRidgeClassifier else {}
+        with config_context(array_api_dispatch=True):
+            for X, y in tasks:
+                targets = y if declared else y.astype(float)
+                here.partial_fit(X, targets, **declared)
+                there.partial_fit(torch.asarray(X, dtype=getattr(torch, dtype)), torch.asarray(targets), **declared)
+        assert there.coef_.dtype == getattr(torch, dtype)
+        close = 1e-4 if dtype == "float32" else 1e-9
+        np.testing.assert_allclose(there.coef_.numpy(), here.coef_, atol=close, err_msg=f"{model} {options}")
 
 
 @pytest.mark.torch

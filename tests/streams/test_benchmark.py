@@ -192,6 +192,13 @@ def test_what_is_done_is_not_done_again(bench):
         bench("a")
 
 
+def test_streams_of_which_nothing_was_run_are_not_reported(bench):
+    assert bench("a", only=["ContinualRidge"]) == []
+    assert bench.told[-1].startswith("a: no method has 'ContinualRidge' in its name; there are r = 0,")
+    assert bench("a", minutes=1e-9) == []
+    assert [each["stream"] for each in bench("a", "b", only=["running"])] == ["a"]
+
+
 def test_units_are_part_of_the_name(bench):
     bench("a", only=["r = 0"], units=3.0)
     assert [file.name for file in bench.folder.iterdir()] == ["a-units-3.json"]

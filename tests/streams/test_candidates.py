@@ -157,3 +157,15 @@ def test_a_mean_is_the_sum_of_rows_divided_by_the_root_of_their_number(rng, metr
         mean.partial_fit(X, y)
         total.partial_fit(X / np.sqrt(n), y / np.sqrt(n))
     np.testing.assert_allclose(mean.coef_, total.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("rows", "targets"), [(1e-60, 1.0), (1e60, 1.0), (1.0, 1e-100), (1.0, 1e60)])
+def test_other_units_of_rows_and_targets_change_no_choice(rows, targets, rng, tmp_path):
+    """Also where single precision, in which sums of rows are kept, has no room for them."""
+    tasks = [(X * np.logspace(0, -3, 20), y) for X, y in stream(rng, 12, 6, 20)]
+    usual = learned(fl.ContinualRidge(schedule="auto"), tasks)
+    other = learned(fl.ContinualRidge(schedule="auto"), [(rows * X, targets * y) for X, y in tasks[:8]])
+    other.save(tmp_path / "m.npz")
+    other = learned(fl.ContinualRidge.load(tmp_path / "m.npz"), [(rows * X, targets * y) for X, y in tasks[8:]])
+    assert other._state.advisor.chosen == usual._state.advisor.chosen
+    np.testing.assert_allclose(other.coef_ * rows / targets, usual.coef_, rtol=1e-6)

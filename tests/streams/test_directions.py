@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
 from support.streams import learned, sparse_rows, stream
@@ -252,6 +253,28 @@ def test_no_row_leaves_the_process_as_it_was(rng, tmp_path):
         np.testing.assert_allclose(ours.T @ ours, X.T @ X, atol=1e-10)
 
 
+@pytest.mark.parametrize("precision", ["float16", "float64"])
+def test_rows_that_are_the_same_leave_the_process_as_one(precision, tmp_path):
+    """Mixing them gives rows of zeros too, which have no direction."""
+    x, y = np.eye(6)[:1], np.ones(1)
+    model = learned(fl.ContinualRidge(rank=5, precision=precision), [(x, y)] * 4)
+    model.save(tmp_path / "m.npz")
+    for other in (fl.ContinualRidge.load(tmp_path / "m.npz"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other._state.directions.sizes, [2.0])
+        assert far(learned(other, [(2 * x, y)]).coef_, learned(copy.copy(model), [(2 * x, y)]).coef_) < 1e-12
+
+
+@pytest.mark.parametrize("power", [-100, -22, 19, 50, 140])
+@pytest.mark.parametrize("n", [1, 12])
+def test_rows_of_any_size_are_remembered_in_half_precision(power, n, rng):
+    """Also those that single precision, in which directions are made, has no room for."""
+    unit, tasks = 10.0**power, list(stream(rng, 20, n, 40))
+    usual = learned(fl.ContinualRidge(rank=7), tasks)
+    other = learned(fl.ContinualRidge(alpha=unit * unit, rank=7), [(unit * X, y) for X, y in tasks])
+    assert far(unit * other.coef_, usual.coef_) < 5e-3
+    assert other.kept_ == pytest.approx(usual.kept_, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -270,6 +293,15 @@ def test_what_makes_no_sense_is_refused(rng, options, said):
     X, y = next(stream(rng))
     with pytest.raises((ValueError, TypeError), match=said):
         fl.ContinualRidge(**options).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("option", [{"rank": 3}, {"metric": "diagonal"}, {"schedule": "auto"}])
+def test_an_operator_has_no_rows_to_remember(rng, option):
+    X, y = aslinearoperator(rng.standard_normal((5, 8))), np.ones(5)
+    with pytest.raises(ValueError, match=f"{next(iter(option))}.* needs the rows of X, which an operator does not"):
+        fl.ContinualRidge(**option).partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs the rows of X"):
+        fl.ContinualRidgeClassifier(fit_intercept=False, **option).partial_fit(X, np.arange(5) % 2)
 
 
 def test_the_memory_of_a_stream_stays_what_it_is(rng):

@@ -82,9 +82,9 @@ def test_rows_are_met_as_they_come(made, rng):
     expected = start.meeting(Rows.of(X), units, 50, 1.0)
     found = start.meeting(rows, units, 50, 1.0)
     assert (found.shared, found.met) == pytest.approx((expected.shared, expected.met), rel=1e-5)
-    B = 2.0 * units
+    old, new = (units, np.full(4, 2.0)), (units, np.ones(4))
     np.testing.assert_allclose(
-        start.after(rows, 3.0, B, units, 50).sketch, start.after(Rows.of(X), 3.0, B, units, 50).sketch, atol=1e-10
+        start.after(rows, 3.0, old, new, 50).sketch, start.after(Rows.of(X), 3.0, old, new, 50).sketch, atol=1e-10
     )
 
 
@@ -116,3 +116,36 @@ def test_a_strength_of_ones_own_needs_no_sketch(rng):
     for given in ({"alpha": 2.0}, {"schedule": "increasing", "n_tasks": 5}, {"metric": "diagonal"}):
         model = fl.ContinualRidgeClassifier(rank=4, **given).partial_fit(X, y)
         assert model._state.directions.lost is None
+
+
+@pytest.mark.parametrize("precision", ["float16", "float64"])
+@pytest.mark.parametrize("power", [-150, -30, 19, 50, 140])
+def test_other_units_change_nothing(power, precision, rng):
+    """λ is in the units of ‖x‖², also where these are far from those that fourth powers or float32 have room for."""
+    tasks = [(some(rng, 60, 12), np.arange(12) % 3) for _ in range(5)]
+    usual, other = (fl.ContinualRidgeClassifier(rank=6, fit_intercept=False, precision=precision) for _ in "ab")
+    unit = 10.0**power
+    for X, y in tasks:
+        usual.partial_fit(X, y)
+        other.partial_fit(unit * X, y)
+    strength = other.history_["strength"] / unit / unit
+    np.testing.assert_allclose(strength, usual.history_["strength"], rtol=1e-3)
+    assert strength[-1] > 2 * strength[0]
+    X = tasks[0][0]
+    np.testing.assert_allclose(other.decision_function(unit * X), usual.decision_function(X), atol=1e-3)
+    assert other.kept_ == pytest.approx(usual.kept_, rel=1e-4)
+
+
+def test_a_strength_that_is_given_for_a_while_loses_nothing(rng):
+    """What was lost meanwhile is known afterwards, and λ as large as it must be."""
+    model = fl.ContinualRidgeClassifier(rank=5, fit_intercept=False, precision="float64")
+    whole = np.zeros((50, 50))
+    for alpha in [None] * 10 + [3.0] * 10 + [None] * 2:
+        X = some(rng, 50, 6)
+        model.set_params(alpha=alpha).partial_fit(X, np.arange(6) % 3)
+        whole += X.T @ X
+    B, places = model._state.directions.rows(np.float64), _lost._Places(50, 32)
+    E = places.of(np.ascontiguousarray(places.of(whole - B.T @ B).T))
+    np.testing.assert_allclose(model._state.directions.lost.sketch, E, atol=1e-10 * np.trace(whole))
+    strength = model.history_["strength"]
+    assert strength[20] > 1.5 * strength[9]

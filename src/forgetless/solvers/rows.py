@@ -285,6 +285,10 @@ def _finite(product: Any, name: str) -> Array:
 
 def product(A: Any, V: Array) -> Array:
     """Return A V; V has a column for each target."""
+    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:  # other libraries do not mix precisions by themselves
+        xp = namespace_of(V)
+        wide = xp.result_type(A, V)
+        A, V = (xp.astype(each, wide, copy=False) for each in (A, V))
     # A product with a vector is read at the speed of memory, one with a matrix of one column is not.
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 

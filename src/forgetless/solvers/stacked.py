@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._base.arrays import Array, namespace_of, to_numpy
-from forgetless.solvers.rows import Rows, is_sparse, sum_of_grams
+from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 
 class Stacked(Rows):
@@ -56,12 +56,12 @@ class Stacked(Rows):
 
     def forward(self, V: Array) -> Array:
         """Return [B V; X V]."""
-        return namespace_of(self.above).concat([_times(self.above, V), self.below.forward(V)], axis=0)
+        return namespace_of(self.above).concat([product(self.above, V), self.below.forward(V)], axis=0)
 
     def adjoint(self, U: Array) -> Array:
         """Return Bᵀ U₁ + Xᵀ U₂."""
         q = self.above.shape[0]
-        return _times(self.above.T, U[:q, :]) + self.below.adjoint(U[q:, :])
+        return product(self.above.T, U[:q, :]) + self.below.adjoint(U[q:, :])
 
     def adjoint_in_float64(self, U: Array) -> Array:
         """Return the same in float64, for NumPy and SciPy."""
@@ -100,10 +100,6 @@ def _primal(rows: Rows) -> Array:
 def _dual(rows: Rows) -> Array:
     """Return XXᵀ of rows whose own choice is XᵀX."""
     return sum_of_grams([rows.single.T], rows.shape[0])
-
-
-def _times(A: Array, V: Array) -> Array:
-    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
 
 def columns_divided(rows: Rows, root: Array) -> Rows:

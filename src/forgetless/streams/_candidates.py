@@ -117,13 +117,13 @@ class Candidates(NamedTuple):
             return self._replace(weights=weights)
         sketch, answers = _sketched(task, scale, self.tasks)
         xp = namespace_of(weights)
-        few = self.sketch.dtype
-        return self._replace(
-            weights=weights,
-            before=self.before + (errors / scale if self.tasks > 1 else 0.0),
-            sketch=self.sketch + xp.astype(sketch, few, copy=False),
-            answers=self.answers + xp.astype(answers, few, copy=False),
-        )
+        old, new = (self.sketch, self.answers), (sketch, answers)
+        # In double from the first task on for which single precision has no room.
+        single = old[0].dtype == xp.float32 and all(_fits(each) for each in new)
+        dtype = xp.float32 if single else xp.float64
+        rows, targets = (xp.astype(a, dtype) + xp.astype(b, dtype) for a, b in zip(old, new, strict=True))
+        before = self.before + (errors / scale if self.tasks > 1 else 0.0)
+        return self._replace(weights=weights, before=before, sketch=rows, answers=targets)
 
     def choosing(self, objective: str, *, classes: bool = False, held: Any = None) -> "Candidates":
         """Return the candidates with the best one chosen.
@@ -150,6 +150,13 @@ class Candidates(NamedTuple):
         gaps = wide @ self.weights - xp.astype(self.answers, self.weights.dtype, copy=False)
         with np.errstate(over="ignore"):
             return np.asarray(to_numpy(xp.sum(gaps**2, axis=(1, 2))), dtype=np.float64)
+
+
+def _fits(sums: Array) -> bool:
+    """Return whether single precision has room for sums of rows, and for those of many tasks."""
+    xp = namespace_of(sums)
+    largest = float(xp.max(xp.abs(sums)))
+    return largest == 0.0 or 1e-30 < largest < 1e30
 
 
 def squared_size(rows: Rows) -> float:

@@ -136,6 +136,9 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
         "holdout": state.holdout is not None,
         "sample_weight": sample_weight is not None,
         "standardize": model.standardize,
+        "rank": getattr(model, "rank", 0) > 0,
+        "metric='diagonal'": getattr(model, "metric", None) == "diagonal",
+        "schedule='auto'": isinstance(model.schedule, str) and model.schedule == "auto",
     }
     for name, is_asked in asked.items():
         if is_asked:

@@ -25,6 +25,10 @@ NOTHING = 1e-3
 """Share of a memory that rounding to half precision may take from it, about."""
 
 
+UnitRows = tuple[Array, Floats]
+"""B as rows of norm 1 and their norms."""
+
+
 class Lost(NamedTuple):
     """What is known of E.
 
@@ -68,12 +72,14 @@ class Lost(NamedTuple):
             return self
         A = _off(rows, units, _Places(features, len(self.sketch)))
         size = float(np.trace(A))
-        return self._replace(shared=self.shared + inner(self.sketch, A) / all_of_it, met=self.met + size)
+        # Divided first: the product of the two is a fourth power of entries of X, for which numbers may have no room.
+        return self._replace(shared=self.shared + inner(self.sketch / all_of_it, A), met=self.met + size)
 
-    def after(self, rows: Rows, scale: float, old: Array, new: Array, features: int) -> "Lost":
+    def after(self, rows: Rows, scale: float, old: "UnitRows", new: "UnitRows", features: int) -> "Lost":
         """Return it after a task whose loss is divided by ``scale``, and B has become other rows."""
         places = _Places(features, len(self.sketch))
-        before, now = (places.of(B) for B in (old, new))
+        # Sizes come last: rows in single precision have room for those of length 1, not for every B.
+        before, now = (places.of(units) * sizes[:, None] for units, sizes in (old, new))
         return self._replace(sketch=self.sketch + _gram(rows, places) / scale + before.T @ before - now.T @ now)
 
     @property

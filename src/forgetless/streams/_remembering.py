@@ -102,8 +102,8 @@ class Remembering(Continual):
 
     def _looking(self, known: Directions, task: Gathered) -> Directions:
         """Return what is known with what the coming task meets of what was lost."""
-        if not self._follows_lost:
-            return known._replace(lost=None)
+        if not self._follows_lost:  # what is there goes on: a strength that is given may be taken back
+            return known
         features = task.rows.shape[1] - self.fit_intercept
         lost = Lost.nothing(features) if known.lost is None else known.lost
         units = known.unit_rows(_wide(known))
@@ -114,7 +114,7 @@ class Remembering(Continual):
         after = known.with_task(stack, min(self.rank, task.rows.shape[1]), scale, size)
         if known.lost is None:
             return after
-        old, new = (each.rows(_wide(each)) for each in (known, after))
+        old, new = ((each.unit_rows(_wide(each)), each.sizes) for each in (known, after))
         features = task.rows.shape[1] - self.fit_intercept
         return after._replace(lost=known.lost.after(task.rows, scale, old, new, features))
 

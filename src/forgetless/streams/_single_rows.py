@@ -16,6 +16,12 @@ from forgetless.streams.directions import Directions, how_many, largest, normali
 SINGLE = 1e4
 """Up to this ratio of the largest eigenvalue to λ products in float32 give the step to three digits or more."""
 
+EXACT = 1e8
+"""Up to this ratio the factor gives the step to nine digits or more, as is promised for a memory in float64."""
+
+SHIFTED = 1e4
+"""Up to this ratio of λ to the largest eigenvalue B·Bᵀ + λ tells B·Bᵀ to twelve digits."""
+
 
 class Row(NamedTuple):
     """What one row does: the change of the weights (d,), the share of the residual left, and the memory after it."""
@@ -28,7 +34,8 @@ class Row(NamedTuple):
 def learn_row(known: Directions, x: Array, square: float, residual: float, strength: float, rank: int) -> Row | None:
     """Return what learning a row x with ‖x‖² = ``square`` does; None where the usual path should do it."""
     q, room = len(known.sizes), min(rank, len(x))
-    if room < 4 or q > room:
+    exact = known.units.dtype == np.float64
+    if room < 4 or q > room or (exact and max(square, _top(known)) > EXACT * strength):
         return None
     prepared = _with_factor(_with_room(known, room), strength, room)
     if prepared is None:
@@ -36,9 +43,7 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
     known = prepared
     units, sizes, factor = known.units[:q], known.sizes, known.factor
     assert factor is not None
-    top = max(square, float(sizes.max(initial=0.0)) ** 2)
-    exact = known.units.dtype == np.float64
-    work: Any = np.float64 if exact or top > SINGLE * strength else np.float32
+    work = _dtype(known, strength, square)
     norm = math.sqrt(square)
     row = x.astype(work, copy=False)
     unit = _stored(x, norm, known.units.dtype)
@@ -54,7 +59,7 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
     seen = known.seen + square
     if q < room:
         beside = _solved(factor, stored)
-        corner = square + strength - float(beside @ beside)
+        corner = float(kept @ kept) + strength - float(beside @ beside)
         if not corner > 0.5 * strength:
             return None
         known.units[q] = unit
@@ -62,7 +67,7 @@ def learn_row(known: Directions, x: Array, square: float, residual: float, stren
         after = known._replace(sizes=np.append(sizes, norm), seen=seen)
     else:
         system = np.empty((q + 1, q + 1))
-        system[:q, :q] = _gram(factor[:q, :q], strength)
+        system[:q, :q] = _gram(known, strength)
         system[q, :q] = system[:q, q] = products
         system[q, q] = square
         after = _cut(known._replace(seen=seen), system, row, rank)
@@ -84,11 +89,7 @@ def _with_factor(known: Directions, strength: float, count: int) -> Directions |
     q, factor = len(known.sizes), known.factor
     if factor is not None and known.shift == strength and len(factor) >= count:
         return known
-    if factor is None:
-        U = known.unit_rows(np.float64 if known.units.dtype == np.float64 else np.float32)
-        gram = (U @ U.T).astype(np.float64) * (known.sizes[:, None] * known.sizes)
-    else:
-        gram = _gram(factor[:q, :q], known.shift)
+    gram = _gram(known, strength)
     gram.flat[:: q + 1] += strength
     made = np.zeros((count, count), order="F")
     try:
@@ -98,12 +99,30 @@ def _with_factor(known: Directions, strength: float, count: int) -> Directions |
     return known._replace(factor=made, shift=strength)
 
 
-def _gram(factor: Floats, shift: float) -> Floats:
-    """Return B·Bᵀ."""
-    lower = np.tril(factor)
-    found: Floats = lower @ lower.T
-    found.flat[:: len(found) + 1] -= shift
+def _gram(known: Directions, strength: float) -> Floats:
+    """Return B·Bᵀ: from the factor where that tells it, or from the rows, as exactly as a step with λ needs it."""
+    q = len(known.sizes)
+    if known.factor is not None and known.shift <= SHIFTED * _top(known):
+        lower = np.tril(known.factor[:q, :q])
+        found: Floats = lower @ lower.T
+        found.flat[:: q + 1] -= known.shift
+        return found
+    dtype = _dtype(known, strength)
+    U = known.unit_rows(dtype).astype(dtype, copy=False)
+    found = (U @ U.T).astype(np.float64)
+    found *= known.sizes[:, None] * known.sizes
     return found
+
+
+def _dtype(known: Directions, strength: float, square: float = 0.0) -> Any:
+    """Return the dtype of products with the rows, and with one more of ‖x‖² = ``square``."""
+    exact = known.units.dtype == np.float64 or max(square, _top(known)) > SINGLE * strength
+    return np.float64 if exact else np.float32
+
+
+def _top(known: Directions) -> float:
+    """Return about the largest eigenvalue of B·Bᵀ."""
+    return float(known.sizes.max(initial=0.0)) ** 2
 
 
 def _solved(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
@@ -140,8 +159,8 @@ def _as(unit: Array, dtype: Any) -> Array:
 
 def _products(units: Array, x: Array, kept: Array) -> tuple[Array, Array]:
     """Return the products of unit rows with a vector, and with the same as it is kept."""
-    if units.dtype != np.float16:
-        found = units.astype(x.dtype, copy=False) @ x
+    if units.dtype == x.dtype:
+        found = units @ x
         return found, found
     if x.dtype == np.float32:
         return half.products(units, x, kept)

@@ -25,6 +25,9 @@ NEGLIGIBLE = 1e-15
 SINGLE = 1e-8
 """Directions whose eigenvalues are above this share of the largest come out of single precision to three digits."""
 
+SINGLE_RANGE = 1e-25, 1e30
+"""Eigenvalues between which squares of single precision have room for the directions."""
+
 ORTHOGONAL = 5e-3
 """Cosines between rows that are directions: half precision makes them so small, and tasks hardly ever."""
 
@@ -204,7 +207,11 @@ class Directions(NamedTuple):
         if cosines.max() < ORTHOGONAL:  # as a cut leaves them, up to rounding: a second time changes nothing
             return self.apart()
         _, vectors = largest(gram)
-        units, sizes = normalised(from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B, self.units.dtype)
+        mixed = from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B
+        squares = to_numpy(namespace_of(mixed).sum(mixed * mixed, axis=1))
+        # Of rows that depend on each other some become zero, which have no direction.
+        there = np.flatnonzero(squares > NEGLIGIBLE**2 * squares.max())
+        units, sizes = normalised(mixed[from_numpy(there, like=B), :], self.units.dtype)
         return self._replace(units=units, sizes=sizes, factor=None)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -239,7 +246,8 @@ class Directions(NamedTuple):
             new = V.T * from_numpy(np.sqrt(values[:keep]), like=V)[:, None]
         else:
             # Rows that are kept in half or single precision need not be made in double.
-            single = not exact and keep > 0 and values[keep - 1] > SINGLE * values[0]
+            least = max(SINGLE * values[0], SINGLE_RANGE[0])
+            single = not exact and keep > 0 and least < values[keep - 1] and values[0] < SINGLE_RANGE[1]
             new = _mixed(V.T, stack, xp.float32 if single else stack.above.dtype)
         units, sizes = normalised(new, self.units.dtype)
         return self._replace(units=units, sizes=sizes / math.sqrt(scale), cut=self.cut + lost / scale)
@@ -276,7 +284,8 @@ def normalised(rows: Array, dtype: Any) -> tuple[Array, Floats]:
         rows = np.ascontiguousarray(rows)  # as from a file, so that a stream goes on from one bit for bit
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if dtype == np.float16:
-            single = np.divide(rows, norms[:, None], dtype=np.float32, casting="same_kind")
+            # Rounded after the division: rows in double may be out of the range of single precision.
+            single = np.divide(rows, norms[:, None], out=np.empty(rows.shape, np.float32), casting="same_kind")
             return to_half(single), norms.astype(np.float64)
     else:
         norms = xp.sqrt(xp.sum(rows * rows, axis=1))

@@ -57,7 +57,8 @@ def bench(
         except DataMissingError as error:
             tell(f"{name}: left out, since {error}")
             continue
-        records.append(record)
+        if record["scores"]:
+            records.append(record)
         if time.monotonic() > deadline:
             tell(f"the time is up in {name}; the same command goes on with the next method")
             break
@@ -97,14 +98,17 @@ def _stream(
             "task": stream.task, "timed": stream.timed, "n_tasks": stream.n_tasks, "n_features": stream.n_features,
             "rows": sum(len(task.y) for task in tasks), "units": units,
         }  # fmt: skip
-        for method, makers in methods(stream, tasks).items():
-            known = str(seed) in record["scores"].get(method, {})
-            if known or (only and not any(part in method for part in only)):
+        found = methods(stream, tasks)
+        chosen = [method for method in found if not only or any(part in method for part in only)]
+        if not chosen:
+            tell(f"{name}: no method has {' or '.join(map(repr, only))} in its name; there are {', '.join(found)}")
+        for method in chosen:
+            if str(seed) in record["scores"].get(method, {}):
                 continue
             if time.monotonic() > deadline:
                 return record
             start, done = time.perf_counter(), record["scores"].setdefault(method, {})
-            done[str(seed)] = tuned(makers, tasks, stream).to_dict()
+            done[str(seed)] = tuned(found[method], tasks, stream).to_dict()
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, json.dumps(record, indent=1).encode())
             final = done[str(seed)]["final"]
