@@ -149,3 +149,16 @@ def test_a_strength_that_is_given_for_a_while_loses_nothing(rng):
     np.testing.assert_allclose(model._state.directions.lost.sketch, E, atol=1e-10 * np.trace(whole))
     strength = model.history_["strength"]
     assert strength[20] > 1.5 * strength[9]
+
+
+def test_places_are_the_same_for_ever():
+    """Files hold sketches made with them; the numbers are those of splitmix64 begun at zero."""
+    assert [hex(int(bits)) for bits in _lost._mixed_bits(np.arange(2, dtype=np.uint64))] == [
+        "0xe220a8397b1dcdaf",
+        "0x6e789e6aa1b965f4",
+    ]
+    few, many = _lost._Places(50, 32), _lost._Places(90, 32)
+    np.testing.assert_array_equal(many.at[:50], few.at)
+    np.testing.assert_array_equal(many.sign[:50], few.sign)
+    assert 0 <= few.at.min() <= few.at.max() < 32
+    assert set(few.sign) == {-1.0, 1.0}

@@ -89,13 +89,16 @@ class Lost(NamedTuple):
 
 
 class _Places:
-    """T: the place and the sign of every feature, the same for all streams."""
+    """T: the place and the sign of every feature, the same for all streams, machines and versions of NumPy.
+
+    Files hold sketches made with it. Features that come later do not change those of others.
+    """
 
     def __init__(self, features: int, k: int, seed: int = 0) -> None:
         self.features, self.k = features, k
-        # Features that come later must not change these: both are drawn one after the other.
-        self.at = np.random.default_rng([seed, 1]).integers(k, size=features)
-        self.sign = 1.0 - 2.0 * np.random.default_rng([seed, 2]).integers(2, size=features)
+        bits = _mixed_bits(np.arange(features, dtype=np.uint64) + np.uint64(seed << 40))
+        self.at = ((bits >> np.uint64(1)) % np.uint64(k)).astype(np.int64)
+        self.sign = 1.0 - 2.0 * (bits & np.uint64(1)).astype(np.float64)
 
     def of(self, X: Any) -> Floats:
         """Return X·T, in float64."""
@@ -114,6 +117,14 @@ class _Places:
         T = np.zeros((d, self.k))
         T[np.arange(self.features), self.at] = self.sign
         return T
+
+
+def _mixed_bits(numbers: Any) -> Any:
+    """Return 64 bits for each number, as good as random (splitmix64; Steele, Lea and Flood 2014)."""
+    z = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def inner(E: Floats, A: Floats) -> float:
