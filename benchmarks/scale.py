@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Client, LocalCluster, wait
 
 import forgetless as fl
-from forgetless._base.remote import FAN
+from forgetless._core.dask_arrays import FAN
 from generated import block
 from harness import table
 

@@ -32,10 +32,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
-from forgetless.datasets._tables import _csv, _from_r
-from forgetless.datasets.grouped import TableTasks
-from forgetless.streams.run import _split
+from forgetless.tables.grouped import TableTasks
+from forgetless.tables.run import _split
 from harness import machine
+from streams.data.packaged_tables import _csv, _from_r
 
 GRID = itertools.product(("invscaling", "constant"), (1e-4, 1e-3, 1e-2), (1e-4, 1e-2), (1, 5))
 SETTINGS = list(GRID)

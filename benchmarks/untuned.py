@@ -2,7 +2,7 @@
 
     python benchmarks/untuned.py [--seeds N] [names]
 
-Streams are those of ``forgetless.datasets.load_stream``; a seed draws the order of classes, rows and random features.
+Streams are those of ``streams.data.load_stream``; a seed draws the order of classes, rows and random features.
 Beside it joint ridge regression on the same rows, with the strength of the first task, where d × d numbers are few.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 
 import forgetless as fl
 from harness import table
+from streams.data import load_stream
 
 RANKS = (10, 30, 100)
 STREAMS = ["fashion-classes", "fashion-permuted", "fashion-rotated", "digits"]
@@ -26,7 +27,7 @@ def wrong(model, tasks):
 def row(name, seeds):
     found = []
     for seed in range(seeds):
-        tasks = list(fl.datasets.load_stream(name, seed=seed))
+        tasks = list(load_stream(name, seed=seed))
         found.append([wrong(fl.ContinualRidgeClassifier(rank=rank), tasks) for rank in RANKS])
         d = tasks[0].X.shape[1]
         whole = fl.ContinualRidgeClassifier(rank=d, precision="float64")  # it forgets nothing

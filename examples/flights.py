@@ -16,9 +16,9 @@ from scipy import sparse
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
-from forgetless.datasets import Task
-from forgetless.datasets.flights import WIDTH, crossed, features, read_flights
 from forgetless.errors import DataMissingError
+from forgetless.tables import Task
+from streams.data.flights import WIDTH, crossed, features, read_flights
 
 HELD_OUT = 0.2  # of the rows of each task
 ORDERS = 5  # of the carriers

@@ -8,10 +8,10 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless._base import records
-from forgetless._base.archive import pack
-from forgetless.datasets import load_tasks
 from forgetless.files import load_result
+from forgetless.io import records
+from forgetless.io.archive import pack
+from forgetless.tables import load_tasks
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless._base import linalg
+from forgetless._core import linalg
 from support.collections import FAMILIES, random_pairs
 
 

@@ -7,12 +7,6 @@ from forgetless import checks, filters, metrics, orderings, schedules
 from forgetless.advice.answer import Advice
 from forgetless.advice.optimal import OptimalSchedule, optimal_schedule
 from forgetless.advice.which_lambda import advise
-from forgetless.certificates.answer import Certificate, Certificates
-from forgetless.certificates.certificate import certify
-from forgetless.certificates.collection import BoundConstant, WorstCollection, worst_known
-from forgetless.certificates.optimal import OptimalCertified, optimal_certified
-from forgetless.certificates.search import worst_collection
-from forgetless.certificates.upper import Certified, certified
 from forgetless.engines.adjoint import LossGradient, gradient
 from forgetless.engines.expectation import expect
 from forgetless.engines.results import Expectation, Trace, WorstCase
@@ -22,6 +16,12 @@ from forgetless.equation import step
 from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError, StoreError
 from forgetless.files import FileReport, describe_file
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.guarantees.answer import Certificate, Certificates
+from forgetless.guarantees.certificate import certify
+from forgetless.guarantees.collection import BoundConstant, WorstCollection, worst_known
+from forgetless.guarantees.optimal import OptimalCertified, optimal_certified
+from forgetless.guarantees.search import worst_collection
+from forgetless.guarantees.upper import Certified, certified
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
 from forgetless.theory import bounds, constructions
@@ -33,30 +33,30 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _LATER = {
-    "ContinualGD": "streams.budget",
-    "ContinualRidge": "streams.ridge",
-    "ContinualRidgeClassifier": "streams.classifier",
-    "JointRidge": "streams.baselines",
-    "RecursiveLeastSquares": "streams.baselines",
-    "TableEncoder": "datasets.encoder",
-    "TaskPipeline": "streams.pipeline",
+    "ContinualGD": "estimators.budget",
+    "ContinualRidge": "estimators.ridge",
+    "ContinualRidgeClassifier": "estimators.classifier",
+    "JointRidge": "estimators.baselines",
+    "RecursiveLeastSquares": "estimators.baselines",
+    "TableEncoder": "tables.encoder",
+    "TaskPipeline": "tables.pipeline",
     "explore": "explorer",
-    "load_model": "streams.pipeline",
-    "make_pipeline": "streams.pipeline",
+    "load_model": "tables.pipeline",
+    "make_pipeline": "tables.pipeline",
 }
 
-_PARTS = ("datasets", "plots", "sweeps")
+_PARTS = ("plots", "sweeps", "tables")
 """Parts that a program without them need not load."""
 
 if TYPE_CHECKING:
-    from forgetless import datasets, plots, sweeps
-    from forgetless.datasets.encoder import TableEncoder
+    from forgetless import plots, sweeps, tables
+    from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
+    from forgetless.estimators.budget import ContinualGD
+    from forgetless.estimators.classifier import ContinualRidgeClassifier
+    from forgetless.estimators.ridge import ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.streams.baselines import JointRidge, RecursiveLeastSquares
-    from forgetless.streams.budget import ContinualGD
-    from forgetless.streams.classifier import ContinualRidgeClassifier
-    from forgetless.streams.pipeline import TaskPipeline, load_model, make_pipeline
-    from forgetless.streams.ridge import ContinualRidge
+    from forgetless.tables.encoder import TableEncoder
+    from forgetless.tables.pipeline import TaskPipeline, load_model, make_pipeline
 
 
 def __getattr__(name: str) -> Any:
@@ -115,7 +115,6 @@ __all__ = [
     "check_time_varying",
     "checks",
     "constructions",
-    "datasets",
     "descend",
     "describe_file",
     "expect",
@@ -136,6 +135,7 @@ __all__ = [
     "step",
     "surrogate",
     "sweeps",
+    "tables",
     "two_task_loss",
     "two_task_optimum",
     "worst_case",

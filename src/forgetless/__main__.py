@@ -2,7 +2,7 @@
 
 import sys
 
-from forgetless._base.install import how
+from forgetless._core.extras import how
 
 
 def run() -> None:

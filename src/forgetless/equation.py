@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._core.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.filters import Filter
 from forgetless.solvers.given import OneTask
 from forgetless.solvers.one_task import learn

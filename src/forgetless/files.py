@@ -4,19 +4,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgetless._base import task_files
-from forgetless._base.archive import from_json, read_arrays, read_json, refusing
-from forgetless._base.files import check_source
-from forgetless._base.words import printable
 from forgetless.advice import answer as advice
-from forgetless.certificates import answer as certificates
-from forgetless.certificates import search
-from forgetless.certificates.collection import WorstCollection, read_plain
-from forgetless.datasets.files import read_archive
 from forgetless.engines import stored as stored_results
 from forgetless.engines.results import Expectation, Trace
 from forgetless.errors import FileError
-from forgetless.streams import files as models
+from forgetless.estimators import files as models
+from forgetless.guarantees import answer as certificates
+from forgetless.guarantees import search
+from forgetless.guarantees.collection import WorstCollection, read_plain
+from forgetless.io import task_files
+from forgetless.io.archive import from_json, read_arrays, read_json, refusing
+from forgetless.io.atomic import check_source
+from forgetless.reporting.text import printable
+from forgetless.tables.task_files import read_archive
 from forgetless.tasks import TaskCollection
 
 

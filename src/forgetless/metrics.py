@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, as_float, to_numpy
+from forgetless._core.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
 QUANTITIES = {

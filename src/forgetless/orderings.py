@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from forgetless._base import checks
+from forgetless._core import validate
 
 Indices = NDArray[np.unsignedinteger[Any]]
 
@@ -143,9 +143,9 @@ class Ordering(ABC):
         array of shape (k,), or (n_trials, k) if ``n_trials`` is given
             Indices in 0..M−1: those that ``simulate`` follows with the same seed.
         """
-        n_tasks = checks.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
-        k = checks.integer("k", k, 1, "ask for at least one step")
-        count = 1 if n_trials is None else checks.integer("n_trials", n_trials, 1, "ask for at least one run")
+        n_tasks = validate.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
+        k = validate.integer("k", k, 1, "ask for at least one step")
+        count = 1 if n_trials is None else validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
         orders = np.concatenate([block.copy() for block in draws(self, n_tasks, k, count, seed)], axis=1)
         return orders[0] if n_trials is None else orders

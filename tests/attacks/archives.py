@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from forgetless._base.archive import pack
+from forgetless.io.archive import pack
 
 
 def npy(array=None, *, header=None, data=b"", version=(1, 0), magic=b"\x93NUMPY"):

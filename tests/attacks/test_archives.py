@@ -11,8 +11,8 @@ import pytest
 import forgetless as fl
 from attacks.archives import archive, hostile, npy
 from attacks.models import written
-from forgetless._base import archive as reader
-from forgetless.datasets.files import load_tasks
+from forgetless.io import archive as reader
+from forgetless.tables.task_files import load_tasks
 
 CORPUS = dict(hostile())
 
@@ -88,7 +88,7 @@ def test_no_pickle_is_ever_run(tmp_path):
     trace = tmp_path / "trace"
     code = f"""
 import numpy as np, pickle, forgetless as fl
-from forgetless.datasets.files import load_tasks
+from forgetless.tables.task_files import load_tasks
 class Harm:
     def __reduce__(self): return open, ({str(trace)!r}, "w")
 for name in ("header", "sha256", "X", "key", "state.coef"):

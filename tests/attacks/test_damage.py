@@ -5,7 +5,7 @@ import pytest
 
 import forgetless as fl
 from attacks.models import written
-from forgetless._base import archive as reader
+from forgetless.io import archive as reader
 from support.campaigns import SEED, seed_for
 
 

@@ -6,7 +6,7 @@ import pytest
 import forgetless as fl
 from attacks.archives import distortions, opened, resealed
 from attacks.models import MODELS, meet, tasks, written
-from forgetless._base import archive as reader
+from forgetless.io import archive as reader
 from support.campaigns import SEED, seed_for
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forgetless as fl
-from forgetless._base.archive import pack, pack_json, unpack, unpack_json
+from forgetless.io.archive import pack, pack_json, unpack, unpack_json
 
 TASKS = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8], [0.0, 0.5]], [0.6, 0.0])])
 FOUND = {

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from forgetless import cli, plots
-from forgetless._base.words import drawn, printable
+from forgetless.reporting.text import drawn, printable
 
 HOSTILE = [
     "[/]",
@@ -205,7 +205,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("datasets.tables.read_table", "streams.files.load_any", "certificates.search.worst_collection"):
+    for name in ("tables.readers.read_table", "estimators.files.load_any", "guarantees.search.worst_collection"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {

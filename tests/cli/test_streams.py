@@ -9,9 +9,9 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.datasets.files import load_table
-from forgetless.streams import page
-from forgetless.streams.run import run_stream
+from forgetless.tables import report as page
+from forgetless.tables.run import run_stream
+from forgetless.tables.task_files import load_table
 
 FEATURES = ["f0", "f1", "f2"]
 

@@ -11,7 +11,8 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.datasets import grouped, tables
+from forgetless.tables import grouped
+from forgetless.tables import readers as tables
 
 FIT = ("--task", "month", "--target", "sales")
 

@@ -261,7 +261,7 @@ def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
 
     tasks = fl.TaskCollection(random_pairs(rng, M=4))
     expected = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
-    monkeypatch.setattr("forgetless._base.compiled._modules", {})
+    monkeypatch.setattr("forgetless._core.compiled._modules", {})
     monkeypatch.setitem(sys.modules, "forgetless.engines._subsets_numba", None)  # makes the import fail
     with pytest.warns(RuntimeWarning, match="slower array backend"):
         found = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)

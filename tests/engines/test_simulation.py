@@ -231,7 +231,7 @@ def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
     tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
     options = {"k": 40_000, "seed": 0, "record": "last"}
     expected = fl.simulate(tasks, fl.Ridge(0.5), backend="array", **options)
-    monkeypatch.setattr("forgetless._base.compiled._modules", {})
+    monkeypatch.setattr("forgetless._core.compiled._modules", {})
     monkeypatch.setitem(sys.modules, "forgetless.engines._trials_numba", None)  # makes the import fail
     with pytest.warns(RuntimeWarning, match="slower array backend"):
         found = fl.simulate(tasks, fl.Ridge(0.5), **options)

@@ -10,8 +10,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import forgetless as fl
+from forgetless.estimators import _scheme
 from forgetless.solvers import _costs, remote
-from forgetless.streams import _scheme
 from forgetless.sweeps import cluster as engine
 from support.sweeping import small, waiting
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import forgetless as fl
-from forgetless._base.tables import Noted, Table
+from forgetless.reporting.table import Noted, Table
 from forgetless.sweeps import report
 from support.sweeping import SCHEDULES, gauss, small
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forgetless._base.arrays import to_numpy
+from forgetless._core.arrays import to_numpy
 from forgetless.advice import _sampled
 from forgetless.advice._losses import Losses
 from forgetless.advice.answer import Option

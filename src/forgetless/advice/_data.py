@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from forgetless._base.arrays import to_numpy
+from forgetless._core.arrays import to_numpy
 from forgetless.advice._claims import down
 from forgetless.metrics import average_loss
 from forgetless.tasks import TaskCollection

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from forgetless._base.arrays import Array, Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Array, Floats, from_numpy, to_numpy
 from forgetless.advice._data import fits
 from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws

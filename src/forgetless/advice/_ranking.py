@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Floats
+from forgetless._core.arrays import Floats
 from forgetless.advice import _sampled
 from forgetless.advice._claims import up
 from forgetless.advice._data import fits

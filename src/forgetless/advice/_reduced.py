@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._base.arrays import Floats
+from forgetless._core.arrays import Floats
 from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments
 from forgetless.engines.powers import SymmetricBasis

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses
 from forgetless.engines.results import Trace
 from forgetless.engines.simulation import simulate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from forgetless import schedules
-from forgetless._base.arrays import Floats
+from forgetless._core.arrays import Floats
 from forgetless.advice._losses import Evaluate
 from forgetless.engines.given import ScheduleLike, as_schedule
 from forgetless.filters import Filter, Projection, Ridge

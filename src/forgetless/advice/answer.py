@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgetless._base import html, records
-from forgetless._base.provenance import provenance_of
-from forgetless._base.tables import Noted, Table
 from forgetless.advice._claims import Claim
+from forgetless.io import records
+from forgetless.io.provenance import provenance_of
 from forgetless.metrics import QUANTITIES
+from forgetless.reporting import html
+from forgetless.reporting.table import Noted, Table
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code, entry_of, title_of
 from forgetless.schedules.plain import describe, from_plain

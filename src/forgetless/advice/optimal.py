@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import Floats, to_numpy
-from forgetless._base.progress import Progress, shown
+from forgetless._core import validate
+from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
@@ -17,6 +16,7 @@ from forgetless.engines.problem import Problem, check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
+from forgetless.reporting.progress import Progress, shown
 from forgetless.schedules import Coefficients, Preset, resolve
 from forgetless.tasks import TaskCollection
 
@@ -137,12 +137,12 @@ def optimal_schedule(
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
     check_tasks(tasks)
-    k = checks.integer("k", k, 1, "ask for at least one step")
+    k = validate.integer("k", k, 1, "ask for at least one step")
     goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
     ordering = checked_ordering(ordering, tasks, k)
     if not isinstance(Problem.of(tasks, Ridge(0.0), k, ordering, "last").law, Draws):
         raise TypeError(f"ordering must be independent draws for exact gradients, got {ordering!r}; leave it out")
-    smooth = checks.number("smooth", smooth, "0 allows any change from step to step")
+    smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     problem = Losses(tasks, k, ordering, start, held_out)
     starts = _starts(problem, goal)

@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.progress import PATIENCE, Progress, duration, shown
-from forgetless._base.provenance import Made
+from forgetless._core import validate
 from forgetless.advice import _data, _sampled, _words
 from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
@@ -21,7 +19,9 @@ from forgetless.engines.expectation import expect
 from forgetless.engines.given import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
+from forgetless.io.provenance import Made
 from forgetless.metrics import quantity
+from forgetless.reporting.progress import PATIENCE, Progress, duration, shown
 from forgetless.schedules import increasing
 from forgetless.tasks import TaskCollection
 
@@ -92,11 +92,11 @@ def advise(
     (0.0657, 0.1051)
     """
     check_tasks(tasks)
-    k = checks.integer("k", k, 1, "ask for at least one step")
+    k = validate.integer("k", k, 1, "ask for at least one step")
     law = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    seed = checks.integer("seed", seed, 0, "use 0")
+    seed = validate.integer("seed", seed, 0, "use 0")
     problem = Losses(tasks, k, law, start, held_out)
     own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
@@ -131,7 +131,7 @@ def _advice(
 def _forewarn(problem: Losses) -> None:
     """Refuse more steps than fit into memory, and warn where they will take very long: from the time of a few."""
     k = problem.k
-    checks.check_memory(6.0 * k, f"a schedule of {k:,} strengths", "ask for fewer steps")
+    validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", "ask for fewer steps")
     if k <= 10 * _LOOK or not problem.random or problem.operations() * _LOOK / k > 1e7:
         return  # large tasks are sampled instead
     probe = [increasing(scale) for scale in np.geomspace(0.01, 10.0, 64)]
@@ -156,7 +156,7 @@ def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
     """Return whether losses are sampled: where that is asked for, or exact ones would take long."""
     cost = _exact_cost(problem, objective)
     if n_trials is not None:
-        checks.integer("n_trials", n_trials, 2, "make at least two runs, some hundred for small errors")
+        validate.integer("n_trials", n_trials, 2, "make at least two runs, some hundred for small errors")
         if objective == "worst_case":
             raise ValueError("n_trials cannot be used with objective='worst_case', which no runs sample; leave it out")
     elif objective == "worst_case" and problem.random and cost > _LONGEST:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from forgetless._base.tables import Table
-from forgetless._base.words import printable
-from forgetless.cli import bench, certificates, explore, files, proofs, search, streams, sweeps, tasks
+from forgetless.cli import certificates, explore, files, search, streams, sweeps, tasks
 from forgetless.cli.shared import examples, progress, say
+from forgetless.reporting.table import Table
+from forgetless.reporting.text import printable
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 
@@ -125,8 +125,6 @@ for command in (
     certificates.certified,
     search.worst_collection,
     sweeps.sweep,
-    proofs.proofs,
-    bench.bench,
     files.verify,
     files.show,
 ):
@@ -146,7 +144,6 @@ def completion(shell: str) -> None:
 
 EXAMPLES = {
     "advise": ("forgetless advise tasks.npz --k 200", "forgetless advise table.csv --task month --target sales --k 12"),
-    "bench": ("forgetless bench streams --out results/streams", "forgetless bench deep --help"),
     "bounds": ("forgetless bounds", "forgetless bounds --json"),
     "certified": ("forgetless certified --schedule increasing --k 256",),
     "certify": ("forgetless certify tasks.npz --k 200", "forgetless certify tasks.npz --k 200 --schedule fixed --json"),
@@ -155,7 +152,6 @@ EXAMPLES = {
         "forgetless expect tasks.npz --k 200",
         "forgetless expect tasks.npz --k 200 --average 2 --schedule none",
     ),
-    "proofs": ("forgetless proofs",),
     "reproduce": ("forgetless reproduce", "forgetless reproduce table --out results-table"),
     "simulate": ("forgetless simulate tasks.npz --k 200 --trials 500 --json",),
     "sweep": ("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),

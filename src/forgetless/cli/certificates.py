@@ -14,7 +14,6 @@ from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
 @click.option("--average", type=click.FloatRange(0.0), help="Of the average of the iterates with weights t^AVERAGE.")
 @click.option("--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task.")
 @click.option("--distance", type=float, default=1.0, show_default=True, help="D, from the start to the joint solution.")
-@click.option("--arithmetic", type=click.Choice(["float", "ball"]), default="float", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def certified(
     k: int,
@@ -23,7 +22,6 @@ def certified(
     average: float | None,
     radius: float,
     distance: float,
-    arithmetic: str,
     as_json: bool,
 ) -> None:
     """Print a proved upper bound of the expected loss of a schedule, for every collection that one model fits."""
@@ -37,7 +35,6 @@ def certified(
             average=average,
             radius=radius,
             distance=distance,
-            arithmetic="ball" if arithmetic == "ball" else "float",
             progress=tell,
         )
     click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else repr(found))

@@ -93,8 +93,8 @@ def _with_tasks(
     *,
     large: bool,
 ) -> Any:
-    from forgetless.datasets.files import load_tasks
     from forgetless.explorer import explore as made
+    from forgetless.tables.task_files import load_tasks
 
     tasks = load_tasks(file, task, target, loss=loss, intercept=intercept)
     source: dict[str, Any] = {"kind": "file", "name": str(file), "mean": loss == "mean", "intercept": intercept}

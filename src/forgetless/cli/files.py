@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from forgetless._base.words import printable
 from forgetless.cli.shared import examples, say, say_json
+from forgetless.reporting.text import printable
 
 WORDS = {
     "n_tasks_seen_": "tasks learned",
@@ -52,8 +52,8 @@ def verify(context: click.Context, file: Path, as_json: bool) -> None:
 def show(model: Path, features: int, as_json: bool) -> None:
     """Show what a file holds: of a MODEL tasks seen, errors, strengths and coefficients; of a result its numbers."""
     from forgetless.files import describe_file, load_result
-    from forgetless.streams.page import coefficients
-    from forgetless.streams.pipeline import load_model
+    from forgetless.tables.pipeline import load_model
+    from forgetless.tables.report import coefficients
 
     report = describe_file(model)
     if not as_json:

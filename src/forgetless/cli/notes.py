@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.frames import columns_of
+from forgetless._core.frames import columns_of
 
 LINES = 50
 """Columns of a table that are printed."""

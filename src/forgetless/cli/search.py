@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from forgetless._base.files import check_target
 from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
+from forgetless.io.atomic import check_target
 
 
 @click.command("worst-collection")

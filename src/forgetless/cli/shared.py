@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from forgetless._base.averages import LARGEST
-from forgetless._base.progress import Progress, silent
-from forgetless._base.words import printable
+from forgetless._core.averages import LARGEST
 from forgetless.engines.given import as_ordering
 from forgetless.orderings import NAMES
+from forgetless.reporting.progress import Progress, silent
+from forgetless.reporting.text import printable
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."

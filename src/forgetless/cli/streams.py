@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from forgetless._base.files import check_target
-from forgetless._base.tables import Table
 from forgetless.cli import notes as notes_on
 from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
-from forgetless.datasets.grouped import ORDERS
+from forgetless.io.atomic import check_target
+from forgetless.reporting.table import Table
 from forgetless.schedules.names import entry_of, usage
+from forgetless.tables.grouped import ORDERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,9 +113,9 @@ def fit(
     FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or - for CSV on standard input.
     """
     import forgetless as fl
-    from forgetless.datasets.grouped import TableTasks
-    from forgetless.streams import page
-    from forgetless.streams.run import Targets, follow
+    from forgetless.tables import report as page
+    from forgetless.tables.grouped import TableTasks
+    from forgetless.tables.run import Targets, follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     _check_outputs({"--from": previous, "--report": report})  # and --out may be what it goes on from
@@ -189,8 +189,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     Beside them: the mean of all targets in FILE, that of the targets learned, and ridge regression fitted to the very
     rows that it is judged by.
     """
-    from forgetless.datasets.grouped import TableTasks
-    from forgetless.streams.evaluation import evaluate as evaluated
+    from forgetless.tables.evaluation import evaluate as evaluated
+    from forgetless.tables.grouped import TableTasks
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
@@ -222,9 +222,9 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
 
     Columns are found by name, whatever their order; columns the model does not know are ignored.
     """
-    from forgetless._base.files import replace_file
-    from forgetless.datasets import tables
-    from forgetless.streams.pipeline import load_model
+    from forgetless.io.atomic import replace_file
+    from forgetless.tables import readers as tables
+    from forgetless.tables.pipeline import load_model
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_model(model)
@@ -264,7 +264,7 @@ def _chained(first: Any, rest: Any) -> Any:
 
 def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the columns of task and target; those of an archive have their names."""
-    from forgetless.datasets import tables
+    from forgetless.tables import readers as tables
 
     if file.suffix.lower() == ".npz":
         return task or "groups", target or ("y",)
@@ -290,7 +290,7 @@ def _check_unchanged(context: click.Context) -> None:
 
 def _pipeline(path: Path) -> Any:
     """Return a model that was written by ``fit``."""
-    from forgetless.streams.pipeline import load_model
+    from forgetless.tables.pipeline import load_model
 
     found = load_model(path)
     if not hasattr(found, "steps") or found.table_ is None:
@@ -353,7 +353,7 @@ def _model(
 
 def _known_columns(fitted: Any, table: Any, file: Path) -> Any:
     """Return the columns that a model without an encoder knows, as numbers."""
-    from forgetless.datasets.files import numbers_of
+    from forgetless.tables.task_files import numbers_of
 
     names = getattr(fitted, "feature_names_in_", None)
     if names is None:

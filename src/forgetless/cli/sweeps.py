@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from forgetless._base.files import replace_file
-from forgetless._base.install import needs
+from forgetless._core.extras import needs
 from forgetless.cli.shared import progress, say
 from forgetless.errors import StoreError
+from forgetless.io.atomic import replace_file
 
 FORMS = ("text", "latex", "csv", "json")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from forgetless._base.tables import Table
 from forgetless.advice.answer import OBJECTIVES
 from forgetless.cli.shared import about_file, about_tasks, average_option, ordering_of, progress, say, schedule_of
 from forgetless.metrics import quantity
+from forgetless.reporting.table import Table
 
 
 def _load(file: Path, task: str | None, target: str | None, schedule: str, ordering: str) -> tuple[Any, Any, Any]:
-    from forgetless.datasets.files import load_tasks
+    from forgetless.tables.task_files import load_tasks
 
     tasks = load_tasks(file, task, target)
     return tasks, schedule_of(schedule, tasks.n_tasks), ordering_of(ordering)
@@ -68,7 +68,7 @@ def advise(
     A task counts by the mean over its rows, and there is an intercept, as in fit.
     """
     import forgetless as fl
-    from forgetless.datasets.files import load_tasks
+    from forgetless.tables.task_files import load_tasks
 
     tasks = load_tasks(file, task, target, loss=loss, intercept=intercept)
     try:
@@ -107,7 +107,7 @@ def advise(
         more = f"average={found.average.average:g}"
         lines += [f"anytime_{line}" for line in _loss_lines(found, law, found.average.code, f", {more}")]
         lines.append(f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r}, fit_intercept={intercept})")
-    say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.datasets import load_tasks\n")
+    say("\nTo use it:\n\n    import forgetless as fl\n    from forgetless.tables import load_tasks\n")
     for line in lines:
         say(f"    {line}")
 

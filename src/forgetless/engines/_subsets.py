@@ -22,9 +22,9 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
-from forgetless._base.checks import check_memory
-from forgetless._base.compiled import compiled
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.compiled import compiled
+from forgetless._core.validate import check_memory
 from forgetless.engines.moments import Moments
 from forgetless.metrics import mean_of
 from forgetless.tasks import TaskCollection

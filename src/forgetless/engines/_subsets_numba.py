@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Floats
-from forgetless._base.compiled import n_threads, spread
-from forgetless._base.jit import jit
+from forgetless._core.arrays import Floats
+from forgetless._core.compiled import n_threads, spread
+from forgetless._core.jit import jit
 from forgetless.engines._subsets import SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import metrics
-from forgetless._base.arrays import Array, Floats
-from forgetless._base.compiled import n_threads, spread
-from forgetless._base.jit import jit
+from forgetless._core.arrays import Array, Floats
+from forgetless._core.compiled import n_threads, spread
+from forgetless._core.jit import jit
 from forgetless.engines._trials import Snapshot, part_of
 from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import TaskSums, follows_path

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._base.checks import check_memory
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core.validate import check_memory
 from forgetless.engines.given import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
 from forgetless.engines.problem import Problem

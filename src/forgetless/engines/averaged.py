@@ -20,8 +20,8 @@ import itertools
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
-from forgetless._base.compiled import compiled
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.compiled import compiled
 from forgetless.engines.independent import compiled_steps
 from forgetless.engines.moments import Moments, Operator, applied, mirrored, repeated
 from forgetless.engines.problem import Problem

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from forgetless._base.arrays import Array, namespace_of, zeros
-from forgetless._base.products import product
+from forgetless._core.arrays import Array, namespace_of, zeros
+from forgetless._core.products import product
 from forgetless.tasks import TaskCollection
 
 

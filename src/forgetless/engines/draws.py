@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._base.checks import check_memory
-from forgetless._base.progress import Progress
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core.validate import check_memory
 from forgetless.engines.averaged import AveragedRun, average_backwards, left_of_averages
 from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, repeated
@@ -20,6 +19,7 @@ from forgetless.engines.reference import measured
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
 from forgetless.metrics import mean_of
 from forgetless.orderings import Draws
+from forgetless.reporting.progress import Progress
 
 Method = Literal["auto", "steps", "dense", "lanczos"]
 _METHODS = ("auto", "steps", "dense", "lanczos")

@@ -4,14 +4,14 @@ from math import comb
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, namespace_of, to_numpy, zeros
-from forgetless._base.progress import Progress
+from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
 from forgetless.engines._subsets import program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
 from forgetless.engines.moments import Moments, average_form
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.reference import measured
 from forgetless.engines.rounding import Rounding, diagonal_roots
+from forgetless.reporting.progress import Progress
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from forgetless._base.progress import Progress, forewarned, shown
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.given import OrderingLike, Schedules
@@ -11,6 +10,7 @@ from forgetless.engines.problem import Computed, Problem
 from forgetless.engines.results import Expectation
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
+from forgetless.reporting.progress import Progress, forewarned, shown
 from forgetless.tasks import TaskCollection
 
 

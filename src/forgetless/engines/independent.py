@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
-from forgetless._base.checks import check_memory
-from forgetless._base.compiled import compiled, worth_loading
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.compiled import compiled, worth_loading
+from forgetless._core.validate import check_memory
 from forgetless.engines.moments import Moments, Operator
 from forgetless.engines.problem import Problem
 from forgetless.metrics import mean_of

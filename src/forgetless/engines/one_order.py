@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._base.progress import Progress
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless.engines.moments import Moments, average_form, symmetrized
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.results import Trace
 from forgetless.engines.rounding import Rounding, cosines
 from forgetless.engines.simulation import Sampling, simulated
 from forgetless.orderings import OneOrder
+from forgetless.reporting.progress import Progress
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:

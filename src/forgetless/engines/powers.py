@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._base.checks import check_memory
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core.validate import check_memory
 from forgetless.engines.moments import Operator
 
 EPS = float(np.finfo(np.float64).eps)

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import averages, checks
-from forgetless._base.arrays import Array, Floats, from_numpy
-from forgetless._base.checks import check_memory
-from forgetless._base.provenance import Made
+from forgetless._core import averages, validate
+from forgetless._core.arrays import Array, Floats, from_numpy
+from forgetless._core.validate import check_memory
 from forgetless.engines.given import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
+from forgetless.io.provenance import Made
 from forgetless.metrics import follows_path
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
@@ -54,7 +54,7 @@ class Problem:
 
     @cached_property
     def gains(self) -> Floats:
-        """What every step adds to the running average, of shape (k,); see ``_base.averages``."""
+        """What every step adds to the running average, of shape (k,); see ``_core.averages``."""
         assert self.average is not None
         return averages.gains(self.average, self.k)
 
@@ -82,7 +82,7 @@ class Problem:
     ) -> "Problem":
         """Check the arguments and resolve every schedule."""
         check_tasks(tasks)
-        k = checks.integer("k", k, 1, "ask for at least one step")
+        k = validate.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
         schedules, labels = as_schedules(schedule, tasks.n_tasks)
         if labels:
@@ -274,7 +274,7 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
         if record == "last":
             return np.array([k])
         if record == "all":
-            checks.check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
+            validate.check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
             return np.arange(1, k + 1)
         if record == "log":
             points = 1 + int(20 * np.log10(k)) if k > 1 else 1

@@ -10,7 +10,7 @@ it stays with w⋆ where nothing is lost.
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Array, Floats, from_numpy, to_numpy
 from forgetless.engines.moments import Moments, moments_around_teacher, symmetrized
 from forgetless.tasks import TaskCollection
 

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import html
-from forgetless._base.arrays import Array, namespace_of, to_numpy
-from forgetless._base.provenance import Made, Recorded, provenance_of
-from forgetless._base.tables import Noted, Table, frame
+from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines import stored
 from forgetless.engines.given import Labels
+from forgetless.io.provenance import Made, Recorded, provenance_of
+from forgetless.reporting import html
+from forgetless.reporting.table import Noted, Table, frame
 
 _LINES = 6
 """Recorded steps of one schedule that are printed, and schedules at their last step."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, Floats, to_numpy
+from forgetless._core.arrays import Array, Floats, to_numpy
 from forgetless.engines.moments import Moments
 from forgetless.tasks import TaskCollection
 

@@ -6,12 +6,11 @@ from typing import Any, Literal
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from forgetless._base import checks
-from forgetless._base.arrays import Array, Floats
-from forgetless._base.compiled import compiled, worth_loading
-from forgetless._base.install import needs
-from forgetless._base.products import one_blas_thread
-from forgetless._base.progress import Progress, forewarned, part_of_work, shown
+from forgetless._core import validate
+from forgetless._core.arrays import Array, Floats
+from forgetless._core.compiled import compiled, worth_loading
+from forgetless._core.extras import needs
+from forgetless._core.products import one_blas_thread
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
@@ -21,6 +20,7 @@ from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics, follows_path
 from forgetless.orderings import draws
+from forgetless.reporting.progress import Progress, forewarned, part_of_work, shown
 from forgetless.tasks import TaskCollection
 
 _SHARES = 2**17
@@ -96,7 +96,7 @@ def simulate(
     Trace: 30 steps in 1..100, mean of 50 runs
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    n_trials = checks.integer("n_trials", n_trials, 1, "ask for at least one run")
+    n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     names, origin = check_metrics(metrics), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, origin, n_trials, _shared(seed), keep_weights, backend)
@@ -187,14 +187,14 @@ def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_we
         + 2.0 * tasks.n_tasks
     )
     n_schedules = len(problem.filters)
-    checks.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
+    validate.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
     recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
     shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
     total = float(n_schedules) * n_trials * n_steps
-    checks.check_memory(total * recorded, f"what is recorded of {shape}", "record fewer steps")
+    validate.check_memory(total * recorded, f"what is recorded of {shape}", "record fewer steps")
     if keep_weights:
         cure = "pass keep_weights=False, or record fewer steps"
-        checks.check_memory(total * weights, f"keep_weights=True for {shape}", cure)
+        validate.check_memory(total * weights, f"keep_weights=True for {shape}", cure)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:

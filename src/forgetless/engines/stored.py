@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.archive import Fields, pack, refusing, unpack
-from forgetless._base.arrays import to_numpy
-from forgetless._base.files import replace_file
-from forgetless._base.provenance import Recorded, provenance_of
-from forgetless._base.words import printable
+from forgetless._core.arrays import to_numpy
 from forgetless.errors import FileError
+from forgetless.io.archive import Fields, pack, refusing, unpack
+from forgetless.io.atomic import replace_file
+from forgetless.io.provenance import Recorded, provenance_of
 from forgetless.metrics import METRICS, TASK_METRICS
+from forgetless.reporting.text import printable
 
 FORMAT, VERSION = "forgetless-result", 1
 

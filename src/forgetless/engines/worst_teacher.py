@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core import validate
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.given import OrderingLike, Schedules
@@ -99,7 +99,7 @@ def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> Worst
         raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
     if np.ndim(k) != 1:
         raise TypeError(f"k must be a number of steps or a list of them, got {k!r}")
-    ks = sorted({checks.integer("k", each, 1, "ask for at least one step") for each in np.asarray(k).tolist()})
+    ks = sorted({validate.integer("k", each, 1, "ask for at least one step") for each in np.asarray(k).tolist()})
     if not ks:
         raise ValueError("k must hold at least one number of steps, got none")
     parts = [solve(each) for each in ks]

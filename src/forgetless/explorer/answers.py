@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice.which_lambda import advise
-from forgetless.certificates.certificate import certify
-from forgetless.certificates.upper import certified
 from forgetless.engines.adjoint import gradient
 from forgetless.engines.expectation import expect
 from forgetless.explorer.plain import MOST_STEPS, filter_of, ordering_of, tasks_of
+from forgetless.guarantees.certificate import certify
+from forgetless.guarantees.upper import certified
 from forgetless.orderings import WithReplacement
 from forgetless.tasks import TaskCollection
 

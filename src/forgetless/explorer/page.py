@@ -128,7 +128,7 @@ def constants() -> dict[str, float]:
 @cache
 def shipped() -> tuple[dict[str, Any], ...]:
     """Return the worst collections known, as the page takes them."""
-    from forgetless.certificates.collection import worst_known
+    from forgetless.guarantees.collection import worst_known
 
     words = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
     found = []

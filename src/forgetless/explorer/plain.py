@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import Floats, to_numpy
+from forgetless._core import validate
+from forgetless._core.arrays import Floats, to_numpy
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
 from forgetless.schedules import Increasing, Schedule, resolve
@@ -78,14 +78,14 @@ def _given(values: Any, k: int, unit: float) -> dict[str, Any]:
 
 def tasks_of(plain: Any) -> TaskCollection:
     """Return the tasks that a page sent; copies of a task are tasks of their own."""
-    d = checks.integer("d", plain.get("d"), 1, "give the number of features")
+    d = validate.integer("d", plain.get("d"), 1, "give the number of features")
     pairs = []
     for task in plain["tasks"]:
         X, y = (np.asarray(task[name], dtype=np.float64).reshape(-1) for name in ("X", "y"))
         if X.size != d * y.size:
             raise ValueError(f"X must hold {d} values for each of {y.size} targets, got {X.size}")
-        count = checks.integer("count", task.get("count", 1), 1, "a task is there at least once")
-        checks.check_memory(float(X.size) * count, f"{count} copies of a task", "use fewer")
+        count = validate.integer("count", task.get("count", 1), 1, "a task is there at least once")
+        validate.check_memory(float(X.size) * count, f"{count} copies of a task", "use fewer")
         pairs += [_with_floor(X.reshape(-1, d), y, float(task.get("floor", 0.0)))] * count
     return TaskCollection(pairs)
 

@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from forgetless._base.words import in_words, printable
 from forgetless.explorer.answers import Answers
 from forgetless.explorer.page import page
 from forgetless.explorer.view import Explorer
+from forgetless.reporting.text import in_words, printable
 
 MOST_BYTES = 256 * 2**20
 """Of a question, which may hold a user's tasks."""

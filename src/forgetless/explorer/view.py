@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import to_numpy
-from forgetless._base.files import replace_file
-from forgetless.certificates.upper import certified
+from forgetless._core import validate
+from forgetless._core.arrays import to_numpy
 from forgetless.explorer.page import page
 from forgetless.explorer.plain import FEATURES, MOST_STEPS, is_literal, plain_schedule, plain_tasks
 from forgetless.filters import Filter
+from forgetless.guarantees.upper import certified
+from forgetless.io.atomic import replace_file
 from forgetless.schedules import Increasing, Schedule, resolve
 from forgetless.tasks import TaskCollection
 
@@ -128,7 +128,7 @@ def explore(
 
 
 def _steps(k: Any) -> int:
-    found = checks.integer("k", k, 1, "ask for at least one step")
+    found = validate.integer("k", k, 1, "ask for at least one step")
     if found > MOST_STEPS:
         raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {found}; use fl.expect for more steps")
     return found

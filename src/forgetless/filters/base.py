@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, namespace_of
+from forgetless._core.arrays import Array, namespace_of
 
 
 class Filter(ABC):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks
-from forgetless._base.arrays import Array, namespace_of
+from forgetless._core import validate
+from forgetless._core.arrays import Array, namespace_of
 from forgetless.filters.base import Filter, as_array
 
 
@@ -38,7 +38,7 @@ class Stages(Filter):
         if len(lengths) != len(parts) or not parts:
             raise ValueError(f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts")
         for length, part in zip(lengths, parts, strict=True):
-            checks.integer("lengths", length, 0, "say how many steps the stage lasts")
+            validate.integer("lengths", length, 0, "say how many steps the stage lasts")
             if not isinstance(part, Filter):
                 raise TypeError(f"parts must be filters, got {part!r}; wrap a coefficient as fl.Ridge(coefficient)")
             if part.horizon not in (None, length):

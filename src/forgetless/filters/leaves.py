@@ -6,8 +6,8 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from forgetless._base import checks
-from forgetless._base.arrays import Array, namespace_of
+from forgetless._core import validate
+from forgetless._core.arrays import Array, namespace_of
 from forgetless.filters.base import Filter
 
 _COEFFICIENT_CURE = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
@@ -42,7 +42,7 @@ class Ridge(Filter):
     explicit = True
 
     def __post_init__(self) -> None:
-        checked = checks.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
+        checked = validate.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
         object.__setattr__(self, "coefficient", checked)
 
     def share(self, eigenvalues: Array) -> Array:
@@ -124,8 +124,8 @@ class GradientDescent(Filter):
     step_size: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_steps", checks.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
-        checked = checks.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
+        object.__setattr__(self, "n_steps", validate.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
+        checked = validate.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
         object.__setattr__(self, "step_size", checked)
         _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
 

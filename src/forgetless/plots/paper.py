@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.tables import Table
 from forgetless.plots.style import COLOURS, COLUMN, MARKERS, axes_of, look
+from forgetless.reporting.table import Table
 
 
 def plot_optimum(table: Table, ax: Any = None) -> Any:

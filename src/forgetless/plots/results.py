@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import to_numpy
-from forgetless._base.words import drawn
+from forgetless._core.arrays import to_numpy
 from forgetless.plots.style import COLOURS, HEIGHT, MARKERS, WIDTH, axes_of, look
+from forgetless.reporting.text import drawn
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:

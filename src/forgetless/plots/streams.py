@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.words import drawn
 from forgetless.plots.style import HEIGHT, MARKERS, WIDTH, axes_of, look
+from forgetless.reporting.text import drawn
 
 
 def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, shown: int = 6) -> Any:

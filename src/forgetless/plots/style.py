@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from forgetless._base.install import needs
+from forgetless._core.extras import needs
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""

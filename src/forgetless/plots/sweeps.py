@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forgetless._base.words import drawn
 from forgetless.plots.style import COLOURS, COLUMN, MARKERS, look
+from forgetless.reporting.text import drawn
 
 
 def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from forgetless import plots
-from forgetless._base import files, html
-from forgetless._base.progress import Progress, silent
-from forgetless._base.tables import Table
+from forgetless.io import atomic as files
+from forgetless.reporting import html
+from forgetless.reporting.progress import Progress, silent
+from forgetless.reporting.table import Table
 from forgetless.reproduce import tables as reproduce
 
 PARTS = ("figure", "table", "rates", "curves", "reduction")

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._base.progress import Progress, shown
-from forgetless._base.tables import Table
-from forgetless.certificates.upper import certified
 from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Projection
+from forgetless.guarantees.upper import certified
 from forgetless.metrics import METRICS
 from forgetless.orderings import Reshuffled, Sequence, WithoutReplacement, WithReplacement
+from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.table import Table
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
 from forgetless.theory.bounds import catalogue

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.filters import Filter, Stages
 
 Schedule = Callable[[int, float], Filter]
@@ -47,8 +47,8 @@ class Preset(ABC):
 
     def __call__(self, k: int, radius: float) -> Filter:
         """Return the filter for k steps on tasks of radius R."""
-        k = checks.integer("k", k, 1, "ask for at least one step")
-        radius = checks.number("radius", radius, "use tasks.radius")
+        k = validate.integer("k", k, 1, "ask for at least one step")
+        radius = validate.number("radius", radius, "use tasks.radius")
         square = radius * radius
         if not 0.0 < square < math.inf and radius > 0:
             raise ValueError(f"radius² must be a float, got radius {radius!r}; rescale the data towards 1")
@@ -81,4 +81,4 @@ def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
 def check_length(k: int) -> None:
     """Refuse a list of strengths that does not fit into memory, before any of the arrays it is made of."""
     cure = "use fewer steps, or a schedule that is the same at all steps"
-    checks.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)
+    validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.schedules.base import Preset, check_horizon, check_length, resolve
 
@@ -61,7 +61,7 @@ class Increasing(Preset):
     scale: float = 13 / 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, _SCALE_CURE))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_CURE))
 
     def build(self, k: int, square: float) -> Ridge:
         return Ridge(self.scale * square / _decay(k))
@@ -94,7 +94,7 @@ class FixedBudget(Preset):
     n_steps: int = 1
 
     def __post_init__(self) -> None:
-        checked = checks.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps")
+        checked = validate.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps")
         object.__setattr__(self, "n_steps", checked)
 
     def build(self, k: int, square: float) -> GradientDescent:
@@ -132,9 +132,9 @@ class IncreasingBudget(Preset):
     scale: float = 13 / 3
 
     def __post_init__(self) -> None:
-        checked = checks.integers_per_step("n_steps", self.n_steps, "give whole numbers of gradient steps")
+        checked = validate.integers_per_step("n_steps", self.n_steps, "give whole numbers of gradient steps")
         object.__setattr__(self, "n_steps", checked if isinstance(checked, int) else tuple(checked.tolist()))
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, _SCALE_CURE, positive=True))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_CURE, positive=True))
 
     def build(self, k: int, square: float) -> GradientDescent:
         n_steps = np.asarray(self.n_steps)
@@ -213,7 +213,7 @@ class Cyclic(Preset):
     n_tasks: int
 
     def __post_init__(self) -> None:
-        checked = checks.integer("n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle")
+        checked = validate.integer("n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle")
         object.__setattr__(self, "n_tasks", checked)
 
     def build(self, k: int, square: float) -> Ridge:

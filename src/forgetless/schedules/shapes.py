@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.filters import Filter, Ridge
 from forgetless.schedules.base import Preset, check_horizon, check_length
 
@@ -48,7 +48,9 @@ class Coefficients(Preset):
     coefficients: tuple[float, ...]
 
     def __init__(self, coefficients: ArrayLike) -> None:
-        values = np.atleast_1d(checks.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step"))
+        values = np.atleast_1d(
+            validate.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step")
+        )
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
 
     def build(self, k: int, square: float) -> Ridge:
@@ -86,11 +88,11 @@ class EndRamp(Preset):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        length = checks.number("length", self.length, "give a part of the horizon, such as 1/8", positive=True)
+        length = validate.number("length", self.length, "give a part of the horizon, such as 1/8", positive=True)
         if length > 1:
             raise ValueError(f"length must lie in (0, 1], got {length}; give a part of the horizon, such as 1/8")
         object.__setattr__(self, "length", length)
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
 
     def build(self, k: int, square: float) -> Ridge:
         check_length(k)
@@ -121,7 +123,7 @@ class NoiseAware(Preset):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, "fl.advise finds it"))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, "fl.advise finds it"))
 
     def build(self, k: int, square: float) -> Ridge:
         check_horizon(k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))")

@@ -13,8 +13,8 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
-from forgetless._base import linalg
-from forgetless._base.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
+from forgetless._core import linalg
+from forgetless._core.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
 from forgetless.solvers.given import OneTask

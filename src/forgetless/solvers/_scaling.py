@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from forgetless._base.arrays import Array, eps_of, namespace_of
+from forgetless._core.arrays import Array, eps_of, namespace_of
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers.given import OneTask
 from forgetless.solvers.rows import Rows

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from forgetless._base.arrays import Array
+from forgetless._core.arrays import Array
 from forgetless.solvers.rows import Rows
 
 

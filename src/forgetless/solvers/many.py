@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy
+from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless.filters import Ridge
 from forgetless.solvers.given import Limits, OneTask
 from forgetless.solvers.one_task import learn

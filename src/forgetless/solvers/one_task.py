@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base.arrays import Array, eps_of, namespace_of, zeros
+from forgetless._core.arrays import Array, eps_of, namespace_of, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling

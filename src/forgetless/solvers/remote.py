@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.arrays import Array, Floats
-from forgetless._base.own_work import Block
-from forgetless._base.remote import stacked_triangles, summed, triangle
+from forgetless._core.arrays import Array, Floats
+from forgetless._core.dask_arrays import stacked_triangles, summed, triangle
+from forgetless._core.dask_blocks import Block
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
 GRAM_SIDE = 1000

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 
 BLOCK_BYTES = 2**25
 """Rows are converted or weighted about this many bytes at a time, so that no copy of a large task is made."""

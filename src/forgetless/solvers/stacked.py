@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Array, namespace_of, to_numpy
+from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from forgetless._base.progress import Progress, duration, silent
+from forgetless.reporting.progress import Progress, duration, silent
 
 
 class Teller:

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from typing import Any
 
-from forgetless._base.compiled import n_threads
-from forgetless._base.version import version
+from forgetless._core.compiled import n_threads
+from forgetless._core.version import version
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "dask", "distributed")
 

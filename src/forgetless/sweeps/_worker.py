@@ -13,7 +13,7 @@ import struct
 import threading
 from typing import IO, Any
 
-from forgetless._base.words import in_words
+from forgetless.reporting.text import in_words
 
 HEAD = struct.Struct("<Q")
 """What precedes every message: the number of its bytes."""
@@ -60,7 +60,7 @@ def main() -> None:
 
 def _work(inbox: "queue.SimpleQueue[bytes]", answers: IO[bytes]) -> None:
     try:
-        from forgetless._base.compiled import has_numba
+        from forgetless._core.compiled import has_numba
         from forgetless.sweeps.evaluate import evaluate
 
         if has_numba() and os.environ.get("FORGETLESS_NUMBA") != "never":

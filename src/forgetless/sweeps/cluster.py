@@ -11,9 +11,9 @@ from typing import Any
 
 from distributed import Client, KilledWorker, WorkerPlugin
 
-from forgetless._base.version import version
-from forgetless._base.words import in_words
+from forgetless._core.version import version
 from forgetless.errors import StoreError
+from forgetless.reporting.text import in_words
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 

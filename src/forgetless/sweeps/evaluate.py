@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.arrays import to_numpy
-from forgetless._base.compiled import has_numba
-from forgetless._base.products import one_blas_thread
-from forgetless._base.words import in_words
-from forgetless.certificates.certificate import BOUNDS, check_bound, setting_of
+from forgetless._core.arrays import to_numpy
+from forgetless._core.compiled import has_numba
+from forgetless._core.products import one_blas_thread
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
+from forgetless.guarantees.certificate import BOUNDS, check_bound, setting_of
+from forgetless.reporting.text import in_words
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base import averages, checks
-from forgetless._base.version import version
-from forgetless._base.words import printable
+from forgetless._core import averages, validate
+from forgetless._core.version import version
 from forgetless.engines.given import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
+from forgetless.reporting.text import printable
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
 from forgetless.sweeps.identity import LENGTH, content, digest
@@ -89,7 +89,7 @@ class Grid:
         if others:
             known = "tasks, schedules, scales, k, orderings, seeds, metrics, n_trials, average, record and bounds"
             raise TypeError(f"a sweep has no axis or setting {next(iter(others))!r}; it has {known}")
-        self.n_trials = None if n_trials is None else checks.integer("n_trials", n_trials, 1, "None is exact")
+        self.n_trials = None if n_trials is None else validate.integer("n_trials", n_trials, 1, "None is exact")
         self.metrics = check_metrics(metrics, METRICS if self.n_trials is not None else (*METRICS, "worst_case"))
         self.average = averages.power(average)
         self.record = _recorded(record)
@@ -303,7 +303,7 @@ def _integers(name: str, given: Any, minimum: int) -> tuple[int, ...]:
     values = [given] if np.ndim(given) == 0 else list(given)
     if not values:
         raise ValueError(f"{name} must hold at least one number, got none")
-    made = tuple(dict.fromkeys(checks.integer(name, value, minimum, "give whole numbers") for value in values))
+    made = tuple(dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers") for value in values))
     if max(made) > LARGEST:
         raise ValueError(f"{name} must be below 2**63, got {max(made)}; a store keeps no larger numbers")
     return made
@@ -321,7 +321,7 @@ def _scales(given: Any) -> tuple[float | None, ...]:
         raise ValueError("scales must hold at least one number, got none; leave it out for the schedules as they are")
     return tuple(
         dict.fromkeys(
-            checks.number("scales", each, "strengths are multiplied by them", positive=True) for each in values
+            validate.number("scales", each, "strengths are multiplied by them", positive=True) for each in values
         )
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import is_array_api_obj, to_numpy
+from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless.tasks import TaskCollection
 
 LENGTH = 24

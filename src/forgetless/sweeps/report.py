@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._base.tables import Noted, Table
+from forgetless.reporting.table import Noted, Table
 from forgetless.sweeps.grid import AXES
 from forgetless.sweeps.store import RESULTS, Store
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
 
-from forgetless._base import checks
-from forgetless._base.compiled import n_threads
-from forgetless._base.install import needs
-from forgetless._base.progress import Progress
+from forgetless._core import validate
+from forgetless._core.compiled import n_threads
+from forgetless._core.extras import needs
 from forgetless.errors import StoreError
+from forgetless.reporting.progress import Progress
 from forgetless.sweeps._here import Here
 from forgetless.sweeps._local import Local
 from forgetless.sweeps._progress import told
@@ -35,7 +35,7 @@ def run(
 ) -> None:
     """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
     if n_workers is not None:
-        n_workers = checks.integer("n_workers", n_workers, 0, "0 computes in this process")
+        n_workers = validate.integer("n_workers", n_workers, 0, "0 computes in this process")
     if client is not None:
         if n_workers is not None:
             raise ValueError(

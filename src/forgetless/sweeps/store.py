@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from forgetless._base.files import check_folder, check_source
-from forgetless._base.tables import Table
-from forgetless._base.version import version
+from forgetless._core.version import version
 from forgetless.errors import StoreError
+from forgetless.io.atomic import check_folder, check_source
+from forgetless.reporting.table import Table
 from forgetless.sweeps._lock import Lock, is_locked
 from forgetless.sweeps._provenance import provenance
 from forgetless.sweeps.evaluate import Outcome

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from forgetless._base.progress import Progress
-from forgetless._base.tables import Table
+from forgetless.reporting.progress import Progress
+from forgetless.reporting.table import Table
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
 from forgetless.sweeps.run import run

@@ -8,9 +8,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks, linalg, task_files
-from forgetless._base.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
-from forgetless._base.frames import arrays_of
+from forgetless._core import linalg, validate
+from forgetless._core.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._core.frames import arrays_of
+from forgetless.io import task_files
 from forgetless.tasks.task import Task, common_namespace, make_task
 
 
@@ -250,7 +251,7 @@ class TaskCollection:
             w₀; the origin if omitted. What is left of a target must be small against what is to be learned of it:
             ``residual``, with ‖w⋆ − w₀‖ for ‖w⋆‖, is at most ``tol``.
         """
-        tol = checks.number("tol", tol, "the default is 1e-9")
+        tol = validate.number("tol", tol, "the default is 1e-9")
         return (self.residual if start is None else self._residual(start)) <= tol
 
     def _residual(self, start: Any) -> float:

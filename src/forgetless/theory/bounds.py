@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from forgetless._base import checks, html
-from forgetless._base.tables import Table
+from forgetless._core import validate
 from forgetless.metrics import quantity
+from forgetless.reporting import html
+from forgetless.reporting.table import Table
 from forgetless.theory.constants import Constant, constants
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
 from forgetless.theory.hypotheses import (
@@ -53,7 +54,7 @@ def near_optimal_constant(k: int) -> float:
     >>> [round(fl.bounds.near_optimal_constant(k), 3) for k in (3, 10, 100)]
     [2.7, 2.117, 1.963]
     """
-    log = math.log(checks.integer("k", k, 3, "the corollary holds from k = 3 on"))
+    log = math.log(validate.integer("k", k, 3, "the corollary holds from k = 3 on"))
     return math.exp(2 - 1 / (4 * log)) / (2 * (2 - 1 / log))
 
 
@@ -139,9 +140,9 @@ class Bound:
         >>> round(fl.bounds.catalogue["increasing"].evaluate(k=99, radius=1.0, distance=1.0), 6)
         0.2
         """
-        k = checks.integer("k", k, self.min_k, f"{self.name} holds for k ≥ {self.min_k}")
-        radius = checks.number("radius", radius, "R is the largest spectral norm of a task")
-        distance = checks.number("distance", distance, "D is the distance from the start to the joint solution")
+        k = validate.integer("k", k, self.min_k, f"{self.name} holds for k ≥ {self.min_k}")
+        radius = validate.number("radius", radius, "R is the largest spectral norm of a task")
+        distance = validate.number("distance", distance, "D is the distance from the start to the joint solution")
         if self.per_unit is None:
             raise ValueError(f"{self.name}: the rate {self.rate} is published, its constant is not known to us")
         if set(extras) != set(self.extras):

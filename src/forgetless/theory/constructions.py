@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import Floats
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
@@ -42,7 +42,7 @@ class Construction(TaskCollection):
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
         """Return the claimed expected loss after k uniform draws with replacement under a schedule."""
-        k = checks.integer("k", k, 1, "ask for at least one step")
+        k = validate.integer("k", k, 1, "ask for at least one step")
         return float(self._claim(resolve(schedule, k, self.radius), k))
 
 
@@ -86,7 +86,7 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
     >>> round(tasks.claim(fl.Ridge(1.299), k=2), 6)
     0.069153
     """
-    theta = checks.number("theta", theta, "give the angle in radians, in (0, π)", positive=True)
+    theta = validate.number("theta", theta, "give the angle in radians, in (0, π)", positive=True)
     if theta >= np.pi:
         raise ValueError(f"theta must lie in (0, π), got {theta}; angles repeat after π")
     w = np.array([1.0, 0.0]) if teacher is None else np.asarray(teacher, dtype=np.float64)
@@ -127,7 +127,7 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     ----------
     Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is derived.
     """
-    k = checks.integer("k", k, 2, "the bound needs at least two tasks")
+    k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     if sign not in (1, -1):
         raise ValueError(f"sign must be 1 or -1, got {sign!r}")
     frequent, rare = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
@@ -176,7 +176,7 @@ def seen_task(k: int, start: Any = None) -> Construction:
     Levinstein et al. (2025), Lemma "Lower bound for seen-task loss", Section 4.3 and Appendix B, lower, with constant
     1/144 for k ≥ 9; this constant is derived by minimising over the coordinate their proof splits on.
     """
-    k = checks.integer("k", k, 2, "the bound needs at least two tasks")
+    k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     w0 = np.zeros(2) if start is None else np.asarray(start, dtype=np.float64)
     if w0.ndim != 1 or len(w0) < 2 or not np.isfinite(w0).all():
         raise ValueError(f"start must be a finite vector of at least two features, got shape {w0.shape}")
@@ -237,10 +237,10 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     >>> round(64 * tasks.claim(fl.schedules.increasing(), k=64), 3)
     0.95
     """
-    k = checks.integer("k", k, 2, "the frequencies need a horizon")
-    n_rare = checks.integer("n_rare", n_rare, 1, "give at least one rare task")
-    weight = checks.number("weight", weight, "draws of each rare task in k steps", positive=True)
-    cosine = checks.number("cosine", cosine, "rows at 90 degrees have cosine 0")
+    k = validate.integer("k", k, 2, "the frequencies need a horizon")
+    n_rare = validate.integer("n_rare", n_rare, 1, "give at least one rare task")
+    weight = validate.number("weight", weight, "draws of each rare task in k steps", positive=True)
+    cosine = validate.number("cosine", cosine, "rows at 90 degrees have cosine 0")
     if cosine >= 1:
         raise ValueError(f"cosine must be below 1, got {cosine}; parallel rows are one task")
     n_tasks = max(n_rare + 1, round(k / weight))

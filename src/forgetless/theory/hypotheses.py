@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats, to_numpy
 from forgetless.filters import Filter
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._base import checks
+from forgetless._core import validate
 
 Function = Callable[[Any, int, int], Any]
 """A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1."""
@@ -28,7 +28,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
     >>> [str(x) for x in fl.linear_decay(3, Fraction(1))]
     ['1', '3/4', '1/2']
     """
-    k = checks.integer("k", k, 1, "ask for at least one step")
+    k = validate.integer("k", k, 1, "ask for at least one step")
     exact = isinstance(step_size, Fraction)
     return [step_size * (Fraction(k - t + 2, k + 1) if exact else (k - t + 2) / (k + 1)) for t in range(1, k + 1)]
 
@@ -108,7 +108,7 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     >>> float(3 * w.bound), min(w.c) >= 0
     (8.251953125, True)
     """
-    K = checks.integer("k", k, 1, "ask for at least one step") + 1
+    K = validate.integer("k", k, 1, "ask for at least one step") + 1
     one = Fraction(1) if isinstance(step_size, Fraction) and isinstance(smoothness, Fraction) else 1.0
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]
     v.append(v[-1])

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
-from forgetless._base.arrays import Array, Floats, as_float, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._core import validate
+from forgetless._core.arrays import Array, Floats, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.equation import check_single
 from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection
@@ -118,8 +118,8 @@ def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None
     True
     """
     check_single(task, filter)
-    eta = checks.number("step_size", step_size, "any positive step size gives the same step", positive=True)
-    R = task.radius if radius is None else checks.number("radius", radius, "use tasks.radius")
+    eta = validate.number("step_size", step_size, "any positive step size gives the same step", positive=True)
+    R = task.radius if radius is None else validate.number("radius", radius, "use tasks.radius")
     if task.radius > R * (1 + 1e-12):
         raise ValueError(f"radius must be at least that of the task, {task.radius:.6g}, got {R:.6g}; use tasks.radius")
     check_concave(filter, R)

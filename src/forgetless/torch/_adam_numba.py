@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from forgetless._base.compiled import spread
-from forgetless._base.jit import jit
+from forgetless._core.compiled import spread
+from forgetless._core.jit import jit
 
 _PART = 2**16
 """Weights that a thread takes at a time."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from forgetless._base.compiled import compiled
+from forgetless._core.compiled import compiled
 from forgetless.torch._recorded import Number, Recording
 
 _CHUNK = 2**17

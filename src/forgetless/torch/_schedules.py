@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.filters import Filter
 from forgetless.schedules import resolve
 from forgetless.schedules.names import entry_of
@@ -61,7 +61,7 @@ def _per_task(schedule: Any, n_tasks: int, cure: str, *, positive: bool) -> tupl
             f"schedule must be a number, {n_tasks} numbers, a function of the task, or a schedule of forgetless such "
             f"as fl.schedules.increasing(), got {schedule!r}"
         )
-    values = checks.numbers_per_step("schedule", schedule, cure, positive=positive)
+    values = validate.numbers_per_step("schedule", schedule, cure, positive=positive)
     if np.ndim(values) and len(np.atleast_1d(values)) != n_tasks:
         raise ValueError(f"schedule has {np.size(values)} numbers but n_tasks is {n_tasks}; give one for every task")
     return tuple(np.broadcast_to(values, (n_tasks,)).tolist())

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from forgetless import schedules
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.torch._linear_search import Linear, Pairs, predicted
 from forgetless.torch._models import unwrapped
 from forgetless.torch._schedules import strengths
@@ -194,7 +194,7 @@ def advise(
 
 
 def _grid(scales: Sequence[float] | None) -> list[float]:
-    grid = list(COARSE) if scales is None else sorted(checks.number("scales", s, "a positive number") for s in scales)
+    grid = list(COARSE) if scales is None else sorted(validate.number("scales", s, "a positive number") for s in scales)
     ratios = [b / a for a, b in itertools.pairwise(grid) if a > 0]
     if len(ratios) < 2 or len(ratios) != len(grid) - 1 or max(ratios) > 1.01 * min(ratios) or min(ratios) <= 1:
         raise ValueError(f"scales must be three or more positive numbers in a geometric progression, got {scales!r}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.torch._adaptive import Adaptive
 from forgetless.torch._metrics import Scalar, metric_of
 from forgetless.torch._models import Tensors, unwrapped
@@ -91,7 +91,7 @@ class Anchor:
         start: bool | Mapping[str, Any] = False,
         beyond: str = "error",
     ) -> None:
-        n_tasks = checks.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
+        n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
         self.lambdas = strengths(schedule, n_tasks)
         self.mode = check_choice("mode", mode, ("proximal", "loss", "manual"))
         self.metric = check_choice("metric", metric, ("auto", "decoupled"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.torch._schedules import at_task, budgets, check_choice
 
 
@@ -59,8 +59,8 @@ class Budget:
     """
 
     def __init__(self, schedule: Any, n_tasks: int, *, n_steps: int, beyond: str = "error") -> None:
-        n_tasks = checks.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
-        most = checks.integer("n_steps", n_steps, 1, "give the number of training steps at a share of 1")
+        n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
+        most = validate.integer("n_steps", n_steps, 1, "give the number of training steps at a share of 1")
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
         self.shares = budgets(schedule, n_tasks)
         self.exact = tuple(share * most for share in self.shares)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.torch._models import Tensors, inspected, unwrapped
 from forgetless.torch._per_sample import Probe, by_layers, by_vmap, can_factor, trained
 from forgetless.torch._schedules import check_choice
@@ -152,9 +152,9 @@ def _mean(
 ) -> Tensors:
     model, left = unwrapped(model), None
     if n_samples is not None:
-        left = checks.integer("n_samples", n_samples, 1, "leave it out for all samples")
+        left = validate.integer("n_samples", n_samples, 1, "leave it out for all samples")
     if chunk is not None:
-        chunk = checks.integer("chunk", chunk, 1, "leave it out to choose by memory")
+        chunk = validate.integer("chunk", chunk, 1, "leave it out to choose by memory")
     params, seen = trained(model), 0
     if not params:
         raise ValueError("model has no parameter with requires_grad, so nothing has an importance")

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from forgetless._base import checks
+from forgetless._core import validate
 from forgetless.torch._models import Tensors, unwrapped
 
 
@@ -43,7 +43,7 @@ class PathIntegral:
 
     def __init__(self, model: Any, optimizer: Any, damping: float = 0.1) -> None:
         self.model, self.optimizer = unwrapped(model), optimizer
-        self.damping = checks.number("damping", damping, "0.1 is usual", positive=True)
+        self.damping = validate.number("damping", damping, "0.1 is usual", positive=True)
         before = optimizer.register_step_pre_hook(lambda *_: self._before())
         after = optimizer.register_step_post_hook(lambda *_: self._after())
         # Ahead of the pull of an anchor that was made earlier.

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 import forgetless.torch as flt
-from forgetless.torch.benchmark import networks
-from forgetless.torch.benchmark.data import Pool
+from deep import networks
+from deep.data import Pool
 
 
 def pictures(n, seed, side=28):

@@ -1,0 +1,36 @@
+"""Run all proofs: ``python -m proofs``."""
+
+import json
+
+import click
+
+from forgetless.cli.shared import progress, say
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def main(as_json: bool) -> None:
+    """Run the proofs of the constants that hold for every k; exit with 1 if an inequality fails.
+
+    Needs forgetless[proofs,fast]. What is checked, and why that is a proof, is in proofs.constants.
+    """
+    from proofs.constants import prove_all, table
+
+    with progress() as tell:
+        found = prove_all(progress=tell)
+    if as_json:
+        keys = ("first", "middle", "tail", "small", "worst", "seconds", "holds")
+        rows = [
+            {"name": proof.constant.name, "constant": float(proof.constant.value)}
+            | {key: getattr(proof, key) for key in keys}
+            for proof in found
+        ]
+        click.echo(json.dumps(rows, ensure_ascii=False))
+    else:
+        say(table(found).text())
+    if not all(proof.holds for proof in found):
+        raise click.exceptions.Exit(1)
+
+
+if __name__ == "__main__":
+    main()

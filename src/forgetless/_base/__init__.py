@@ -1,1 +1,0 @@
-"""What everything else stands on: arrays, checks, decompositions, compiled code, files, tables."""

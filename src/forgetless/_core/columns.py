@@ -1,0 +1,247 @@
+"""A column of a table of any library: numbers, words or times, with what is missing."""
+
+import datetime
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core.arrays import Floats
+
+DAY = 86_400e6
+"""Microseconds of a day."""
+
+
+EXACT = 2.0**53
+"""Integers up to this size are told apart as floats."""
+
+
+class Values(NamedTuple):
+    """A column.
+
+    Attributes
+    ----------
+    kind : {"number", "word", "time", "empty"}
+        What its values are; empty where all of them are missing.
+    numbers : array of shape (n,)
+        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of words it is empty.
+    codes : array of shape (n,)
+        Of words: which of ``labels`` each value is, −1 where missing.
+    labels : list of str
+        Different words in the order in which they first appear.
+    """
+
+    kind: str
+    numbers: Floats = np.zeros(0)
+    codes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    labels: Sequence[str] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """The number of values."""
+        return len(self.codes) if self.kind == "word" else len(self.numbers)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which values are missing."""
+        return self.codes < 0 if self.kind == "word" else np.isnan(self.numbers)
+
+    def as_words(self) -> "Values":
+        """Return numbers or times as words: 3 as "3"."""
+        if self.kind in ("word", "empty"):
+            return self
+        if self.kind == "time":
+            told = [None if value != value else moment(value) for value in self.numbers.tolist()]
+        else:
+            told = [None if value != value else number(value) for value in self.numbers.tolist()]
+        return words(told)
+
+    def integers(self) -> NDArray[np.int64] | None:
+        """Return numbers as integers; None where they are not all."""
+        if self.kind != "number" or not np.all(np.trunc(self.numbers) == self.numbers):
+            return None
+        return self.numbers.astype(np.int64) if np.max(np.abs(self.numbers)) < EXACT else None
+
+    def taken(self, rows: Any) -> "Values":
+        """Return some rows, as if only they had been read."""
+        if self.kind == "word":
+            return _in_order(self.codes[rows], self.labels)
+        return (
+            _numbers(self.numbers[rows], self.kind)
+            if self.kind != "empty"
+            else self._replace(numbers=self.numbers[rows])
+        )
+
+
+def moment(microseconds: float) -> str:
+    """Return a time as text; beyond what Python's dates reach, its year."""
+    try:
+        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"year {1970 + microseconds / (365.2425 * DAY):.0f}"
+    return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
+
+
+def number(value: float) -> str:
+    """Return a number as text: one that is whole with all its digits, as far as floats tell them apart."""
+    return f"{value:.0f}" if abs(value) < 2**53 and value == math.floor(value) else f"{value:.15g}"
+
+
+def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
+    """Return the values of a column, which ``name`` tells in errors; integers as words where they are ``codes``."""
+    import narwhals as nw
+
+    if isinstance(column, Values):
+        column = column if not codes or (whole := column.integers()) is None else whole
+        if isinstance(column, Values):
+            return column
+    if codes and (whole := integers_of(column)) is not None:
+        different, first, which = np.unique(whole, return_index=True, return_inverse=True)
+        turn = np.argsort(first)  # labels come in the order in which they first appear
+        return Values("word", codes=np.argsort(turn)[which], labels=[str(each) for each in different[turn].tolist()])
+    if not isinstance(column, nw.Series):
+        if not isinstance(column, np.ndarray):
+            try:
+                column = nw.from_native(column, series_only=True)
+            except TypeError:
+                return _objects(list(column), name)
+        else:
+            return _array(column, name)
+    dtype: Any = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        try:
+            return _numbers(column.cast(nw.Float64).to_numpy())
+        except ValueError:  # pyarrow refuses integers that floats do not tell apart
+            return _objects(column.to_list(), name)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return _encoded(column.cast(nw.String))
+    if dtype == nw.Date:
+        column, dtype = column.cast(nw.Datetime("us")), nw.Datetime("us")
+    if dtype == nw.Datetime:
+        return _numbers(column.dt.timestamp("us").cast(nw.Float64).to_numpy(), "time")
+    if dtype == nw.Duration:
+        return _numbers(column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6)
+    return _objects(column.to_list(), name)
+
+
+def integers_of(column: Any) -> NDArray[Any] | None:
+    """Return a column of integers without gaps, which floats may not tell apart; None if it is none."""
+    import narwhals as nw
+
+    if not isinstance(column, np.ndarray | nw.Series):
+        try:
+            column = nw.from_native(column, series_only=True)
+        except TypeError:
+            column = np.array(column) if all(type(each) is int for each in column) else np.zeros(0)
+    if isinstance(column, np.ndarray):
+        return column if column.dtype.kind in "iu" else None
+    return np.asarray(column.to_numpy()) if column.dtype.is_integer() and not column.null_count() else None
+
+
+def _encoded(column: Any) -> Values:
+    """Return a column of strings; by pyarrow where it is installed, which is ten times faster."""
+    try:
+        import pyarrow
+    except ImportError:
+        return words(column.to_list())
+    arrow: Any = column.to_arrow()
+    arrow = pyarrow.chunked_array([arrow]) if isinstance(arrow, pyarrow.Array) else arrow
+    found = arrow.combine_chunks().dictionary_encode()
+    found = found.combine_chunks() if isinstance(found, pyarrow.ChunkedArray) else found
+    if len(found.dictionary) == 0:
+        return _empty(len(found))
+    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Values("word", codes=codes, labels=found.dictionary.to_pylist())
+
+
+def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
+    """Return words of which not all labels need be there, or be in the order in which they first appear."""
+    n, size = len(codes), len(labels)
+    first = np.full(size + 1, n)
+    # What is assigned last stays; −1 is the place behind the labels. Where few rows show all labels, they are enough.
+    for rows in (min(n, 8 * size + 1000), n):
+        first[codes[:rows][::-1]] = np.arange(rows - 1, -1, -1)
+        if np.all(first[:size] < n):
+            break
+    there = np.flatnonzero(first[:size] < n)
+    order = there[np.argsort(first[there])]
+    if not len(order):
+        return _empty(n)
+    if len(order) == size and np.array_equal(order, np.arange(size)):
+        return Values("word", codes=codes, labels=labels)
+    place = np.full(size + 1, -1)
+    place[order] = np.arange(len(order))
+    return Values("word", codes=place[codes], labels=[labels[i] for i in order.tolist()])
+
+
+def words(values: Sequence[Any]) -> Values:
+    """Return words; what is None or not equal to itself is missing."""
+    known: dict[str, int] = {}
+    codes = np.fromiter(
+        (-1 if value is None or value != value else known.setdefault(value, len(known)) for value in values),
+        dtype=np.int64,
+        count=len(values),
+    )
+    return Values("word", codes=codes, labels=list(known)) if known else _empty(len(values))
+
+
+def _numbers(values: Any, kind: str = "number") -> Values:
+    found = np.asarray(values, dtype=np.float64)
+    # The first value nearly always answers.
+    some = len(found) > 0 and (not math.isnan(found[0]) or not np.all(np.isnan(found)))
+    return Values(kind, found) if some else _empty(len(found))
+
+
+def _empty(n: int) -> Values:
+    return Values("empty", np.full(n, np.nan))
+
+
+def _array(column: NDArray[Any], name: str) -> Values:
+    if column.dtype.kind in "biuf":
+        return _numbers(column)
+    if column.dtype.kind == "M":
+        told = column.astype("datetime64[us]")
+        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64).astype(np.float64)), "time")
+    if column.dtype.kind == "m":
+        told = column.astype("timedelta64[us]")
+        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64) / 1e6))
+    return _objects(column.tolist(), name)
+
+
+def _objects(values: Sequence[Any], name: str) -> Values:
+    """Return Python's own values: numbers or times where all are, else words."""
+    there = [value for value in values if not _is_missing(value)]
+    if not there:
+        return _empty(len(values))
+    if all(isinstance(value, Real | Decimal | np.bool_) for value in there):
+        return _numbers([math.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, datetime.timedelta) for value in there):
+        return _numbers([math.nan if _is_missing(value) else value.total_seconds() for value in values])
+    if all(isinstance(value, datetime.date) for value in there):
+        return _numbers([math.nan if _is_missing(value) else _microseconds(value) for value in values], "time")
+    for value in there:
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise TypeError(
+                f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
+                "column of each part"
+            )
+    return words([None if _is_missing(value) else str(value) for value in values])
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    differs = value != value  # NaN, NaT; pandas' NA is neither equal nor different
+    return differs is True or (isinstance(differs, np.bool_) and bool(differs)) or type(value).__name__ == "NAType"
+
+
+def _microseconds(value: datetime.date) -> float:
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (value - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1)

@@ -1,0 +1,146 @@
+"""Tasks in the row blocks of dask arrays: told apart without importing dask, paired, added up where the blocks are."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+from forgetless._core.dask_blocks import Block, blocks_with_own_work
+from forgetless._core.validate import check_memory
+
+FAN = 8
+"""Parts that are added up at a time, on the way from all blocks to one sum."""
+
+
+def is_remote(X: Any) -> bool:
+    """Return whether X is a dask collection; dask is not imported for those who have none."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
+    """Return the row blocks of X with their targets and weights, which are dask arrays or lie in memory."""
+    import dask
+
+    for name, values in (("X", X), ("y", y), ("sample_weight", weight)):
+        _check_kind(name, values)
+    if y is None or np.ndim(y) == 0:
+        raise ValueError(f"y must have shape (n,) or (n, c), one value per row of X, got {y!r}")
+    if X.ndim != 2:
+        raise ValueError(f"X must have shape (n, d), got {X.shape}")
+    if math.isnan(X.shape[1]):
+        raise ValueError("X has an unknown number of columns; call X.compute_chunk_sizes() first")
+    if np.ndim(weight) > 1:
+        raise ValueError(f"sample_weight must have one value per row, shape (n,), got {weight.shape}")
+    X = _whole_rows(X)
+    rows = X.chunks[0]
+    y, weight = _aligned("y", y, rows), _aligned("sample_weight", weight, rows)
+    named = {"X": X, "y": y, "sample_weight": weight}
+    remote = {name: values for name, values in named.items() if is_remote(values)}
+    if not _share(list(remote.values())):  # dask would make what they share, such as the reading of a file, for each
+        named |= {name: dask.optimize(values)[0] for name, values in remote.items()}
+    graph = {key: node for name in remote for key, node in dict(named[name].__dask_graph__()).items()}
+    parts = [_in_blocks(name, values, rows) for name, values in named.items()]
+    return blocks_with_own_work(graph, list(zip(*parts, strict=True)))
+
+
+def _check_kind(name: str, values: Any) -> None:
+    """Refuse what is no array of real numbers, as tasks in memory do; blocks are not looked into."""
+    if is_remote(values):
+        if type(values).__name__ != "Array":  # what is delayed has every attribute
+            kind = type(values).__name__
+            raise TypeError(f"{name} is a dask {kind}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
+        if isinstance(values._meta, np.ma.MaskedArray):
+            raise TypeError(f"{name} has masked blocks, whose gaps would count as numbers; fill or drop them")
+    dtype = getattr(values, "dtype", None)
+    if dtype is not None and dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, got dtype {dtype}; convert it first")
+
+
+def _share(arrays: list[Any]) -> bool:
+    """Return whether some arrays come from the same computations in part."""
+    layers = [set(getattr(array.__dask_graph__(), "layers", array.__dask_graph__())) for array in arrays]
+    return sum(map(len, layers)) > len(set().union(*layers))
+
+
+def _whole_rows(array: Any) -> Any:
+    return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
+
+
+def _aligned(name: str, values: Any, rows: Sequence[Any]) -> Any:
+    """Return targets or weights with the blocks of X, as far as their lengths are known; numbers as they are."""
+    if values is None or np.ndim(values) == 0:
+        return values
+    known = not any(math.isnan(n) for n in rows)
+    if not is_remote(values):
+        values = np.asarray(values)
+        if not known:
+            raise ValueError(f"the blocks of X have unknown lengths; give {name} as a dask array of the same blocks")
+    if known and math.isnan(values.shape[0]):
+        raise ValueError(f"the blocks of {name} have unknown lengths; call {name}.compute_chunk_sizes() first")
+    if known and values.shape[0] != sum(rows):
+        raise ValueError(f"{name} must have one value per row of X, got {values.shape[0]} for {sum(rows)} rows")
+    if not is_remote(values):
+        return values
+    return _whole_rows(values.rechunk({0: rows}) if known and values.chunks[0] != rows else values)
+
+
+def _in_blocks(name: str, values: Any, rows: Sequence[Any]) -> list[Any]:
+    """Return the part of every block, not yet computed where it is not here."""
+    if values is None or np.ndim(values) == 0:
+        return [values] * len(rows)
+    if not is_remote(values):
+        return np.split(values, np.cumsum(rows)[:-1])
+    found = list(values.to_delayed(optimize_graph=False).ravel())
+    if len(found) != len(rows):
+        raise ValueError(f"{name} must have the blocks of X, got {len(found)} for {len(rows)}; rechunk one of them")
+    return found
+
+
+def summed(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
+    """Return the sum of some values that are not yet computed, as such a value; a tree, so that nobody gets all."""
+    import dask
+
+    adding = dask.delayed(add, pure=False)
+    level = list(parts)
+    while len(level) > 1:
+        level = [adding(level[i : i + FAN]) for i in range(0, len(level), FAN)]
+    return level[0]
+
+
+def dense(X: Any) -> Floats:
+    """Return rows, perhaps sparse, as a dense matrix of floats; ValueError where some are not finite."""
+    made = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    if not np.isfinite(made).all():
+        raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    return made
+
+
+def triangle(X: Any, y: Any) -> Floats:
+    """Return the triangular factor of [X y], which has all that the loss of a task depends on."""
+    right = dense(y)
+    return stacked_triangles([np.concatenate([dense(X), right.reshape(len(right), -1)], axis=1)])
+
+
+def _triangle(X: Any, y: Any, _: None) -> Floats:
+    return triangle(X, y)
+
+
+def stacked_triangles(parts: list[Any]) -> Floats:
+    """Return the triangular factor of all that some triangles stand for."""
+    return np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
+
+
+def equal_task(X: Any, y: Any) -> tuple[Floats, Floats]:
+    """Return a task of at most d + c rows with the same loss as one in dask arrays, for all weights.
+
+    QᵀX and Qᵀy for an orthogonal Q, by triangular factors of the blocks: as accurate as a factorisation of all rows.
+    """
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    blocks, d = blocks_of(X, y), int(X.shape[1])
+    columns = int(y.shape[1]) if y.ndim > 1 else 1
+    cure = "only tasks of few features can be held here"
+    check_memory(2.0 * FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", cure)
+    R = np.asarray(summed([block.then(_triangle) for block in blocks], stacked_triangles).compute())
+    return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:] if y.ndim > 1 else R[:, d])

@@ -1,0 +1,142 @@
+"""Spectra and spans: the only two decompositions forgetless takes of the data."""
+
+import math
+
+import numpy as np
+
+from forgetless._core.arrays import Array, Floats, namespace_of, zeros
+
+GRAM_RATIO = 0.1
+"""The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then below 3e-14."""
+
+
+def rank_tolerance(shape: tuple[int, ...]) -> float:
+    """Return the relative size below which a singular value counts as zero.
+
+    max(n, d)·eps, the backward error of an SVD of an n × d matrix (as in LAPACK-based rank functions): anything
+    smaller may be rounding of an exact zero. The rank of a task and of the joint system are decided by it; only the
+    span of the engines is more inclusive, since an extra coordinate costs little and a lost one would be wrong.
+    """
+    return max(shape) * float(np.finfo(np.float64).eps)
+
+
+def spectrum(X: Array) -> tuple[Array, Array, Array]:
+    """Return U (n × r), s (r) and V (r × d) with X = U·diag(s)·V, r being the numerical rank.
+
+    Rows of V are orthonormal. Works for ‖X‖ from 1e-150 to 1e150 and for X without rows.
+    """
+    xp = namespace_of(X)
+    n, d = X.shape
+    scale = max(float(xp.max(X)), -float(xp.min(X))) if n and d else 0.0
+    if scale == 0.0:
+        return zeros((n, 0), X), zeros((0,), X), zeros((0, d), X)
+    if 1e-100 < scale < 1e100:
+        scale = 1.0
+    else:
+        X = X / scale  # keeps squares inside the range of a float
+    U, s, V = _gram_spectrum(X) or xp.linalg.svd(X, full_matrices=False)
+    r = int(xp.sum(xp.astype(s > rank_tolerance((n, d)) * s[0], xp.int64)))
+    return U[:, :r], scale * s[:r], V[:r, :]
+
+
+def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
+    """Return the SVD of a wide, well-conditioned X from its n × n Gram matrix, or None where that would lose digits.
+
+    About 8 times faster than an SVD at n = 50, d = 2000.
+    """
+    xp = namespace_of(X)
+    n, d = X.shape
+    if n < 8 or d < 4 * n:
+        return None
+    squares, U = xp.linalg.eigh(X @ X.T)
+    if float(squares[0]) <= GRAM_RATIO**2 * float(squares[-1]):
+        return None
+    s, U = xp.flip(squares) ** 0.5, xp.flip(U, axis=1)
+    return U, s, (U / s).T @ X
+
+
+def span(directions: Array, ranks: list[int]) -> Array | None:
+    """Return an orthonormal basis (d × q) of the row space of ``directions``, or None if that is everything (q = d).
+
+    Parameters
+    ----------
+    directions : array of shape (Σr, d)
+        Orthonormal rows within each task, tasks one below the other.
+    ranks : list of int
+        Number of rows of each task.
+    """
+    xp = namespace_of(directions)
+    total, d = directions.shape
+    if total >= d and _spans_everything(directions):
+        return None
+    # Block Gram–Schmidt, each block cleaned twice ("twice is enough"), stops early once q = d.
+    basis = zeros((0, d), directions)
+    tolerance = 4 * math.sqrt(d) * float(np.finfo(np.float64).eps)
+    first = 0
+    for rank in ranks:
+        block = directions[first : first + rank, :]
+        first += rank
+        if rank == 0:
+            continue
+        for _ in range(2):
+            block = block - (block @ basis.T) @ basis
+        _, s, rows = xp.linalg.svd(block, full_matrices=False)
+        fresh = int(xp.sum(xp.astype(s > tolerance, xp.int64)))
+        if fresh:
+            rows = rows[:fresh, :]
+            # A direction that was nearly inside the old span comes out of the SVD with old components magnified.
+            rows, _ = xp.linalg.qr((rows - (rows @ basis.T) @ basis).T)
+            basis = xp.concat([basis, rows.T], axis=0)
+        if basis.shape[0] >= d:
+            return None
+    return basis.T
+
+
+def _spans_everything(directions: Array) -> bool:
+    xp = namespace_of(directions)
+    eigenvalues = xp.linalg.eigvalsh(directions.T @ directions)
+    # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the careful way.
+    return bool(eigenvalues[0] > 1e-10 * eigenvalues[-1])
+
+
+def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
+    """Return the shortest z that minimises Σ_j s_j²(A_j z − b_j)², summed over the columns of b.
+
+    Parameters
+    ----------
+    A : array of shape (Σr, q)
+        Directions of all tasks, orthonormal within each.
+    b : array of shape (Σr, c)
+    singular_values, radii : arrays of shape (Σr,)
+        Singular value of each direction, and the largest one of its task.
+
+    Returns
+    -------
+    array of shape (q, c)
+    """
+    from scipy.linalg import qr, solve_triangular
+
+    if A.shape[0] == 0 or A.shape[1] == 0:
+        return np.zeros((A.shape[1], b.shape[1]))
+    # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
+    own = (singular_values / radii)[:, None]
+    U, s, V = np.linalg.svd(own * A, full_matrices=False)
+    r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
+    z = V[:r].T @ ((U[:, :r].T @ (own * b)) / s[:r, None])
+    if np.max(np.abs(own * (A @ z - b))) <= 1e-9 * np.max(np.abs(own * b)):
+        return np.asarray(z)  # all tasks are met, so their weights do not matter
+    # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by weight and pivoted
+    # columns keep Householder's method accurate for weights of any size (Cox & Higham 1998).
+    weights = singular_values / radii.max()
+    order = np.argsort(-weights)
+    Q, R, pivots = qr((weights[:, None] * A @ V[:r].T)[order], mode="economic", pivoting=True)
+    y = np.zeros((r, b.shape[1]))
+    y[pivots] = solve_triangular(R, Q.T @ (weights[:, None] * b)[order])
+    return np.asarray(V[:r].T @ y)
+
+
+def norms(columns: Floats) -> Floats:
+    """Return the norm of every column, also where squares leave the range of a float."""
+    largest = np.max(np.abs(columns), axis=0, initial=0.0)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))

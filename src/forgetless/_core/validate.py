@@ -1,0 +1,104 @@
+"""Checks at the public border: every message names the argument, the value, what is allowed and the cure."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core.free_memory import free_memory
+
+
+def integer(name: str, value: Any, minimum: int, cure: str) -> int:
+    """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(
+            f"{name} must be an integer of at least {minimum}, got {value!r} of type {type(value).__name__}; {cure}"
+        )
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value}; {cure}")
+    return int(value)
+
+
+def number(name: str, value: Any, cure: str, *, positive: bool = False) -> float:
+    """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {cure}")
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result) or result < 0 or (positive and result == 0):
+        sign = "positive" if positive else "nonnegative"
+        raise ValueError(f"{name} must be {sign} and finite, got {result!r}; {cure}")
+    return result
+
+
+def numbers_per_step(name: str, value: Any, cure: str, *, positive: bool = False) -> float | NDArray[np.float64]:
+    """Return one checked float, or a read-only vector with one checked float per step."""
+    if np.ndim(value) == 0:
+        return number(name, value.item() if hasattr(value, "item") else value, cure, positive=positive)
+    values = _vector(name, value, cure).astype(np.float64)
+    bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
+    if bad.any():
+        at = int(np.argmax(bad))
+        sign = "positive" if positive else "nonnegative"
+        raise ValueError(f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1}; {cure}")
+    values.flags.writeable = False
+    return values
+
+
+def integers_per_step(name: str, value: Any, cure: str) -> int | NDArray[np.int64]:
+    """Return one positive int, or a read-only vector with one positive int per step."""
+    if np.ndim(value) == 0:
+        return integer(name, value.item() if hasattr(value, "item") else value, 1, cure)
+    raw = _vector(name, value, cure)
+    if not np.issubdtype(raw.dtype, np.integer):
+        raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {cure}")
+    if (raw < 1).any():
+        at = int(np.argmax(raw < 1))
+        raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {cure}")
+    if (raw > 2**62).any():
+        raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {cure}")
+    values = raw.astype(np.int64)
+    values.flags.writeable = False
+    return values
+
+
+def _vector(name: str, value: Any, cure: str) -> NDArray[Any]:
+    values = np.array(value)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(
+            f"{name} must be a number or a vector with one value per step, got an array of shape {values.shape}; {cure}"
+        )
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}; {cure}")
+    return values
+
+
+_UNNOTICED = 2**26
+"""Bytes that are not asked for: looking at the machine takes 0.1 ms."""
+
+_SHARE = 0.75
+"""Of what is free; the rest is for what a computation needs beside its large arrays."""
+
+
+def check_memory(n_numbers: float, what: str, cure: str, limit: float | None = None) -> None:
+    """Refuse what takes more than ``limit`` bytes, by default three quarters of what the machine has left.
+
+    ``what`` is followed by "needs … bytes" in the message.
+    """
+    n_bytes = 8.0 * n_numbers
+    if limit is None:
+        limit = _UNNOTICED if n_bytes <= _UNNOTICED else _SHARE * free_memory()
+    if not n_bytes <= limit:
+        raise MemoryError(f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {cure}")
+
+
+def readable(n_bytes: float) -> str:
+    """Return a number of bytes in words."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if n_bytes >= unit:
+            return f"{n_bytes / unit:,.3g} {name}" if n_bytes < 1000 * unit else f"{n_bytes / unit:,.0f} {name}"
+    return f"{n_bytes:.0f} bytes"

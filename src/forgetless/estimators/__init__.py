@@ -1,0 +1,1 @@
+"""Scikit-learn-style estimators that learn one task per ``partial_fit``."""

@@ -1,0 +1,84 @@
+"""Upper certificates as bounds, so that ``certify`` puts them beside the published ones."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from forgetless.guarantees._steps import failure_at, in_units, steps_of
+from forgetless.guarantees.upper import half_supremum
+from forgetless.orderings import Draws
+from forgetless.theory.bounds import Bound
+from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
+
+_MOST_STEPS = 10_000
+"""Beyond, the certificate takes longer than some seconds, and certify does not wait for it."""
+
+
+@dataclass(frozen=True)
+class ScheduleBound(Bound):
+    """The certificate of the schedule at hand: computed from its filters, not from a formula in k."""
+
+    @property
+    def constant_known(self) -> bool:
+        return True
+
+    def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
+        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.certified(schedule, k)")
+
+    def failures(self, setting: Setting) -> list[str]:
+        reasons = super().failures(setting)
+        if setting.k > _MOST_STEPS:
+            reasons.append(
+                f"not computed here for more than {_MOST_STEPS:,} steps; ask fl.certified(schedule, k) for it"
+            )
+        if not reasons and setting.radius > 0:
+            filter_ = in_units(setting.filter, setting.radius)
+            try:
+                steps = steps_of(filter_, setting.k)
+            except ValueError as error:
+                return [str(error)]
+            if steps.assumes:
+                found = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
+                reasons += [] if found is None else [found]
+        return reasons
+
+    def value(self, setting: Setting) -> float:
+        R, D = setting.radius, setting.distance
+        if R == 0:
+            return 0.0
+        unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
+        if self.quantity == "average_loss":
+            unit *= _uneven(setting)
+        # Contradictions too small to be noticed: ‖Xw − y‖ is off by at most twice their part of RD (Minkowski).
+        return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * R**2 * D**2
+
+
+def _uneven(setting: Setting) -> float:
+    """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with probabilities p."""
+    assert isinstance(setting.law, Draws)
+    with np.errstate(divide="ignore"):
+        return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
+
+
+def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
+    return ScheduleBound(
+        name=name,
+        kind="upper",
+        quantity=quantity,
+        ordering="with replacement, any probabilities",
+        scheme="explicit, budget or any concave filter",
+        regularization="any, λ > 0 where it varies",
+        rate="computed",
+        min_k=1,
+        hypotheses=(REALIZABLE, INDEPENDENT),
+        citation=f"docs/certificates.md, {theorem}; computed by fl.certified",
+        status="derived",
+    )
+
+
+CERTIFICATES = (
+    _certificate("certified", "average_loss", "Theorems 1 to 4"),
+    _certificate("certified, seen tasks", "seen_loss", "Theorem 5"),
+)
+"""What ``certify`` tries beside the catalogue."""

@@ -1,0 +1,261 @@
+"""What ``certify`` answers: exact losses, the bounds that apply, and why others do not; for one schedule or several."""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from forgetless.io import records
+from forgetless.io.provenance import provenance_of
+from forgetless.reporting import html
+from forgetless.reporting.table import Noted, Table
+
+FORMAT = "forgetless-certificate"
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One bound on the tasks at hand.
+
+    Attributes
+    ----------
+    name, kind, quantity, citation, status : str
+        Of the bound.
+    applies : bool
+        Whether all hypotheses hold and the constant is known.
+    value : float or None
+        min(bound, trivial bound ½R²D²) for an upper bound that applies, the bound for a lower one, else None.
+    published : float or None
+        The bound itself.
+    ratio : float or None
+        Value over the exact loss (exact over value for lower bounds): at least 1, and 1 where it is tight.
+    reason : str
+        Why it does not apply, or that the trivial bound is smaller; empty otherwise.
+    """
+
+    name: str
+    kind: str
+    quantity: str
+    applies: bool
+    value: float | None
+    published: float | None
+    ratio: float | None
+    reason: str
+    citation: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a schedule on given tasks; prints as a table.
+
+    Attributes
+    ----------
+    k : int
+    radius, distance, residual : float
+        R, D = ‖w₀ − w⋆‖ and how far the tasks are from realizable.
+    average_loss, seen_loss : float or None
+        Exact expectations after k steps; None where they are out of reach, with the reason in ``notes``.
+    worst_case : float or None
+        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the labels here are.
+    bounds : tuple of BoundCheck
+    notes : tuple of str
+    errors : dict from str to float
+        Bounds of the relative errors of ``average_loss`` and ``seen_loss``; 1 where no digit is known.
+    """
+
+    k: int
+    radius: float
+    distance: float
+    residual: float
+    average_loss: float | None
+    seen_loss: float | None
+    worst_case: float | None
+    bounds: tuple[BoundCheck, ...] = field(repr=False)
+    notes: tuple[str, ...] = ()
+    errors: dict[str, float] = field(default_factory=dict)
+    made: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
+        return provenance_of(self.made)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with ``bounds`` as a list of dicts."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "made"}
+        return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write it to a JSON file with its provenance and a note of yours, whole or not at all."""
+        records.write(self, path, FORMAT, note)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Certificate":
+        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it.
+
+        The numbers are those of the file: nothing is computed or proved anew.
+        """
+        return records.read(cls, path, FORMAT, check=_check)
+
+    def to_frame(self) -> Any:
+        """Return the bounds as a pandas data frame, one row each."""
+        return Table("Bounds", _columns(self.bounds)).to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the exact losses and every bound that applies on one axis; returns the axes."""
+        from forgetless.plots import plot_certificate
+
+        return plot_certificate(self, ax)
+
+    def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
+        """Return the bound of a kind, "upper" or "lower", that says most of a loss; None where none applies."""
+        found = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
+        best = min if kind == "upper" else max
+        return best(found, key=lambda check: check.value or 0.0) if found else None
+
+    def __repr__(self) -> str:
+        applying = self._applying()
+        if self._noisy:
+            said = (
+                f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and every bound is "
+                "proved for tasks that one model fits; the exact losses above hold all the same"
+            )
+            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(said, 98)])
+        table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
+        lines = [*self._wrapped_facts(), "", *table, "", "does not apply:"]
+        for other in self._others():
+            lines += textwrap.wrap(other, 98, initial_indent="  ", subsequent_indent="    ")
+        return "\n".join(lines)
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether all bounds fail, each because no model fits all tasks."""
+        return all(not check.applies and "no model fits all tasks" in check.reason for check in self.bounds)
+
+    def _wrapped_facts(self) -> list[str]:
+        return [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
+
+    def _facts(self) -> list[str]:
+        facts = [
+            f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
+            f"exact expected average loss     {self._known('average_loss')}",
+            f"exact expected seen-task loss   {self._known('seen_loss')}",
+            f"worst teacher, labels noiseless {_number(self.worst_case)}",
+        ]
+        return [*facts, *self.notes]
+
+    def _known(self, name: str) -> str:
+        """Return a loss as it is printed: with its error where that is not far below the digits shown."""
+        value, error = getattr(self, name), self.errors.get(name, 0.0)
+        if value is None or error <= 1e-6:
+            return _number(value)
+        if error < 1.0:
+            return f"{_number(value)}, to a relative {error:.1g}"
+        return f"not known to any digit: what was computed, {_number(value)}, may be all rounding"
+
+    def _others(self) -> list[str]:
+        return [f"{check.name}: {check.reason}" for check in self.bounds if not check.applies]
+
+    def _applying(self) -> Table | None:
+        """Return the bounds that apply as they are printed; None if there are none."""
+        found = [check for check in self.bounds if check.applies]
+        columns: dict[str, list[Any]] = {
+            "bound that applies": [check.name for check in found],
+            "kind": [check.kind for check in found],
+            "loss": [check.quantity for check in found],
+            "value": [Noted(check.value, "*" if check.reason else "") for check in found],
+            "ratio": [Noted(check.ratio, "×") for check in found],
+            "status": [check.status for check in found],
+        }
+        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in found) else ()
+        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if found else None
+
+    def _repr_html_(self) -> str:
+        applying = self._applying()
+        found = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
+        return (
+            f"{html.paragraph(self._facts())}{found}"
+            f"<details><summary>Bounds that do not apply</summary>{html.bullets(self._others())}</details>"
+        )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.6g}"
+
+
+def _check(found: Certificate) -> None:
+    """Refuse what could not have been computed."""
+    if found.k < 1 or not min(found.radius, found.distance, found.residual) >= 0:
+        raise ValueError("k, radius, distance and residual are not those of tasks")
+    for check in found.bounds:
+        if check.kind not in ("upper", "lower") or check.quantity not in ("average_loss", "seen_loss"):
+            raise ValueError(f"{check.name[:60]!r} is a bound of no kind")
+        if check.applies and not (check.value is not None and check.value >= 0):
+            raise ValueError(f"{check.name[:60]!r} applies without a value")
+
+
+def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
+    return {each.name: [getattr(check, each.name) for check in bounds] for each in fields(BoundCheck)}
+
+
+@dataclass(frozen=True, repr=False)
+class Certificates(Mapping[str | int, Certificate]):
+    """What is known of several schedules on the same tasks: a ``Certificate`` for every label; prints as a table.
+
+    Attributes
+    ----------
+    parts : dict from label to Certificate
+    """
+
+    parts: dict[str | int, Certificate]
+
+    def __getitem__(self, label: str | int) -> Certificate:
+        return self.parts[label]
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def table(self) -> Table:
+        """Return exact losses and the sharpest bounds of the average loss, one row for every schedule."""
+        each = list(self.parts.values())
+        upper, lower = ([part.sharpest(kind) for part in each] for kind in ("upper", "lower"))
+        columns: dict[str, list[Any]] = {
+            "schedule": list(self.parts),
+            "average loss": [part.average_loss for part in each],
+            "seen-task loss": [part.seen_loss for part in each],
+            "worst teacher": [part.worst_case for part in each],
+            "at most": [None if check is None else check.value for check in upper],
+            "by": ["–" if check is None else check.name for check in upper],
+            "at least": [None if check is None else check.value for check in lower],
+        }
+        first = each[0]
+        title = f"after k = {first.k} steps: R = {first.radius:.6g}, D = {first.distance:.6g}"
+        return Table(title, columns, number=".5g")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for every label."""
+        return {str(label): part.to_dict() for label, part in self.parts.items()}
+
+    def to_frame(self) -> Any:
+        """Return the bounds of all schedules as a pandas data frame, with their labels in the first column."""
+        labels = [label for label, part in self.parts.items() for _ in part.bounds]
+        bounds = tuple(check for part in self.parts.values() for check in part.bounds)
+        return Table("Bounds", {"schedule": labels, **_columns(bounds)}).to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the exact average loss of every schedule between its sharpest bounds; returns the axes."""
+        from forgetless.plots import plot_certificates
+
+        return plot_certificates(self, ax)
+
+    def __repr__(self) -> str:
+        table = self.table()
+        return f"{table.title}\n{table.text()}"
+
+    def _repr_html_(self) -> str:
+        return html.titled(self.table())

@@ -1,0 +1,175 @@
+"""Certificates: the exact loss of a schedule on given tasks, beside every bound that applies and why others do not."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, overload
+
+from forgetless._core.arrays import namespace_of
+from forgetless.engines.expectation import expect
+from forgetless.engines.given import OrderingLike, ScheduleLike, Schedules, as_schedules
+from forgetless.engines.problem import Problem, check_tasks
+from forgetless.engines.worst_teacher import worst_case
+from forgetless.errors import NoExactLawError
+from forgetless.guarantees._as_bounds import CERTIFICATES
+from forgetless.guarantees.answer import BoundCheck, Certificate, Certificates
+from forgetless.orderings import Draws
+from forgetless.tasks import TaskCollection
+from forgetless.theory.bounds import Bound, catalogue
+from forgetless.theory.hypotheses import Setting
+
+BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
+"""What is tried: the catalogue, and the certificates of the schedule at hand."""
+
+
+@overload
+def certify(
+    tasks: TaskCollection,
+    schedule: ScheduleLike,
+    k: int,
+    ordering: OrderingLike | None = ...,
+    start: Any = ...,
+    *,
+    bounds: Iterable[Bound] | None = ...,
+) -> Certificate: ...
+@overload
+def certify(
+    tasks: TaskCollection,
+    schedule: list[ScheduleLike] | tuple[ScheduleLike, ...] | Mapping[str, ScheduleLike],
+    k: int,
+    ordering: OrderingLike | None = ...,
+    start: Any = ...,
+    *,
+    bounds: Iterable[Bound] | None = ...,
+) -> Certificates: ...
+def certify(
+    tasks: TaskCollection,
+    schedule: Schedules,
+    k: int,
+    ordering: OrderingLike | None = None,
+    start: Any = None,
+    *,
+    bounds: Iterable[Bound] | None = None,
+) -> Certificate | Certificates:
+    """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        A name is one such as "increasing:0.5", a number a fixed coefficient λ; the keys of a dict are labels.
+    k : int
+    ordering : Ordering or its name, default ``WithReplacement()``
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    bounds : iterable of Bound, optional
+        The bounds to try; add your own as ``[*fl.bounds.catalogue, mine]``. By default all of the catalogue, and the
+        upper certificates of the schedule for both losses (``fl.certified``).
+
+    Returns
+    -------
+    Certificate
+        Or ``Certificates``, one for every label, where several schedules were given.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> c = fl.certify(fl.constructions.unseen_task(100), fl.schedules.increasing(), k=100)
+    >>> round(c.average_loss, 6), round(c.distance, 6)
+    (0.00413, 1.0)
+    >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
+    ['any algorithm', 'any filter']
+    """
+    check_tasks(tasks)
+    schedules, labels = as_schedules(schedule, tasks.n_tasks)
+    tried = BOUNDS if bounds is None else tuple(bounds)
+    made = [_certificate(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
+    return Certificates(dict(zip(labels, made, strict=True))) if labels else made[0]
+
+
+def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> Certificate:
+    """Return what is known of the only schedule of a problem."""
+    tasks = problem.tasks
+    setting = setting_of(problem, start)
+    average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
+    exact = {"average_loss": average, "seen_loss": seen}
+    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
+    return Certificate(
+        problem.k,
+        tasks.radius,
+        setting.distance,
+        tasks.residual,
+        average,
+        seen,
+        worst,
+        checks,
+        tuple(notes),
+        errors,
+        problem.made("certify", start=start),
+    )
+
+
+def setting_of(problem: Problem, start: Any) -> Setting:
+    """Return what the hypotheses of theorems ask about, for the only schedule of a problem."""
+    tasks, origin = problem.tasks, problem.tasks.start(start)
+    teacher = tasks.teacher(start)
+    distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
+    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance)
+
+
+Maybe = float | None
+
+
+def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
+    tasks, filter_, k, law = problem.tasks, problem.filters[0], problem.k, problem.ordering
+    notes: list[str] = []
+    errors: dict[str, float] = {}
+
+    def attempt(compute: Callable[[], float]) -> Maybe:
+        try:
+            return float(compute())
+        except (MemoryError, NoExactLawError) as error:
+            notes.append(f"not computed: {error}")
+            return None
+
+    def loss(name: str) -> float:
+        found = expect(tasks, filter_, k, ordering=law, start=origin, metrics=name)
+        errors[name] = found.errors[name]
+        return float(found.values[name][0])
+
+    average = attempt(lambda: loss("average_loss"))
+    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
+    if isinstance(law.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
+        notes.append(
+            f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
+            'ask expect(…, metrics="seen_loss") for it'
+        )
+        return average, None, worst, list(dict.fromkeys(notes)), errors
+    seen = attempt(lambda: loss("seen_loss"))
+    return average, seen, worst, list(dict.fromkeys(notes)), errors
+
+
+_PATIENCE = 30.0
+"""Seconds for which a certificate follows the seen-task loss."""
+
+
+def _seen_seconds(tasks: TaskCollection, k: int) -> float:
+    """Return about how long following the seen-task loss takes: some calls a step, and products with M matrices."""
+    return k * (1.2e-4 + 6e-10 * tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2)
+
+
+def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
+    """Return whether a bound applies in a setting, its value there, and its ratio to the exact loss."""
+    reasons = bound.failures(setting)
+    facts = (bound.name, bound.kind, bound.quantity)
+    if not reasons and not bound.constant_known:
+        reasons = [f"its hypotheses hold, but of the rate {bound.rate} no constant is known to us"]
+    if reasons:
+        return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
+    published = bound.value(setting)
+    trivial = 0.5 * setting.radius**2 * setting.distance**2
+    capped = bound.kind == "upper" and trivial < published
+    value = trivial if capped else published
+    ratio = None
+    if exact is not None and exact > 0 and value > 0:
+        ratio = value / exact if bound.kind == "upper" else exact / value
+    reason = f"the trivial bound ½R²D² is smaller than {published:.6g}" if capped else ""
+    return BoundCheck(*facts, True, value, published, ratio, reason, bound.citation, bound.status)

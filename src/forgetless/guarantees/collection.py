@@ -1,0 +1,321 @@
+"""Worst collections: what an adversarial search found, its place among the bounds, and its file."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+from forgetless.engines.worst_teacher import worst_case
+from forgetless.filters import Filter
+from forgetless.guarantees.answer import Certificate
+from forgetless.guarantees.certificate import BOUNDS, certify
+from forgetless.io.archive import json_digest, read_json, refusing
+from forgetless.io.atomic import check_source, replace_file
+from forgetless.orderings import WithReplacement
+from forgetless.reporting.table import Table
+from forgetless.schedules import Schedule, resolve
+from forgetless.schedules.plain import from_plain, to_plain
+from forgetless.tasks import Task, TaskCollection, make_task
+from forgetless.theory import constructions
+from forgetless.theory.bounds import Bound
+from forgetless.theory.hypotheses import Setting
+
+_FORMAT, _VERSION = "forgetless worst collection", 2
+"""Version 1 had no hash; its files are still read, on the strength of their value alone."""
+
+_MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
+"""What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
+
+_UNPUBLISHED = ("derived", "same proof, tight constant")
+
+
+@dataclass(frozen=True)
+class BoundConstant:
+    """A bound as a constant: k times its value over R²D².
+
+    Attributes
+    ----------
+    name, kind, status : str
+        Of the bound; ``kind`` is "upper" or "lower".
+    value : float
+    """
+
+    name: str
+    kind: str
+    value: float
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class WorstCollection:
+    """A task collection that is bad for a schedule, with its value; prints as a summary.
+
+    Attributes
+    ----------
+    rows : array of shape (m, d) or (m, r, d)
+        The different tasks, of one row or of r orthogonal rows each; the longest has norm 1, up to rounding.
+    counts : array of shape (m,)
+        How often each is in the collection; it is drawn with probability counts/sum(counts).
+    schedule : schedule or filter
+    k : int
+    value : float
+        k·loss/(R²D²) after k uniform draws with replacement from all copies, for the worst teacher.
+    command : str
+        What found it.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> known = fl.worst_known("increasing", k=256)
+    >>> known.counts.tolist(), known.rows.shape
+    ([1, 1, 1, 1, 25], (5, 6))
+    >>> certificate = known.certify()
+    >>> round(256 * certificate.average_loss, 4), round(certificate.distance, 6)
+    (0.9792, 1.0)
+    """
+
+    rows: Floats
+    counts: NDArray[np.int64]
+    schedule: Schedule | Filter
+    k: int
+    value: float
+    command: str = field(repr=False, default="")
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probability of each row, of shape (m,)."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    @property
+    def gram(self) -> Floats:
+        """Inner products of all rows, of shape (m, m) or (m·r, m·r)."""
+        flat = self.rows.reshape(-1, self.rows.shape[-1])
+        return np.asarray(flat @ flat.T)
+
+    @cached_property
+    def teacher(self) -> Floats:
+        """The unit teacher that attains the value, of shape (d,)."""
+        return np.asarray(worst_case(self._taught(np.zeros(self.rows.shape[-1])), self.schedule, self.k).teacher)
+
+    @cached_property
+    def tasks(self) -> TaskCollection:
+        """Every copy as a task of its own, taught by the worst teacher.
+
+        Uniform draws and plain means, the defaults everywhere, are then the right ones.
+        """
+        return self._taught(self.teacher)
+
+    def _taught(self, teacher: Floats) -> TaskCollection:
+        copies: list[Task] = []
+        matrices = self.rows.reshape(len(self.counts), -1, self.rows.shape[-1])
+        for X, count in zip(matrices, self.counts.tolist(), strict=True):
+            copies += [make_task(X, X @ teacher)] * count
+        return TaskCollection(copies)
+
+    @property
+    def loss(self) -> float:
+        """The expected average loss of the worst unit teacher after k steps."""
+        return self.value * self.tasks.radius**2 / self.k
+
+    def evaluate(self) -> float:
+        """Return k·loss/(R²D²) computed anew by ``worst_case``, which shares no code with the search."""
+        return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
+
+    def certify(self) -> Certificate:
+        """Return the exact losses beside every bound that applies, as ``certify(found.tasks, schedule, k)``."""
+        return certify(self.tasks, self.schedule, self.k)
+
+    @cached_property
+    def constants(self) -> tuple[BoundConstant, ...]:
+        """The bounds of the average loss that hold for this schedule and k, tightest first, lower ones at the end.
+
+        Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
+        checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
+        """
+        here, found = self._setting(self.tasks), []
+        there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
+        for bound in BOUNDS:
+            for setting in [here] if bound.kind == "upper" else there:
+                if self._holds(bound, setting):
+                    scale = self.k / (setting.radius * setting.distance) ** 2
+                    found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
+        return tuple(sorted(found, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
+
+    @staticmethod
+    def _holds(bound: Bound, setting: Setting) -> bool:
+        return bound.quantity == "average_loss" and bound.constant_known and not bound.failures(setting)
+
+    def _setting(self, tasks: TaskCollection) -> Setting:
+        start, teacher = tasks.start(), tasks.teacher()
+        filter_ = resolve(self.schedule, self.k, tasks.radius)
+        return Setting(tasks, filter_, self.k, WithReplacement(), start, teacher, float(np.linalg.norm(teacher)))
+
+    def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
+        """Return the tightest "upper" or "lower" constant, published ones only unless told otherwise; None if none."""
+        if kind not in ("upper", "lower"):
+            raise ValueError(f'kind must be "upper" or "lower", got {kind!r}')
+        found = [c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED)]
+        return found[0] if found else None
+
+    @property
+    def upper(self) -> BoundConstant | None:
+        """The tightest published upper constant."""
+        return self.best("upper")
+
+    @property
+    def lower(self) -> BoundConstant | None:
+        """The tightest published lower constant."""
+        return self.best("lower")
+
+    def __repr__(self) -> str:
+        lines = [
+            f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} uniform draws, schedule {self.schedule!r}",
+            *self._bound_lines(),
+            f"{len(self.counts)} different tasks in {self.rows.shape[-1]} features, {self.counts.sum()} copies in all",
+            "",
+            self._summary().text(),
+        ]
+        return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
+
+    def _summary(self) -> Table:
+        """Return the rows of the different tasks: how often they come, how long they are, and their inner products."""
+        products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
+        rank = len(products) // len(self.counts)
+        columns = {
+            "task": np.repeat(np.arange(1, len(self.counts) + 1), rank).tolist(),
+            "copies": np.repeat(self.counts, rank).tolist(),
+            "k·p": np.repeat(self.k * self.probabilities, rank).tolist(),
+            "norm": np.sqrt(np.diag(self.gram)).tolist(),
+        }
+        if rank == 1:  # else too wide
+            columns |= {f"Gram matrix\n{i}" if i == 1 else f"{i}": column for i, column in enumerate(products, start=1)}
+        return Table("Worst collection", columns, number=".3f", formats={"norm": ".4f"})
+
+    def _bound_lines(self) -> list[str]:
+        lines = []
+        for kind in ("upper", "lower"):
+            shown = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
+            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in shown if c is not None]
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values; ``from_dict`` restores them."""
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "command": self.command,
+            "schedule": to_plain(self.schedule, self.k),
+            "k": self.k,
+            "value": self.value,
+            "counts": self.counts.tolist(),
+            "rows": self.rows.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> "WorstCollection":
+        """Return the collection that ``to_dict`` described; ValueError if it is no such thing or its value is wrong."""
+        if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+            raise ValueError("it does not hold a worst collection; save one with found.save(path)")
+        if plain.get("version") not in (1, _VERSION):
+            raise ValueError(f"its version is {plain.get('version')!r}, not 1 or {_VERSION}; update forgetless")
+        missing = {"command", "schedule", "k", "value", "counts", "rows"} - set(plain)
+        if missing:
+            raise ValueError(f"{', '.join(sorted(missing))} is missing")
+        k = validate.integer("k", plain["k"], 1, "the number of steps")
+        if k > _MOST_STEPS:
+            raise ValueError(f"k must be at most {_MOST_STEPS} in a file, got {k}")
+        value = validate.number("value", plain["value"], "k·loss/(R²D²)", positive=True)
+        rows, counts = _arrays(plain["rows"], plain["counts"], k)
+        found = cls(rows, counts, from_plain(plain["schedule"]), k, value, str(plain["command"]))
+        anew = found.evaluate()
+        if not abs(anew - value) <= 1e-9 * value:
+            raise ValueError(f"its value {value!r} is not that of its tasks, {anew!r}; some number was changed")
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the collection to a JSON file with the hash of its contents, whole or not at all."""
+        plain = self.to_dict()
+        plain["sha256"] = json_digest(plain)
+        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in plain.items()]
+        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "WorstCollection":
+        """Read a collection from a file written by ``save``.
+
+        Its hash must agree, and its value is computed anew and must agree to 1e-9; FileError otherwise.
+        """
+        path = check_source(path)
+        with refusing(path, "worst-collection"):
+            return cls.from_dict(read_plain(path))
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """Return what is in the file of a worst collection, once its hash is found to agree; ValueError if not."""
+    plain = read_json(path)
+    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
+        raise ValueError("it does not hold a worst collection; save one with found.save(path)")
+    stored = plain.pop("sha256", None)
+    if (plain.get("version") != 1 or stored is not None) and stored != json_digest(plain):
+        raise ValueError("its contents do not match their hash")
+    return plain
+
+
+def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
+    if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
+        raise ValueError(f"rows must be a finite table with one row or table per task, got shape {found.shape}")
+    longest = float(np.sqrt((found**2).sum(axis=-1)).max())
+    if abs(longest - 1) > 1e-9:
+        raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
+    if found.ndim == 3 and (found.shape[1] > found.shape[2] or not _orthogonal(found)):
+        raise ValueError("the rows of a task must be orthogonal, and no more than features")
+    if k * found.size * found.shape[-1] > _MOST_WORK:
+        raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
+    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
+        raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
+    return found, copies.astype(np.int64)
+
+
+def _orthogonal(tasks: Floats) -> bool:
+    products = tasks @ tasks.swapaxes(1, 2)
+    return bool(np.abs(products - products * np.eye(tasks.shape[1])).max() <= 1e-9)
+
+
+def worst_known(schedule: str, k: int) -> WorstCollection:
+    """Return the worst collection shipped with the package for a schedule and a number of steps.
+
+    Parameters
+    ----------
+    schedule : "none", "fixed" or "increasing"
+        No regularization, ``schedules.fixed()`` or ``schedules.increasing()``.
+    k : int
+        64 or 256.
+
+    Returns
+    -------
+    WorstCollection
+        With the command that found it in ``.command``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> found = fl.worst_known("increasing", k=64)
+    >>> round(found.value, 3), round(found.upper.value, 1), found.upper.name
+    (0.952, 19.2, 'increasing, larger scale')
+    """
+    folder = Path(__file__).with_name("data")
+    names = sorted(path.stem for path in folder.glob("*.json"))
+    if f"{schedule}-{k}" not in names:
+        shipped = ", ".join(names)
+        raise ValueError(
+            f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
+            "search for others with fl.worst_collection"
+        )
+    return WorstCollection.load(folder / f"{schedule}-{k}.json")

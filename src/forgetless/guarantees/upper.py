@@ -1,0 +1,255 @@
+"""Upper certificates: a bound on the expected loss of a schedule that holds for every collection one model fits.
+
+The statements and their proofs are in docs/certificates.md; derived here, not published.
+"""
+
+import math
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from forgetless._core import averages, validate
+from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.filters import Filter
+from forgetless.guarantees import _carry
+from forgetless.guarantees._majorant import PER_DECADE, Mesh
+from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
+from forgetless.metrics import quantity as quantity_of
+from forgetless.reporting.progress import Progress, forewarned, shown, silent
+from forgetless.schedules import resolve
+
+_QUANTITIES = ("average_loss", "seen_loss")
+
+_WORDS = {"average_loss": "average loss", "seen_loss": "loss on the tasks seen"}
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A proved upper bound of an expected loss after k steps, for every collection that one model fits.
+
+    Attributes
+    ----------
+    value : float
+        The bound, at most the trivial ½R²D².
+    constant : float
+        k·value/(R²D²).
+    k : int
+    quantity : "average_loss" or "seen_loss"
+    average : float or None
+        Of which average of the iterates it is, weights t^average; None for the last iterate.
+    radius, distance : float
+        R and D = ‖w₀ − w⋆‖.
+    status : str
+        "derived": proved here, not published.
+    why : str
+        The theorem, its base and mesh, and what it assumes.
+    """
+
+    value: float
+    constant: float
+    k: int
+    quantity: str
+    average: float | None
+    radius: float
+    distance: float
+    status: str
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
+        first = (
+            f"expected {_WORDS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,} steps "
+            f"(R = {self.radius:g}, D = {self.distance:g}), that is {_upwards(self.constant)} R²D²/k"
+        )
+        return "\n".join(line for each in (first, self.why) for line in textwrap.wrap(each, 98, subsequent_indent="  "))
+
+
+def _upwards(value: float) -> str:
+    """Return six digits that are not below the value."""
+    shown = f"{value:.6g}"
+    return shown if float(shown) >= value else f"{value * (1 + 1e-5):.6g}"
+
+
+def certified(
+    schedule: ScheduleLike,
+    k: int,
+    *,
+    quantity: str = "average_loss",
+    average: float | None = None,
+    radius: float = 1.0,
+    distance: float = 1.0,
+    probabilities: Any = None,
+    weights: Any = None,
+    per_decade: int = PER_DECADE,
+    progress: Progress | bool | None = None,
+) -> Certified:
+    """Return an upper bound of the expected loss after k steps that holds for every collection one model fits.
+
+    Tasks are drawn independently, with replacement and with any probabilities; they may have any ranks and norms up to
+    R, and there may be any number of them. A function f with A ≤ f(B) is carried backwards through the steps, A being
+    the quadratic form of the expected loss and B a mean over the tasks; half its supremum is the bound. Schedules of
+    which some steps have no such bound, λ = 0 among others, get that of the steps after the last of these.
+
+    Parameters
+    ----------
+    schedule : schedule, filter, name or number
+        One fixed filter, coefficients λ_t, budgets N_t and γ_t ≤ 1/R², or filters of your own with φ nondecreasing,
+        φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are. They may depend on the tasks through R only.
+    k : int
+        Number of steps. The cost is proportional to it: about 0.2 s for a thousand.
+    quantity : "average_loss" or "seen_loss"
+    average : float, optional
+        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate: for one fixed filter,
+        or one gradient step a task.
+    radius, distance : float, default 1
+        R, the largest spectral norm of a task, and D = ‖w₀ − w⋆‖: the value scales with R²D².
+    probabilities, weights : arrays of shape (M,), optional
+        How likely each of M tasks is drawn, and how much it counts in the average loss; each uniform if only the other
+        is given. If both are left out, tasks count as they are drawn; otherwise the bound is multiplied by
+        max(weights/probabilities).
+    per_decade : int, default 90
+        Nodes per factor ten of the mesh on which f is kept. Any mesh gives a bound; finer ones lower it, from here by
+        1e-4 to 3e-4 of itself, at a cost in proportion.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(done, total, "steps")``.
+
+    Returns
+    -------
+    Certified
+        With ``.value``, ``.constant`` = k·value/(R²D²) and ``.why``.
+
+    Examples
+    --------
+    The paper guarantees 20/(k + 1) for this schedule; the worst collection known has 0.979/k:
+
+    >>> import forgetless as fl
+    >>> c = fl.certified(fl.schedules.increasing(), k=256)
+    >>> round(c.constant, 3), round(c.value, 5)
+    (1.008, 0.00394)
+    >>> round(fl.certified(fl.Projection(), k=256, average=2).constant, 3)
+    0.259
+    """
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    goal = quantity_of("quantity", quantity, _QUANTITIES)
+    radius = validate.number("radius", radius, "use tasks.radius", positive=True)
+    distance = validate.number("distance", distance, "D is the distance from the start to the joint solution")
+    if not distance * distance * radius * radius < math.inf:
+        raise ValueError(
+            f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units nearer to 1"
+        )
+    average = averages.power(average)
+    if average is not None and goal == "seen_loss":
+        raise ValueError("average must be None for seen_loss: averages are certified for the average loss only")
+    per_decade = validate.integer("per_decade", per_decade, 4, "90 is good to about four digits")
+    what = f"a certificate of {k:,} steps on {per_decade:,} nodes per decade"
+    validate.check_memory(16.0 * k + 200.0 * per_decade, what, "ask for fewer")
+    if goal == "seen_loss" and weights is not None:
+        raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
+    factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
+    filter_ = resolve(as_schedule(schedule), k, radius)
+    with shown(progress) as bar:
+        tell = forewarned(bar, "ask for fewer steps")
+        found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
+        unit = found.per_unit
+    unit = unit * factor if unit * factor < 0.5 else 0.5  # also where digits ran out
+    return Certified(
+        value=unit * (radius * radius) * (distance * distance),
+        constant=k * unit,
+        k=k,
+        quantity=goal,
+        average=average,
+        radius=radius,
+        distance=distance,
+        status="derived",
+        why=_why(found, goal, average, factor, capped=unit == 0.5),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A bound over R²D² with what it was computed with."""
+
+    per_unit: float
+    steps: Steps
+    mesh: Mesh
+    m: Any
+
+
+def half_supremum(
+    filter_: Filter,
+    k: int,
+    quantity: str,
+    average: float | None = None,
+    *,
+    per_decade: int = PER_DECADE,
+    tell: Progress = silent,
+) -> Found:
+    """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
+    steps, mesh = steps_of(filter_, k), Mesh.of(k, per_decade)
+    if quantity == "seen_loss":
+        carried = _carry.seen_tasks(steps, mesh, k, tell)
+    elif average is None:
+        carried = _carry.last_iterate(steps, mesh, tell)
+    elif steps.proportional and not steps.unused:
+        carried = _carry.averaged(steps, mesh, average, tell)
+    else:
+        raise ValueError(
+            "average is certified for one fixed filter, or for one gradient step of any size a task; leave it out, or "
+            "use e.g. fl.Projection()"
+        )
+    return Found(carried.sup / 2, steps, mesh, carried.m)
+
+
+def _factor(probabilities: Any, weights: Any) -> float:
+    """Return max w_m/p_m, over the tasks that count."""
+    if probabilities is None and weights is None:
+        return 1.0
+    given = [_law(name, value) for name, value in (("probabilities", probabilities), ("weights", weights))]
+    M = max(len(each) for each in given if each is not None)
+    p, w = (np.full(M, 1 / M) if each is None else each for each in given)
+    if len(p) != len(w):
+        raise ValueError(f"probabilities and weights must be of the same tasks, got {len(p)} and {len(w)}")
+    with np.errstate(divide="ignore"):
+        return max(1.0, float((w[w > 0] / p[w > 0]).max()))
+
+
+def _law(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        law = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        law = np.empty(0)
+    if law.ndim != 1 or not law.size or not np.all(law >= 0) or not abs(float(law.sum()) - 1) <= 1e-9:
+        raise ValueError(f"{name} must be nonnegative numbers that sum to 1, one for each task, got {value!r}")
+    return law / law.sum()
+
+
+def _why(found: Found, quantity: str, average: float | None, factor: float, *, capped: bool) -> str:
+    steps = found.steps
+    if capped:
+        how = "the trivial bound ½R²D²; the certificate gives none that is smaller"
+    else:
+        theorem = "4"
+        if steps.proportional:
+            theorem = "3" if steps.base == LINEAR else "2"
+        theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
+        how = f"Theorem {theorem} of docs/certificates.md, base {steps.base}, {len(found.mesh.r)} nodes, "
+        how += "with rigorous rounding error bounds"
+        if steps.unused:
+            first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
+            how += f"; of the {first} it uses only that the error does not grow"
+        if not math.isclose(factor, 1.0):
+            how += f"; times {factor:.6g}, since the loss does not weigh tasks as they are drawn"
+        if steps.assumes:
+            how += f"; it trusts {steps.assumes}"
+    return (
+        f"Derived, unpublished: {how}. It holds for every collection that one model fits, of any number of tasks of "
+        "norm at most R and any rank, drawn independently with replacement."
+    )

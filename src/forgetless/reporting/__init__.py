@@ -1,0 +1,1 @@
+"""Tables, text, progress and HTML for people."""

@@ -1,0 +1,193 @@
+"""Tables: made once of columns or rows, then printed, written and drawn."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._core.extras import needs
+from forgetless.reporting.text import label
+
+
+class Noted(NamedTuple):
+    """A number with what is printed right behind it: its error, its unit, a mark."""
+
+    value: float | None
+    note: str
+
+
+class Shown(NamedTuple):
+    """A column as it is printed: its name, its cells, and whether they are numbers."""
+
+    name: str
+    cells: list[str]
+    numbers: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Equally long columns with a title, and facts found in them, in words.
+
+    Attributes
+    ----------
+    title : str
+    columns : dict from name to list
+        A name of several lines makes a head of several lines.
+    facts : tuple of str
+    number : str
+        How floats are printed, as a format specification.
+    formats : mapping from name to str
+        The same for single columns.
+
+    Examples
+    --------
+    >>> from forgetless.reporting.table import Noted, Table
+    >>> table = Table("Fruit", {"fruit": ["plum", "fig"], "g": [31.5, None], "a piece": [Noted(0.5, " €"), 12]})
+    >>> print(table.text())
+    fruit     g  a piece
+    plum   31.5    0.5 €
+    fig       –   12
+    >>> print(table.to_csv(), end="")
+    fruit,g,a piece
+    plum,31.5,0.5
+    fig,,12
+    """
+
+    title: str
+    columns: dict[str, list[Any]]
+    facts: tuple[str, ...] = ()
+    number: str = ".4g"
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(cls, title: str, rows: Sequence[Mapping[str, Any]], facts: tuple[str, ...] = ()) -> "Table":
+        """Return the table of some rows, at least one, that all have the names of the first."""
+        return cls(title, {name: [row[name] for row in rows] for name in rows[0]}, facts)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples in the order of the columns."""
+        return list(zip(*self.columns.values(), strict=True))
+
+    def where(self, **values: Any) -> "Table":
+        """Return the rows in which the named columns have the given values."""
+        keep = [i for i in range(len(self)) if all(self.columns[name][i] == value for name, value in values.items())]
+        return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
+
+    def shown(self) -> list[Shown]:
+        """Return the columns as they are printed, for text and HTML alike."""
+        return [_shown(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
+
+    def text(self) -> str:
+        """Return aligned lines, the head first: numbers to the right, words to the left, no wider than needed."""
+        height = max(name.count("\n") for name in self.columns)
+        columns = [_aligned(column, height - column.name.count("\n")) for column in self.shown()]
+        return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+
+    def values(self) -> dict[str, list[Any]]:
+        """Return the columns without the notes behind their numbers."""
+        return {
+            name: [cell.value if isinstance(cell, Noted) else cell for cell in cells]
+            for name, cells in self.columns.items()
+        }
+
+    def to_csv(self) -> str:
+        """Return the table as CSV, with every digit of its numbers; what is not known stays empty."""
+        text, columns = io.StringIO(), self.values()
+        csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
+        return text.getvalue()
+
+    def to_parquet(self) -> bytes:
+        """Return the table as the content of a Parquet file."""
+        with needs("Parquet", "pyarrow", "cli"):
+            import pyarrow
+            from pyarrow import parquet
+        sink = pyarrow.BufferOutputStream()
+        parquet.write_table(pyarrow.table(self.values()), sink)
+        return bytes(sink.getvalue().to_pybytes())
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX, with the rules of the package booktabs: rounded as it is printed."""
+        columns = self.shown()
+        heads = " & ".join(_latex(column.name.replace("\n", " ")) for column in columns)
+        lines = [" & ".join(map(_latex, cells)) for cells in zip(*(column.cells for column in columns), strict=True)]
+        sides = "".join("r" if column.numbers else "l" for column in columns)
+        body = "".join(f"{line} \\\\\n" for line in lines)
+        return (
+            f"\\begin{{tabular}}{{{sides}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values: title, facts and columns."""
+        return {"title": self.title, "facts": list(self.facts), "columns": self.values()}
+
+    def to_frame(self) -> Any:
+        """Return the columns as a pandas data frame."""
+        return frame(self.values())
+
+    def _repr_html_(self) -> str:
+        from forgetless.reporting.html import titled  # which renders tables, and so knows this module
+
+        return titled(self)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+def _shown(name: str, cells: list[Any], number: str) -> Shown:
+    pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
+    texts = [_cell(pair.value, number) for pair in pairs]
+    notes = [pair.note if _known(pair.value) else "" for pair in pairs]
+    # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its digits.
+    width = max(map(len, notes), default=0)
+    joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
+    return Shown(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
+
+
+_LATEX = {
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "·": r"$\cdot$",
+    "−": "$-$",
+}
+
+
+def _latex(text: str) -> str:
+    """Return text that LaTeX prints as it is; minus signs and powers of ten as in formulas."""
+    text = re.sub(r"(\d)e([-+]?)0*(\d+)", lambda m: f"{m[1]}\0{m[2].replace('+', '')}{m[3]}\1", text.strip())
+    text = re.sub(r"(?<![\w\0])-(?=\d)", "−", text)
+    made = "".join(_LATEX.get(mark, mark) for mark in text)
+    return made.replace("\0", r"$\cdot 10^{").replace("\1", "}$")
+
+
+def _known(value: Any) -> bool:
+    return value is not None and not (isinstance(value, Real) and math.isnan(value))
+
+
+def _cell(value: Any, number: str) -> str:
+    if not _known(value):
+        return "–"
+    return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
+
+
+def _aligned(column: Shown, blank: int) -> list[str]:
+    texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
+    width = max(map(len, texts))
+    return [text.rjust(width) if column.numbers else text.ljust(width) for text in texts]
+
+
+def frame(columns: Mapping[str, Any]) -> Any:
+    """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row by row."""
+    with needs("to_frame", "pandas", "frame"):
+        import pandas
+    flat = {name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells for name, cells in columns.items()}
+    return pandas.DataFrame(flat)

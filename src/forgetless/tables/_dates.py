@@ -1,0 +1,79 @@
+"""Dates that are written as words: which way of writing them fits all values of a column."""
+
+import datetime
+from collections.abc import Sequence
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+
+ISO = "ISO 8601"
+
+FORMATS = (
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%m/%d/%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y",
+    "%d/%m/%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d-%m-%Y",
+    "%d-%m-%Y %H:%M",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%d %b %Y",
+    "%d-%b-%Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%Y-%m",
+)
+"""Tried in this order; days and months that both fit are taken for the first."""
+
+DECLARED = ("%Y%m%d", "%Y")
+"""Also tried for a column that was declared to hold dates: these look like numbers."""
+
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
+    """Return how all of some words are written, as dates; None if they are not.
+
+    Examples
+    --------
+    >>> format_of(["2013-01-31", "2013-02-01 06:00"]), format_of(["31.1.2013"]), format_of(["north"])
+    ('ISO 8601', '%d.%m.%Y', None)
+    """
+    if not labels or (not declared and not all(any(sign in label for sign in "-./:,") for label in labels[:10])):
+        return None
+    format: str
+    for format in (ISO, *FORMATS, *(DECLARED if declared else ())):
+        # Most ways are refused by the first words.
+        if parsed(labels[:10], format) is not None and parsed(labels, format) is not None:
+            return format
+    return None
+
+
+def parsed(labels: Sequence[str], format: str) -> Floats | None:
+    """Return dates in microseconds since 1970, UTC where they have a zone; None where a word is no such date."""
+    try:
+        return np.array([_one(label.strip(), format) for label in labels], dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def _one(label: str, format: str) -> float:
+    if format == ISO:
+        if not (len(label) >= 8 and label[4] == "-"):  # also 20130131, which may be a number
+            raise ValueError(label)
+        found = datetime.datetime.fromisoformat(label)
+    else:
+        found = datetime.datetime.strptime(label, format)
+    if found.tzinfo is not None:
+        found = found.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (found - EPOCH) / datetime.timedelta(microseconds=1)

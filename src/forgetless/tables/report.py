@@ -1,0 +1,326 @@
+"""The report of a fitted stream: one HTML page with forgetting curves, and the same facts in words."""
+
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forgetless import plots
+from forgetless.io.atomic import replace_file
+from forgetless.reporting import html
+from forgetless.reporting.table import Table
+from forgetless.reporting.text import printable
+from forgetless.tables import alarms
+from forgetless.tables.run import StreamRun
+
+SHOWN_TASKS = 6
+"""How many single tasks are drawn, spread over the stream."""
+
+SHOWN_FEATURES = 30
+"""How many coefficients are listed, those that move predictions most first."""
+
+FORGETTING = (
+    "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
+    "far (thick); a curve that rises is forgetting."
+)
+BEFORE = (
+    "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
+    "task before."
+)
+"""What is drawn."""
+
+EXPLAINED = {
+    "feature": "A coefficient is what one unit of the feature adds to a prediction.",
+    "±": "± is one standard deviation, from the errors of rows not yet learned and what is remembered of all rows; it "
+    "takes the model for right and rows for independent. For categories and days of the week, of which only "
+    "differences are known, it is that of the difference to the mean of the column.",
+    "effect": "The effect is that of one standard deviation of the feature.",
+}
+"""What the columns of the table of coefficients are."""
+
+FEW = 5
+"""Rows below which the error of one task says little."""
+
+NAMED = 5
+"""How many tasks a sentence names."""
+
+
+def summary(run: StreamRun) -> dict[str, Any]:
+    """Return the figures of a stream: root mean squared errors, each task counting the same."""
+    estimator = run.estimator
+    found: dict[str, Any] = {
+        "tasks": len(run.tasks),
+        "rows": int(run.rows.sum()),
+        "features": int(estimator.n_features_in_),
+        # Before the first task there is nothing to predict with.
+        "prequential_rmse": _prequential(run, run.before),
+        "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
+        "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
+        "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before, run.rows)),
+        "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before, run.rows)),
+        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows, run.earlier)],
+    }
+    if not run.watched:
+        return found
+    found |= {
+        "rmse_when_learned": float(np.sqrt(np.diag(run.errors).mean())),
+        "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
+        "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
+        "forgotten_tasks": int(np.sum(run.forgetting > 0)),
+        "forgetting_together": alarms.forgotten_together(run),
+        "forgetting_alarms": [run.tasks[t] for t in alarms.forgotten(run)],
+    }
+    if run.joint is not None:
+        found["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
+    return found
+
+
+def _prequential(run: StreamRun, before: Any) -> float:
+    """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
+    there = np.isfinite(before)
+    return math.sqrt(float(np.average(before[there], weights=run.rows[there]))) if there.any() else math.nan
+
+
+def sentences(run: StreamRun) -> list[str]:
+    """Return what a user should know, in words and numbers."""
+    s = summary(run)
+    lines = []
+    if math.isfinite(s["prequential_rmse"]):
+        since = "" if run.begin.rows else ", from the second task on,"
+        lines.append(
+            f"Rows of a task not yet learned{since} are predicted with a root mean squared error of "
+            f"{s['prequential_rmse']:.4g} (prequential: predict, then learn); by the mean of all targets so far with "
+            f"{s['prequential_rmse_of_the_mean']:.4g}, by that of the task before with "
+            f"{s['prequential_rmse_of_the_last_mean']:.4g}."
+        )
+    if run.watched:
+        lines += [
+            f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
+            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse."
+            + (
+                f" {run.single} of them have a single row, on which they are learned and watched." if run.single else ""
+            ),
+            f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
+        ]
+    if "rmse_of_joint_ridge" in s:
+        which = "these tasks" if run.begin.rows else "all tasks"
+        lines.append(
+            f"Ridge regression on {which} together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
+        )
+    return lines + warnings_of(run)
+
+
+def warnings_of(run: StreamRun) -> list[str]:
+    """Return what should make a user look twice: answers no better than a mean, drift, forgetting."""
+    lines = []
+    names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
+    for name, told in names.items():
+        worse = alarms.below_par(run.before, getattr(run, name), run.rows)
+        if worse:
+            lines.append(
+                f"Warning: on {len(worse)} of {_judged(run)} the model was worse than "
+                f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
+            )
+        elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
+            lines.append(f"Warning: over {_judged(run)} together the model was no better than {told}.")
+    if run.watched and run.errors[-1].mean() > run.constant.mean():
+        word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
+        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_cures(run)}.")
+    drifted = alarms.drifted(run.before, run.rows, run.earlier)
+    if drifted:
+        lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
+    forgotten = alarms.forgotten(run)
+    if forgotten:
+        lines.append(
+            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} answered clearly worse than "
+            f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
+            + _grown(run, len(forgotten))
+            + _what_to_do(run)
+        )
+    elif alarms.forgotten_together(run):
+        learned, now = (math.sqrt(float(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
+        lines.append(
+            f"Forgetting: tasks before the last had a root mean squared error of {learned:.4g} when they were learned "
+            f"and have one of {now:.4g} now; held-out rows are too few to name single ones. {_what_to_do(run)}"
+        )
+    return lines
+
+
+def _cures(run: StreamRun) -> str:
+    """Return what has not been tried yet where a model is no better than a mean."""
+    model, features = run.estimator, int(run.estimator.n_features_in_)
+    tried = {
+        "--schedule auto": getattr(model, "schedule", None) == "auto",
+        f"--rank {min(features + 1, 1000)}": getattr(model, "rank", features) > min(features, 999),
+        "--intercept": model.fit_intercept,
+        "--standardize": model.standardize,
+    }
+    return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
+
+
+def _judged(run: StreamRun) -> str:
+    """Return which tasks were predicted before they were learned."""
+    count = int(np.sum(np.isfinite(run.before)))
+    return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
+
+
+def _grown(run: StreamRun, clear: int) -> str:
+    """Return how many more errors grew, where held-out rows are too few to say so of each."""
+    more = int(np.sum(run.forgetting > 0)) - clear
+    return f"Of {more} more the error has grown, by what may be chance for each alone. " if more > clear else ""
+
+
+def _what_to_do(run: StreamRun) -> str:
+    """Return what may help against forgetting."""
+    kept = getattr(run.estimator, "kept_", 0.0)
+    if kept > 0.99:
+        return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
+    return f"The model remembers {kept:.0%} of all rows; a larger --rank remembers more."
+
+
+def _named(run: StreamRun, which: Sequence[int]) -> str:
+    """Return tasks by name, runs of them as ranges."""
+    ranges: list[list[int]] = []
+    for t in which:
+        if ranges and t == ranges[-1][-1] + 1:
+            ranges[-1].append(t)
+        else:
+            ranges.append([t])
+    told = []
+    for part in ranges[:NAMED]:
+        first, last = (printable(run.tasks[t], 40) for t in (part[0], part[-1]))
+        told.append(first if len(part) == 1 else f"{first} to {last}")
+    return ", ".join(told) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
+
+
+def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
+    """Return the likely reason."""
+    rows = run.begin.rows + int(run.rows[: worse[-1]].sum())
+    features = int(run.estimator.n_features_in_)
+    if rows < 5 * features:
+        return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
+    if run.rows[worse].max() < FEW:
+        return f"Of so few rows (at most {run.rows[worse].max()} a task) chance decides."
+    if name == "last_before" and np.median((run.mean_before / run.last_before)[worse]) > 1.5:
+        return (
+            "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
+        )
+    if worse[-1] < len(run.tasks) // 2:
+        return "That was in the first half; later tasks have shown how features go together across tasks."
+    return "What the features mean differs from task to task, or new values of them came; see the table of tasks."
+
+
+def per_task(run: StreamRun) -> Table:
+    """Return one row per task: errors before it was learned, when learned and at the end."""
+    history = run.estimator.history_
+    known = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
+    first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
+    columns: dict[str, list[Any]] = {
+        "task": run.tasks,
+        "rows": run.rows.tolist(),
+        "strength": [known.get(first + t) for t in range(len(run.tasks))],
+        "RMSE before": _roots(run.before),
+        "of the mean so far": _roots(run.mean_before),
+        "of the last mean": _roots(run.last_before),
+    }
+    if run.watched:
+        columns |= {
+            "RMSE when learned": _roots(np.diag(run.errors)),
+            "RMSE at the end": _roots(run.errors[-1]),
+            "of the mean": _roots(run.constant),
+        }
+    return Table("Every task", columns, number=".3g")
+
+
+def _roots(squares: Any) -> list[float | None]:
+    return [math.sqrt(value) if math.isfinite(value) else None for value in np.asarray(squares).tolist()]
+
+
+def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
+    """Return the coefficients of a model by name, those first that move predictions most.
+
+    The effect is that of one standard deviation of the feature, where the model knows it.
+    """
+    estimator = model[-1] if hasattr(model, "steps") else model
+    coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    d = coef.shape[1]
+    if hasattr(model, "steps"):
+        names = [str(name) for name in model[:-1].get_feature_names_out()]
+    else:
+        names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
+    units = estimator._state.units
+    deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
+    size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:most].tolist()
+    order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
+    columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
+    targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
+    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
+    columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
+    groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
+    std = None if len(coef) > 1 else estimator._coef_std(groups)
+    if std is not None:
+        columns["±"] = std[order].tolist()
+    if deviation is not None and len(coef) == 1:
+        columns["effect"] = (coef[0] * deviation)[order].tolist()
+    return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
+    """Write the page to ``path``, whole or not at all."""
+    warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
+    told = [line for line in [*sentences(run), *notes] if line not in warned]
+    found = coefficients(run.model)
+    parts = [
+        f'<p class="small">{html.text(settings)}</p>',
+        html.bullets(told),
+        f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
+        f"<h2>Errors</h2>{_picture(run)}",
+        f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
+        f'<p class="small">{" ".join(text for name, text in EXPLAINED.items() if name in found.columns)}</p>',
+    ]
+    if hasattr(run.model, "steps"):
+        table = run.model[0].summary()
+        parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
+    parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
+    watched = "" if not run.watched else " When learned and at the end: of held-out rows, beside that of the mean."
+    parts.append(
+        '<p class="small">Strength: the λ that the task was learned with, a large one changes little. Before: of rows '
+        f"not yet learned, by the model, the mean of all targets so far and that of the task before.{watched}</p>"
+    )
+    replace_file(
+        path,
+        html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
+    )
+
+
+def _picture(run: StreamRun) -> str:
+    """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
+    drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
+    images, said = [], []
+    with plots.publication() as mpl:
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+
+        for text in (text for text, there in drawn.items() if there):
+            figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
+            if text == FORGETTING:
+                plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
+            else:
+                steps = np.arange(1, len(run.tasks) + 1)
+                lines = {"model": run.before, "mean so far": run.mean_before, "last mean": run.last_before}
+                plots.plot_befores(steps, lines, axes)
+            buffer = io.BytesIO()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
+                figure.savefig(buffer, format="png")
+            plt.close(figure)
+            images.append(html.image(buffer.getvalue(), text))
+            said.append(text)
+    if not images:
+        return "<p>There is one task, and no row of it was held out.</p>"
+    return html.panels(images) + f'<p class="small">{" ".join(said)}</p>'

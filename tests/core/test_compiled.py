@@ -1,0 +1,149 @@
+"""When compiled modules are loaded, and how their work is spread over threads."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+
+from forgetless._core import compiled
+
+
+def test_a_loaded_module_is_always_used_and_work_adds_up_to_loading_one(monkeypatch):
+    monkeypatch.setattr(compiled, "_spent", 0.0)
+    assert compiled.worth_loading("engines.problem", 1e-9)
+    assert not compiled.worth_loading("engines.never_loaded", 0.4 * compiled.LOADING)
+    assert not compiled.worth_loading("engines.never_loaded", 0.4 * compiled.LOADING)
+    assert compiled.worth_loading("engines.never_loaded", 0.4 * compiled.LOADING)
+    monkeypatch.setattr(compiled, "_spent", 0.0)
+    assert compiled.worth_loading("engines.never_loaded", 1.1 * compiled.LOADING)
+
+
+@pytest.mark.parametrize(("n_items", "chunk", "threads"), [(10, 5, 2), (11, 3, 4), (1, 1, 2), (7, 7, 1)])
+def test_every_item_is_worked_on_once(n_items, chunk, threads):
+    counts = [0] * n_items
+
+    def work(first, last):
+        for i in range(first, last):
+            counts[i] += 1
+
+    compiled.spread(work, n_items, chunk, threads)
+    assert counts == [1] * n_items
+
+
+def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
+    ended = []
+
+    def work(first, last):
+        if first in (0, 2):
+            raise ValueError(f"part {first}")
+        ended.append(first)
+
+    with pytest.raises(ValueError, match="part"):
+        compiled.spread(work, 4, 1, 2)
+    compiled.spread(lambda first, last: ended.append(-1), 1, 1, 1)
+    assert ended[-1] == -1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_has_threads_of_its_own():
+    compiled.spread(lambda first, last: None, 4, 1, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+        child = os.fork()
+    if child == 0:  # pragma: no cover - the child
+        seen = []
+        compiled.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
+        os._exit(0 if len(seen) == 4 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(("given", "expected"), [("always", True), ("never", False)])
+def test_the_environment_fixes_the_choice(given, expected, monkeypatch):
+    monkeypatch.setenv("FORGETLESS_NUMBA", given)
+    assert compiled.worth_loading("engines.problem", 1e-9) is expected
+    assert compiled.worth_loading("engines.never_loaded", 1e9) is expected
+
+
+def test_parts_may_spread_work_themselves():
+    done = []
+
+    def work(first, last):
+        compiled.spread(lambda a, b: done.append((a, b)), 4, 1, 2)
+
+    compiled.spread(work, 4, 1, 2)
+    assert sum(b - a for a, b in done) == 16
+
+
+SIMULATED = """
+import warnings
+import forgetless as fl
+tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 50, seed=0, n_trials=3, metrics="average_loss")
+    again = fl.simulate(tasks, fl.Ridge(1.0), 50, seed=0, n_trials=3, metrics="average_loss")
+print(f"{float(trace.average_loss[:, -1].mean()):.12g}")
+print(*(str(each.message) for each in caught))
+"""
+
+
+def in_a_process_of_its_own(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "FORGETLESS_NUMBA": "always"}
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATED], env=environment, capture_output=True, text=True, check=True
+    )
+    loss, warned = done.stdout.split("\n")[:2]
+    return float(loss), warned
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A folder with compiled code, and what it computes."""
+    pytest.importorskip("numba")
+    folder = tmp_path_factory.mktemp("cache")
+    loss, warned = in_a_process_of_its_own(folder)
+    assert not warned
+    return folder, loss
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "index", "code"])
+def test_damaged_compiled_code_is_not_run(cache, damage, tmp_path):
+    folder, loss = tmp_path / "cache", cache[1]
+    shutil.copytree(cache[0], folder)
+    kept = sorted(path for path in folder.rglob("*.nb[ic]") if "_trials_numba" in path.name)
+    assert all(".sealed." in path.name for path in kept)
+    indices = [path for path in kept if path.suffix == ".nbi"]
+    codes = [path for path in kept if path.suffix == ".nbc"]
+    assert indices
+    assert codes
+    path = indices[0] if damage == "index" else codes[0]
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
+    found, warned = in_a_process_of_its_own(folder)
+    assert found == pytest.approx(loss, rel=1e-9)
+    assert "was damaged and is removed (1 files); using the slower array backend" in warned
+    assert warned.count("was damaged") == 1
+    assert not path.exists()
+
+
+def test_code_that_is_whole_is_used_again(cache):
+    before = {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")}
+    assert in_a_process_of_its_own(cache[0]) == (cache[1], "")
+    assert {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")} == before
+
+
+def test_a_folder_that_cannot_hold_compiled_code_is_no_failure(cache, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    loss, warned = in_a_process_of_its_own(tmp_path / "file" / "cache")
+    assert loss == pytest.approx(cache[1], rel=1e-9)
+    assert not warned or "numba cannot be used" in warned

@@ -1,0 +1,71 @@
+"""Tables: one set of columns as text, CSV, HTML and a data frame."""
+
+import csv
+import math
+
+import html5lib
+import numpy as np
+import pytest
+
+from forgetless.reporting import html
+from forgetless.reporting.table import Noted, Table, frame
+
+
+@pytest.fixture
+def table():
+    columns = {
+        "name": ["a", "longer <b>", "c"],
+        "n": [1, None, np.int64(300)],
+        "top\nvalue": [0.123456789, math.nan, -2.0],
+        "ratio": [Noted(1.5, "×"), Noted(None, "×"), 20.0],
+    }
+    return Table("Title", columns, ("a fact & more",), number=".3g", formats={"ratio": ".1f"})
+
+
+def test_text_aligns_numbers_right_words_left_and_leaves_gaps_open(table):
+    assert table.text().split("\n") == [
+        "                   top",
+        "name          n  value  ratio",
+        "a             1  0.123   1.5×",
+        "longer <b>    –      –     –",
+        "c           300     -2  20.0",
+    ]
+
+
+def test_text_of_no_rows_is_the_head():
+    assert Table("", {"a": [], "b": []}).text() == "a  b"
+
+
+def test_csv_keeps_every_digit_and_nothing_else(table):
+    rows = list(csv.reader(table.to_csv().splitlines()[2:]))  # one name has two lines
+    assert rows[0] == ["a", "1", "0.123456789", "1.5"]
+    assert rows[1] == ["longer <b>", "", "nan", ""]
+
+
+def test_html_shows_the_cells_of_the_text_escaped(table):
+    page = html.page(table.title, html.table(table) + html.bullets(table.facts) + html.paragraph(["1 < 2", "x"]))
+    html5lib.HTMLParser(strict=True).parse(page)
+    for cell in (
+        '<td class="n">0.123</td>',
+        "<td>longer &lt;b&gt;</td>",
+        '<td class="n">1.5×</td>',
+        "<li>a fact &amp;",
+    ):
+        assert cell in page
+    assert "<p>1 &lt; 2<br>x</p>" in page
+    assert html.bullets([]) == html.paragraph([]) == ""
+
+
+def test_frame_has_columns_of_numbers(table):
+    made = table.to_frame()
+    assert list(made["n"])[::2] == [1, 300]
+    assert made["ratio"].dtype == np.float64
+    assert frame({"x": np.arange(4).reshape(2, 2), "pair": [[1, 2]] * 4})["x"].tolist() == [0, 1, 2, 3]
+
+
+def test_rows_and_choices_keep_how_numbers_are_shown(table):
+    assert Table.of_rows("t", [{"x": 1, "y": 2}, {"x": 3, "y": 4}]).columns == {"x": [1, 3], "y": [2, 4]}
+    part = table.where(name="c")
+    assert part.rows() == [("c", 300, -2.0, 20.0)]
+    assert part.text().endswith("20.0")
+    assert part.facts == table.facts

@@ -1,0 +1,170 @@
+"""Models that answer with an average of their weights: what learns, what answers, and what is kept."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+from forgetless.io.archive import read_arrays
+from support import literal
+from support.streams import learned, stream
+
+KINDS = [
+    fl.ContinualRidge(0.3),
+    fl.ContinualRidge(0.0, fit_intercept=True, loss="mean"),
+    fl.ContinualRidge(schedule="increasing", n_tasks=20),
+    fl.ContinualGD(3),
+]
+
+
+def weights(model):
+    return np.concatenate([np.ravel(model.coef_), np.ravel(model.intercept_)])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("targets", [(), (2,)])
+@pytest.mark.parametrize("model", KINDS, ids=str)
+@pytest.mark.parametrize("r", [0, 1.5, 2])
+def test_answers_with_the_average_and_learns_from_the_last(r, model, targets, dtype, rng):
+    model, alone = (copy.deepcopy(model) for _ in range(2))
+    model.set_params(average=r)
+    path, squares = [], []
+    for X, y in stream(rng, targets=targets):
+        X, y = X.astype(dtype), y.astype(dtype)
+        predicted = model.predict(X) if path else 0 * y
+        squares.append(np.mean((predicted - y) ** 2))
+        model.partial_fit(X, y)
+        path.append(weights(alone.partial_fit(X, y)))
+        assert model.coef_.dtype == dtype
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    expected = literal.averages(np.array(path), r)[-1]
+    np.testing.assert_allclose(weights(model), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_.T + model.intercept_, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.history_["mse_before"], squares, rtol=100 * tolerance)
+    np.testing.assert_allclose(model.history_["mse_after"], alone.history_["mse_after"], rtol=100 * tolerance)
+    assert model.prequential_mse_ == pytest.approx(np.mean(squares), rel=100 * tolerance)
+    assert 0 < model.nbytes_ - alone.nbytes_ <= np.dtype(dtype).itemsize * len(expected) + 8
+
+
+@pytest.mark.parametrize("given", ["blocks", "generator", "sparse", "rows", "weighted", "fit"])
+def test_tasks_given_in_any_way_are_averaged_alike(given, rng):
+    tasks = list(stream(rng))
+    model, known = fl.ContinualRidge(0.3, average=2), learned(fl.ContinualRidge(0.3, average=2), tasks)
+    if given == "fit":
+        groups = np.repeat(np.arange(len(tasks)), [len(X) for X, _ in tasks])
+        model.fit(np.vstack([X for X, _ in tasks]), np.concatenate([y for _, y in tasks]), groups=groups)
+    for X, y in tasks if given != "fit" else ():
+        blocks = [(X[:2], y[:2]), (X[2:], y[2:])]
+        if given in ("blocks", "generator"):
+            model.partial_fit_blocks(blocks if given == "blocks" else iter(blocks))
+        elif given == "weighted":
+            model.partial_fit(np.vstack([X, 2 * X]), np.append(y, 9 * y), np.repeat([1.0, 0.0], len(y)))
+        else:
+            model.partial_fit(sparse.csr_array(X) if given == "sparse" else X.tolist(), y)
+    np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.history_["mse_before"], known.history_["mse_before"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_tasks_of_one_row_take_a_short_path_to_the_same(intercept, dtype, rng, monkeypatch):
+    model, usual = (fl.ContinualRidge(0.5, average=1, fit_intercept=intercept) for _ in range(2))
+    for t in range(6):
+        X, y = rng.standard_normal((1, 3)).astype(dtype), rng.standard_normal(1).astype(dtype)
+        assert (model._after_row(X, y) is None) == (t == 0)
+        model.partial_fit(X, y)
+        usual.partial_fit(X, y, sample_weight=1.0)  # weights take the usual path
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(weights(model), weights(usual), rtol=tolerance)
+    np.testing.assert_allclose(model._state.iterate.weights, usual._state.iterate.weights, rtol=tolerance)
+    assert model._state.iterate.total == usual._state.iterate.total
+    assert model.coef_.dtype == dtype == np.asarray(model.intercept_).dtype or not intercept
+    for name in ("mse_before", "mse_after"):
+        np.testing.assert_allclose(model.history_[name], usual.history_[name], rtol=100 * tolerance)
+
+
+def test_held_out_rows_measure_the_average(rng):
+    tasks = list(stream(rng, n=20))
+    model = learned(fl.ContinualRidge(0.1, average=2, holdout=0.3, random_state=0), tasks)
+    held = model._state.holdout
+    errors = (held.X @ model.coef_ - held.y[:, 0]) ** 2
+    parts = np.split(errors, np.cumsum(held.counts)[:-1])
+    assert model.seen_mse_ == pytest.approx(np.mean([part.mean() for part in parts]), rel=1e-12)
+
+
+@pytest.mark.parametrize("how", ["file", "pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("targets", [(), (3,)])
+def test_a_copy_goes_on_from_the_last_weights(how, intercept, targets, rng, tmp_path):
+    first, second = np.array_split(np.arange(6), 2)
+    tasks = list(stream(rng, targets=targets))
+    model = learned(fl.ContinualRidge(0.3, average=2, fit_intercept=intercept), [tasks[i] for i in first])
+    if how == "file":
+        model.save(tmp_path / "m.npz")
+        other = fl.ContinualRidge.load(tmp_path / "m.npz")
+    else:
+        other = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda m: pickle.loads(pickle.dumps(m))}[how](
+            model
+        )
+    assert other.average == 2
+    rest = [tasks[i] for i in second]
+    np.testing.assert_array_equal(weights(learned(other, rest)), weights(learned(model, rest)))
+
+
+def test_a_file_to_predict_holds_the_average_alone(rng, tmp_path):
+    model = learned(fl.ContinualRidge(0.3, average=2), stream(rng))
+    model.save(tmp_path / "m.npz", state="predict")
+    assert not any("iterate" in name for name in read_arrays(tmp_path / "m.npz", "model"))
+    back = fl.ContinualRidge.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(back.coef_, model.coef_)
+    with pytest.raises(ValueError, match="weights only"):
+        back.partial_fit(*next(iter(stream(rng))))
+
+
+def test_classes_are_those_of_the_average(rng):
+    X, labels = rng.standard_normal((40, 3)), rng.choice(["a", "b", "c"], 40)
+    model, alone, path = fl.ContinualRidgeClassifier(0.2, average=0), fl.ContinualRidgeClassifier(0.2), []
+    for part in np.split(np.arange(40), 4):
+        for each in (model, alone):
+            each.partial_fit(X[part], labels[part], classes=["a", "b", "c"])
+        path.append(weights(alone))
+    np.testing.assert_allclose(weights(model), np.mean(path, axis=0), rtol=1e-12, atol=1e-14)
+    scores = X @ model.coef_.T + model.intercept_
+    assert model.predict(X).tolist() == model.classes_[scores.argmax(1)].tolist()
+
+
+def test_an_average_begins_with_the_stream(rng):
+    tasks = list(stream(rng))
+    model = learned(fl.ContinualRidge(0.3), tasks)
+    with pytest.raises(ValueError, match="average was None for the first task and cannot become 2 within a stream"):
+        model.set_params(average=2).partial_fit(*tasks[0])
+    model.fit(*tasks[0])
+    assert model._state.iterate is not None
+    for value in (-1, 33, "2"):
+        with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
+            fl.ContinualRidge(average=value).fit(*tasks[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("iterate", np.zeros((3, 1)), "iterate"),
+        ("iterate", np.full((8, 1), np.nan), "iterate"),
+        ("iterate", np.zeros((8, 1), np.float32), "dtype"),
+        ("iterate_total", np.array(0.5), "iterate_total"),
+        ("iterate_total", np.array(1e9), "iterate_total"),
+        ("iterate_total", None, "iterate_total"),
+    ],
+)
+def test_forged_iterates_are_refused(name, value, said, rng):
+    from forgetless.estimators import _stored
+
+    state = learned(fl.ContinualRidge(0.3, average=2), stream(rng))._state
+    arrays = _stored.to_arrays(state)
+    assert _stored.from_arrays(arrays, {}).iterate.total == state.iterate.total
+    arrays = {**arrays, name: value} if value is not None else {k: v for k, v in arrays.items() if k != name}
+    with pytest.raises(ValueError, match=said):
+        _stored.from_arrays(arrays, {})

@@ -1,0 +1,239 @@
+"""Pipelines that learn task by task: features that come later, refusals, files; against features declared at first."""
+
+import copy
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import forgetless as fl
+from forgetless.io.archive import pack, read_arrays
+from support.tables import LIBRARIES
+
+MODELS = {
+    "ridge": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True),
+    "standardised": lambda: fl.ContinualRidge(
+        alpha=0.3, fit_intercept=True, standardize=True, holdout=0.2, random_state=0
+    ),
+    "auto": lambda: fl.ContinualRidge(schedule="auto", loss="mean", fit_intercept=True, standardize=True),
+    "rank": lambda: fl.ContinualRidge(alpha=0.3, rank=4, metric="diagonal", precision="float64", average=2),
+    "descent": lambda: fl.ContinualGD(n_steps=9, standardize=True),
+    "joint": lambda: fl.JointRidge(fit_intercept=True, standardize=True),
+    "rls": lambda: fl.RecursiveLeastSquares(fit_intercept=True),
+}
+
+
+def months(count=12, n=40, seed=0):
+    """Sales of shops, of which new ones open: words, dates, gaps, units."""
+    rng = np.random.default_rng(seed)
+    for t in range(count):
+        shop = rng.choice(["Ulm", "Bonn", "Köln", "Jena", "Trier"][: 2 + t // 3], n)
+        price = 1000 * rng.random(n)
+        day = pd.Timestamp("2023-01-01") + pd.to_timedelta(30 * t + rng.integers(0, 30, n), "D")
+        y = 0.01 * price + 3.0 * (shop == "Ulm") + 0.5 * (day.day_of_week == 6) + 0.1 * rng.standard_normal(n)
+        price = np.where((rng.random(n) < 0.1) & (t > 1), np.nan, price)
+        yield pd.DataFrame({"shop": shop, "price": price, "day": day}), y
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_features_that_come_later_are_as_if_they_had_been_zero(name, kind):
+    rng = np.random.default_rng(0)
+    one, other = MODELS[name](), MODELS[name]()
+    for t in range(8):
+        X = rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.7)
+        X[:, 4:] *= t >= 4
+        y = X @ np.arange(6.0) + 7
+        if t == 4:
+            one.widen(2)
+        one.partial_fit(kind(X if t >= 4 else X[:, :4]), y)
+        other.partial_fit(kind(X), y)
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.predict(kind(X)), other.predict(kind(X)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.seen_mse_, other.seen_mse_, rtol=1e-9)
+
+
+def test_widening_names_features_and_counts_them():
+    model = fl.ContinualRidge().partial_fit(pd.DataFrame({"a": [1.0, 2.0]}), [1.0, 2.0])
+    model.widen(1, ["b"])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert (model.n_features_in_, model.coef_.shape) == (2, (2,))
+    model.partial_fit(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), [1.0, 2.0])
+    with pytest.raises(ValueError, match="count must be"):
+        model.widen(0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_twelve_tasks_are_six_a_file_and_six_bit_for_bit(name, tmp_path):
+    tasks = list(months())
+    whole, first = (fl.make_pipeline(fl.TableEncoder(), MODELS[name]()) for _ in range(2))
+    for X, y in tasks:
+        whole.partial_fit(X, y)
+    for X, y in tasks[:6]:
+        first.partial_fit(X, y)
+    first.save(tmp_path / "m.npz")
+    back = fl.load_model(tmp_path / "m.npz")
+    assert np.array_equal(back.predict(X), first.predict(X))
+    for X, y in tasks[6:]:
+        back.partial_fit(X, y)
+    assert np.array_equal(back.predict(X), whole.predict(X))
+    assert back[-1].coef_.tolist() == whole[-1].coef_.tolist()
+    assert back[0].get_feature_names_out().tolist() == whole[0].get_feature_names_out().tolist()
+    assert "shop=Trier" in back[0].get_feature_names_out()
+
+
+def test_an_ordinary_table_is_learned():
+    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True))
+    for X, y in months():
+        model.partial_fit(X, y)
+    X, y = list(months(13, seed=5))[-1]
+    kept = X["price"].notna()
+    assert np.mean((model.predict(X) - y)[kept] ** 2) < 0.05 * np.var(y)
+    named = dict(zip(model[0].get_feature_names_out(), model[-1].coef_, strict=True))
+    assert named["price"] == pytest.approx(0.01, rel=0.05)
+    assert named["shop=Ulm"] - named["shop=Bonn"] == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_refused_task_changes_nothing():
+    model = fl.make_pipeline(fl.TableEncoder(min_count=1), fl.ContinualRidge(standardize=True))
+    (X, y), (more, _) = list(months(2))
+    model.partial_fit(X, y)
+    before, state = model[0].to_plain(), model[-1]._state
+    more = more.assign(shop="Rom")
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(more, np.full(len(more), np.nan))
+    assert model[0].to_plain() == before
+    assert model[-1]._state is state
+    model.partial_fit(more, y)
+
+
+def test_other_steps_learn_too_or_must_be_ready():
+    X, y = next(months())
+    model = fl.make_pipeline(fl.TableEncoder(), StandardScaler(), fl.ContinualRidge()).partial_fit(X, y)
+    assert model[1].n_samples_seen_ == len(X)
+    words = ColumnTransformer([("shop", OneHotEncoder(), ["shop"]), ("price", "passthrough", ["price"])])
+    X = X.fillna({"price": 0.0})
+    with pytest.raises(TypeError, match="step 'columntransformer', ColumnTransformer, has no partial_fit"):
+        fl.make_pipeline(words, fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.make_pipeline(words.fit(X), "passthrough", fl.ContinualRidge()).partial_fit(X, y)
+    assert model.predict(X).shape == y.shape
+
+
+def test_scikit_learns_own_pipeline_learns_a_whole_table():
+    tasks = list(months())
+    X, y = pd.concat([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
+    model = make_pipeline(fl.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True))
+    model.fit(X, y, continualridge__groups=np.repeat(np.arange(12), 40))
+    assert model[-1].n_tasks_seen_ == 12
+    assert model.score(X, y) > 0.9
+    assert copy.deepcopy(model).predict(X[:3]).tolist() == model.predict(X[:3]).tolist()
+
+
+def test_classes_are_learned_from_tables():
+    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidgeClassifier(standardize=True))
+    for X, y in months():
+        model.partial_fit(X, np.where(y > 5, "high", "low"), classes=["high", "low"])
+    assert model.score(X, np.where(y > 5, "high", "low")) > 0.8
+
+
+def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
+    path = tmp_path / "m.npz"
+    X, y = next(months())
+    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y)
+    model.save(path)
+    with pytest.raises(fl.FileError, match=r"use forgetless\.load_model"):
+        fl.ContinualRidge.load(path)
+    assert fl.describe_file(path).ok
+    model.save(path, state="predict")
+    assert np.array_equal(fl.load_model(path).predict(X), model.predict(X))
+    model[-1].save(path)
+    assert isinstance(fl.load_model(path), fl.ContinualRidge)
+    with pytest.raises(TypeError, match="a file holds a TableEncoder and a streaming model"):
+        fl.make_pipeline(StandardScaler(), fl.ContinualRidge()).partial_fit([[1.0], [2.0]], [1.0, 2.0]).save(path)
+
+
+def test_a_forged_encoder_is_refused(tmp_path):
+    path = tmp_path / "m.npz"
+    X, y = next(months())
+    fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y).save(path)
+    arrays = read_arrays(path, "model")
+    header = json.loads(arrays.pop("header").tobytes())
+    arrays.pop("sha256")
+    for encoder in ("code", {**header["encoder"], "order": header["encoder"]["order"][:-1]}):
+        path.write_bytes(pack({**header, "encoder": encoder}, arrays))
+        with pytest.raises(fl.FileError, match="is damaged or not a model file"):
+            fl.load_model(path)
+
+
+def test_collections_are_made_of_tables():
+    X, y = next(months())
+    table = X.assign(sales=y, month=np.repeat([2, 1], 20)).drop(columns="day")
+    with pytest.raises(ValueError, match=r"column 'shop' must hold finite numbers, got words; use encoder="):
+        fl.TaskCollection.from_frame(table, "month", "sales")
+    tasks = fl.TaskCollection.from_frame(table, "month", "sales", encoder=fl.TableEncoder())
+    assert (tasks.n_tasks, tasks.n_features) == (2, 3)
+    np.testing.assert_allclose(tasks[0].y, y[20:])
+    plain = fl.TaskCollection.from_frame(table[["month", "price", "sales"]].to_dict("list"), "month", ["sales"])
+    assert (plain.target_shape, plain.n_features) == ((1,), 1)
+    with pytest.raises(ValueError, match="frame has no column 'year' for the task"):
+        fl.TaskCollection.from_frame(table, "year", "sales")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tables_of_every_library_give_the_same_model(library):
+    """Task by task, with predictions, and as a collection."""
+    made, models = [LIBRARIES["dict"], LIBRARIES[library]], []
+    for make in made:
+        model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(alpha=0.1, fit_intercept=True, standardize=True))
+        for X, y in itertools.islice(months(), 3):
+            table = {name: X[name].tolist() for name in X.columns}
+            model.partial_fit(make(table), y)
+        models.append(model)
+    np.testing.assert_allclose(models[1].predict(made[1](table)), models[0].predict(table), rtol=1e-12)
+    whole = {**table, "month": ["a"] * 20 + ["b"] * (len(y) - 20), "sales": y.tolist()}
+    tasks = [fl.TaskCollection.from_frame(make(whole), "month", "sales", encoder=fl.TableEncoder()) for make in made]
+    for ours, theirs in zip(*tasks, strict=True):
+        np.testing.assert_array_equal(ours.X, theirs.X)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-9, 0.3])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_tall_tasks_are_learned_as_if_all_at_once(alpha, standardize):
+    """From XᵀX alone, in one pass, or from rows where that loses too many digits."""
+    rng = np.random.default_rng(0)
+    options = {"alpha": alpha, "fit_intercept": True, "standardize": standardize}
+    tall, plain = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(**options)), fl.ContinualRidge(**options)
+    for t in range(3):
+        X = rng.standard_normal((12_000, 3)) * [1, 100, 0.01] + 5 * t
+        y = X @ [1.0, 0.1, 10.0] + rng.standard_normal(12_000)
+        tall.partial_fit(X, y)
+        plain.partial_fit(X, y)
+    np.testing.assert_allclose(tall.predict(X[:5]), plain.predict(X[:5]), rtol=1e-7)
+    np.testing.assert_allclose(tall[-1].history_["mse_before"], plain.history_["mse_before"], rtol=1e-7)
+
+
+def test_deviations_cover_what_comes():
+    """Of normal errors 68 % lie within one standard deviation, and rows far from all others are less sure."""
+    rng = np.random.default_rng(0)
+    for model in (MODELS["joint"](), MODELS["rls"](), fl.ContinualRidge(alpha=1e-3, rank=6, fit_intercept=True)):
+        for _ in range(80):
+            X = rng.standard_normal((20, 5))
+            model.partial_fit(X, X @ np.arange(5.0) + 3 + 2 * rng.standard_normal(20))
+        X = rng.standard_normal((4000, 5))
+        found, std = model.predict(X, return_std=True)
+        far = np.abs(found - (X @ np.arange(5.0) + 3 + 2 * rng.standard_normal(4000))) / std
+        assert np.mean(far < 1) == pytest.approx(0.68, abs=0.04)
+        assert np.mean(far < 1.96) == pytest.approx(0.95, abs=0.025)
+        # The variance of an estimate, against that of ordinary least squares.
+        cov = 4 * np.linalg.inv(1600 * np.eye(6))
+        x = np.array([[10.0, 0, 0, 0, 0]])
+        expected = np.sqrt(4 + np.append(x, 1) @ cov @ np.append(x, 1))
+        assert model.predict(x, return_std=True)[1][0] == pytest.approx(expected, rel=0.15)
+    with pytest.raises(ValueError, match="return_std needs a single target"):
+        fl.ContinualRidge().partial_fit(X[:9], X[:9]).predict(X, return_std=True)

@@ -1,0 +1,328 @@
+"""The state of a stream: it comes back from arrays, and is replaced as a whole or not at all."""
+
+import copy
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import forgetless as fl
+from forgetless.estimators import _answering
+from forgetless.estimators._stored import from_arrays, to_arrays
+from forgetless.estimators.monitor import COLUMNS, History
+
+HELD = {"holdout": 0.4, "holdout_size": 7, "random_state": 0}
+
+MODELS = [
+    fl.ContinualRidge(0.3),
+    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, history_size=3, **HELD),
+    fl.ContinualRidge(0.3, rank=2, fit_intercept=True),
+    fl.ContinualRidge(0.3, rank=3, metric="diagonal", precision="float32", forget=0.1, **HELD),
+    fl.ContinualRidge(schedule="auto", rank=2, precision="float64"),
+    fl.ContinualRidge(schedule="auto", loss="mean"),
+    fl.ContinualRidge(schedule="auto", fit_intercept=True, **HELD),
+    fl.ContinualGD(4),
+    fl.ContinualGD(4, schedule="increasing", n_tasks=50, fit_intercept=True, **HELD),
+    fl.JointRidge(fit_intercept=True),
+    fl.JointRidge(**HELD),
+    fl.RecursiveLeastSquares(),
+    fl.RecursiveLeastSquares(fit_intercept=True, history_size=0, **HELD),
+    fl.ContinualRidgeClassifier(),
+    fl.ContinualRidgeClassifier(schedule="auto", fit_intercept=False, **HELD),
+]
+
+
+def tasks(model, seed, n=5, targets=(), kind=np.asarray, dtype=float, count=5):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        X, y = rng.standard_normal((n, 4)).astype(dtype), rng.standard_normal((n, *targets)).astype(dtype)
+        if isinstance(model, fl.ContinualRidgeClassifier):
+            y = np.where(np.arange(n) < 2, ["u", "v", "u", "v", "u"][:n], "w")
+        yield kind(X), y
+
+
+def learned(model, stream):
+    classes = {"classes": ["u", "v", "w"]} if isinstance(model, fl.ContinualRidgeClassifier) else {}
+    for X, y in stream:
+        model.partial_fit(X, y, **classes)
+    return model
+
+
+def assert_same_arrays(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert value.dtype == theirs[name].dtype, name
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"targets": (2,)}, {"kind": sparse.csr_array}, {"dtype": np.float32}], ids=str)
+def test_a_state_comes_back_from_arrays_and_goes_on(model, options):
+    model = learned(clone(model), tasks(model, 0, **options))
+    arrays = to_arrays(model._state)
+    assert all(isinstance(array, np.ndarray) and array.dtype.kind != "O" for array in arrays.values())
+    other = clone(model)
+    other._state = other._resumed(from_arrays(arrays, model._remembered, labels=model._has_classes))
+    assert_same_arrays(to_arrays(other._state), arrays)
+    # Rows that wait to be cut do not leave the process as they are, neither in files nor in pickles.
+    model = pickle.loads(pickle.dumps(model))
+    assert type(other.intercept_) is type(model.intercept_)
+    more = list(tasks(model, 1, **options))
+    assert_same_arrays(to_arrays(learned(other, more)._state), to_arrays(learned(model, more)._state))
+    assert other.seen_mse_ == model.seen_mse_ or not model.holdout
+    assert other.nbytes_ == model.nbytes_
+
+
+def test_names_groups_and_classes_come_back():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.eye(4), columns=list("abcd"))
+    model = fl.ContinualRidgeClassifier().fit(X, np.array(["u", "v", "u", "w"], dtype=object), groups=[1, 1, 2, 2])
+    back = from_arrays(to_arrays(model._state), {"class_counts_": "c"}, labels=True).origin
+    assert back.n_groups == 2
+    assert back.n_features == 4
+    assert back.feature_names.tolist() == list("abcd")
+    assert back.classes.tolist() == ["u", "v", "w"]
+    assert back.fixed == model._state.origin.fixed
+
+
+# --- all or nothing ---
+
+
+def shown(model):
+    """Return everything that a user can read off a fitted model, as bytes."""
+    numbers = (model.coef_, model.intercept_, model.n_tasks_seen_, model.prequential_mse_, model.seen_mse_)
+    more = [getattr(model, name) for name in ("radius_", "gram_", "inverse_", "energy_") if hasattr(model, name)]
+    return pickle.dumps([np.asarray(value).tobytes() for value in (*numbers, *more, *model.history_.values())])
+
+
+def interrupted(call, n, event, again=0):
+    """Call, with a KeyboardInterrupt before the n-th place in the streams' own code; return how many places there were.
+
+    A place is a line, when it is first reached, or an opcode. A second one comes ``again`` places after the first, if
+    so much of that code is still run.
+    """
+    count, lines = 0, set()
+
+    def local(frame, kind, _):
+        nonlocal count
+        place = (frame.f_code, frame.f_lineno)
+        if kind == event and (kind == "opcode" or place not in lines):
+            lines.add(place)
+            count += 1
+            if count in (n, n + again if again else n):
+                raise KeyboardInterrupt
+        return local
+
+    def everywhere(frame, _kind, _):
+        if "/forgetless/estimators/" not in frame.f_code.co_filename.replace("\\", "/"):
+            return None
+        frame.f_trace_opcodes = event == "opcode"
+        frame.f_trace = local  # newer Pythons heed the line before only where this is set too
+        return local
+
+    before = sys.gettrace()
+    sys.settrace(everywhere)
+    try:
+        call()
+    except KeyboardInterrupt:
+        assert count >= n
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def check_interruptions(model, learn, event, again=0):
+    """Interrupt at every point: the model is that of before or of after, and goes on as that one does."""
+    blob = pickle.dumps(model)
+    after = pickle.loads(blob)
+    total = interrupted(lambda: learn(after), 0, event)
+    before = pickle.loads(blob)
+    wanted = {shown(before): shown(learned(before, tasks(before, 7, count=2)))}
+    first = shown(after)
+    assert first not in wanted
+    wanted[first] = shown(learned(after, tasks(after, 7, count=2)))
+    for n in range(1, total + 1):
+        model = pickle.loads(blob)
+        interrupted(lambda model=model: learn(model), n, event, again)
+        found = shown(model)
+        assert found in wanted, f"interrupted at place {n} of {total}"
+        assert shown(learned(model, tasks(model, 7, count=2))) == wanted[found]
+    assert total > 40
+
+
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"schedule": "increasing", "n_tasks": 99}], ids=str)
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options, size):
+    model = fl.ContinualRidge(history_size=size, **options)
+    learned(model, tasks(model, 0, n=1, count=6))
+    ((X, y),) = tasks(model, 3, n=1, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode")
+
+
+@pytest.mark.parametrize("again", [1, 2, 3, 8])
+def test_a_second_interruption_right_after_the_first_finds_nothing_to_spoil(again):
+    model = fl.ContinualRidge(fit_intercept=True)
+    learned(model, tasks(model, 0, n=1, count=6))
+    ((X, y),) = tasks(model, 3, n=1, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode", again)
+    ((X, y),) = tasks(model, 3, n=3, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y), "line", again)
+
+
+SOME = [pytest.param(model, marks=[pytest.mark.long] if i % 3 else []) for i, model in enumerate(MODELS)]
+
+
+@pytest.mark.parametrize("model", SOME, ids=str)
+def test_a_task_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(model):
+    model = learned(clone(model), tasks(model, 0))
+    ((X, y),) = tasks(model, 3, count=1)
+    check_interruptions(model, lambda model: model.partial_fit(X, y, sample_weight=[0, 1, 2, 1, 1]), "line")
+
+
+@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge()], ids=str)
+def test_fit_and_blocks_are_whole_or_not_at_all_wherever_they_are_interrupted(model):
+    model = learned(clone(model), tasks(model, 0))
+    (X, y), (A, b) = tasks(model, 3, count=2)
+    check_interruptions(model, lambda model: model.partial_fit_blocks([(X, y), (A, b)]), "line")
+    check_interruptions(model, lambda model: model.fit(X, y, groups=[0, 0, 1, 1, 1]), "line")
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model.holdout == 0], ids=str)
+def test_learning_changes_a_model_in_one_assignment(model):
+    """So that there is nothing to put back, which a second interruption could interrupt."""
+    pandas = pytest.importorskip("pandas")
+    writes = []
+
+    class Watched(type(model)):
+        def __setattr__(self, name, value):
+            if self is watched:
+                writes.append(name)
+            super().__setattr__(name, value)
+
+        def __delattr__(self, name):
+            raise AssertionError(f"{name} was deleted")
+
+    parameters = model.get_params()
+    watched = Watched.__new__(Watched)
+    watched.__dict__.update(parameters)
+    (X, y), (A, b), (row, target) = [*tasks(model, 0, count=2), *tasks(model, 0, n=1, count=1)]
+    classes = {"classes": ["u", "v", "w"]} if isinstance(model, fl.ContinualRidgeClassifier) else {}
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    calls = [
+        lambda: watched.partial_fit(frame, y, **classes),
+        lambda: watched.fit(X, y),
+        lambda: watched.partial_fit(A, b),
+        lambda: watched.partial_fit(row, target),
+        lambda: watched.partial_fit_blocks([(X, y), (A, b)]),
+        lambda: watched.fit(X, y, groups=[0, 0, 1, 1, 1] if not classes else None),
+    ]
+    for call in calls:
+        writes.clear()
+        call()
+        assert writes == ["_state"]
+        assert watched.__dict__.keys() == {*parameters, "_state"}
+
+
+# --- one writer, many readers ---
+
+
+def test_a_prediction_is_that_of_one_state(monkeypatch):
+    """Where a writer comes in between: with X = 1 throughout, coefficient and intercept are the same number."""
+    ones = np.ones((1, 1))
+    model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(1))
+    validate = _answering.validate_data
+
+    def meanwhile(*args, **kwargs):
+        model.partial_fit(ones, 7 * np.ones(1))
+        return validate(*args, **kwargs)
+
+    monkeypatch.setattr(_answering, "validate_data", meanwhile)
+    assert model.predict(-ones).tolist() == [0.0]
+    assert model.n_tasks_seen_ == 2
+    # Two attributes of a model that moves are of two states; those of a copy belong together.
+    frozen = copy.copy(model)
+    model.predict(-ones)
+    assert frozen.n_tasks_seen_ == frozen.history_["task"][-1] == 2
+    assert frozen.coef_[0] == frozen.intercept_
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_readers_in_other_threads_never_see_a_mixture(rows):
+    ones, rng = np.ones((rows, 1)), np.random.default_rng(0)
+    model = fl.ContinualRidge(fit_intercept=True, history_size=20).partial_fit(ones, np.ones(rows))
+    targets = 100 * rng.standard_normal((50, rows))
+    wrong = []
+
+    def read():
+        for _ in range(300):
+            frozen = copy.copy(model)
+            if frozen.history_["task"][-1] != frozen.n_tasks_seen_ or abs(frozen.coef_[0] - frozen.intercept_) > 1e-9:
+                wrong.append("copy")
+            if set(np.diff(model.history_["task"]).tolist()) - {1}:
+                wrong.append("history")
+            if abs(model.predict(-ones)).max() > 1e-9:
+                wrong.append("prediction")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    try:
+        for reader in readers:
+            reader.start()
+        while any(reader.is_alive() for reader in readers):
+            for target in targets:
+                model.partial_fit(ones, target)
+    finally:
+        sys.setswitchinterval(interval)
+        for reader in readers:
+            reader.join()
+    assert wrong == []
+    assert model.n_tasks_seen_ > 50
+
+
+def test_learned_attributes_are_read_only_and_absent_before_the_first_task():
+    model = fl.ContinualRidge()
+    for name in ("coef_", "intercept_", "n_tasks_seen_", "radius_", "n_features_in_", "feature_names_in_"):
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match="cannot be set"):
+            setattr(model, name, 1.0)
+    model.partial_fit(np.eye(2), np.ones(2))
+    with pytest.raises(AttributeError, match="coef_ is what fit and partial_fit learn; it cannot be set"):
+        model.coef_ = np.zeros(2)
+    assert not hasattr(model, "feature_names_in_")
+    model.feature_names_in_ = np.array(["a", "b"], dtype=object)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.partial_fit(np.eye(2), np.ones(2))
+
+
+# --- history ---
+
+
+def row(task):
+    return (task, 1, *[float(task)] * (len(COLUMNS) - 2))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 40])
+def test_a_history_is_never_changed_by_those_that_follow(size):
+    histories = [History(size, [])]
+    for task in range(1, 200):
+        abandoned = histories[-1].with_row(row(-task), 5.0)  # a task that was interrupted at the very end
+        assert abandoned.rows[-1:] == [row(-task)] * (size > 0)
+        histories.append(histories[-1].with_row(row(task), 1.0))
+        assert len(histories[-1].log) <= size + size // 8
+    for count, history in enumerate(histories):
+        assert [values[0] for values in history.rows] == list(range(max(count - size, 0) + 1, count + 1))
+        assert history.total == count
+        assert count == 0 or history.mean == pytest.approx((count + 1) / 2, rel=1e-14)
+
+
+def test_histories_apart_do_not_meet_again():
+    first = History(5, []).with_row(row(1), 1.0)
+    for other in (first.apart(), copy.copy(first), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        longer = first.with_row(row(2), 1.0)
+        assert other.with_row(row(3), 1.0).rows == [row(1), row(3)]
+        assert longer.rows == [row(1), row(2)]

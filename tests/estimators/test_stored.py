@@ -1,0 +1,293 @@
+"""What a model keeps of the user's data: no rows that it was trained on, and those held out only where asked."""
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import forgetless as fl
+from forgetless.io.archive import read_arrays
+
+MODELS = [
+    fl.ContinualRidge(0.3, fit_intercept=True),
+    fl.ContinualRidge(schedule="auto"),
+    fl.ContinualRidge(schedule="auto", loss="mean", fit_intercept=True),
+    fl.ContinualRidge(schedule="increasing", n_tasks=99),
+    fl.ContinualGD(3),
+    fl.JointRidge(0.2),
+    fl.RecursiveLeastSquares(0.2),
+    fl.ContinualRidgeClassifier(schedule="auto"),
+]
+
+
+def stream(rng, count=16, n=4, d=4):
+    return [(rng.standard_normal((n, d)), rng.standard_normal(n)) for _ in range(count)]
+
+
+def learned(model, tasks, kind=np.asarray):
+    for X, y in tasks:
+        if isinstance(model, fl.ContinualRidgeClassifier):
+            model.partial_fit(kind(X), y > 0, classes=[False, True])
+        else:
+            model.partial_fit(kind(X), y)
+    return model
+
+
+def found_rows(content, tasks):
+    """Return how many rows of the tasks can be read in some bytes, up to a factor as a sample may have one."""
+    found = set()
+    for at in range(8):
+        numbers = np.frombuffer(content[at:], dtype=np.float64, count=(len(content) - at) // 8)
+        windows = np.lib.stride_tricks.sliding_window_view(numbers, tasks[0][0].shape[1])
+        for row in np.concatenate([X for X, _ in tasks]):
+            with np.errstate(all="ignore"):
+                ratios = windows / row
+                if (np.abs(ratios / ratios[:, :1] - 1).max(axis=1) < 1e-10).any():
+                    found.add(tuple(row))
+    return len(found)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_no_training_row_is_in_a_file_or_a_pickle(tmp_path, rng, model, kind):
+    tasks = stream(rng)
+    model = learned(clone(model), tasks, kind)
+    for state in ("learn", "predict"):
+        model.save(tmp_path / "m.npz", state=state)
+        assert found_rows((tmp_path / "m.npz").read_bytes(), tasks) == 0
+    assert found_rows(pickle.dumps(model), tasks) == 0
+    assert (tmp_path / "m.npz").stat().st_size < 10_000
+
+
+def test_the_search_for_rows_finds_them(tmp_path, rng):
+    tasks = stream(rng)
+    model = learned(fl.ContinualRidge(holdout=0.5, random_state=0), tasks)
+    model.save(tmp_path / "m.npz")
+    assert found_rows((tmp_path / "m.npz").read_bytes(), tasks) == 32
+    assert found_rows(b"".join((2.5 * A).tobytes() for A, _ in tasks), tasks) == 64
+    model.save(tmp_path / "m.npz", state="predict")
+    assert found_rows((tmp_path / "m.npz").read_bytes(), tasks) == 0
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_weights_alone_predict_and_do_not_learn(tmp_path, rng, model):
+    tasks = stream(rng)
+    model, path = learned(clone(model), tasks), tmp_path / "m.npz"
+    model.save(path, state="predict")
+    names = {name.removeprefix("state.") for name in read_arrays(path, "model")}
+    allowed = {"header", "sha256", "coef", "intercept", "n_tasks", "n_features", "classes", "fixed"}
+    assert names <= allowed
+    back = type(model).load(path)
+    X, y = tasks[0]
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.n_tasks_seen_ == 16
+    assert back.history_["task"].tolist() == []
+    assert np.isnan(back.prequential_mse_)
+    before = pickle.dumps(back)
+    target = y > 0 if isinstance(model, fl.ContinualRidgeClassifier) else y
+    for call in (
+        lambda: back.partial_fit(X, target),
+        lambda: back.partial_fit(X[:1], target[:1]),
+        lambda: back.partial_fit_blocks([(X, target)]),
+    ):
+        with pytest.raises(ValueError, match="weights only, as it was saved with state='predict'"):
+            call()
+    assert pickle.dumps(back) == before
+    assert not hasattr(back, "gram_")
+    back.save(path)  # what is not there cannot be saved
+    with pytest.raises(ValueError, match="weights only"):
+        type(model).load(path).partial_fit(X, target)
+    assert back.fit(X, target).n_tasks_seen_ == 1
+
+
+def test_a_function_is_not_needed_for_prediction(tmp_path, rng):
+    model = learned(fl.ContinualRidge(schedule=lambda k, radius: fl.Ridge(1.0), n_tasks=20), stream(rng))
+    model.save(tmp_path / "m.npz", state="predict")
+    assert fl.ContinualRidge.load(tmp_path / "m.npz").coef_.tolist() == model.coef_.tolist()
+    with pytest.raises(ValueError, match="state must be one of learn, predict, got 'all'"):
+        model.save(tmp_path / "m.npz", state="all")
+
+
+OLD = Path(__file__).with_name("version2")
+
+
+@pytest.mark.parametrize("name", ["ridge", "held", "sparse", "auto", "joint", "classes"])
+def test_files_of_version_2_are_read(name, tmp_path):
+    known = json.loads((OLD / "known.json").read_text())[name]
+    model = getattr(fl, known["class"]).load(OLD / f"{name}.npz")
+    assert model.coef_.tolist() == known["coef"]
+    assert model.prequential_mse_ == pytest.approx(known["prequential"], rel=1e-14)
+    assert model.history_["strength"].tolist() == known["strength"]
+    if known["seen"] is not None:
+        assert model.seen_mse_ == pytest.approx(known["seen"], rel=1e-12)
+    X, y = stream(np.random.default_rng(3), 1, d=3)[0]
+    model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
+    model.save(tmp_path / "m.npz")
+    assert type(model).load(tmp_path / "m.npz").n_tasks_seen_ == 5
+    if name == "auto":  # the rows that it held are not taken over, and candidates begin with the weights that are there
+        assert model._state.advisor.tasks == 1
+        assert not any("advisor.0" in array for array in read_arrays(tmp_path / "m.npz", "model"))
+
+
+OLDER = [(3, name) for name in ("ridge", "descent", "classes", "joint")]
+OLDER += [(4, name) for name in ("ridge", "average", "descent", "classes", "auto", "joint")]
+OLDER += [(5, name) for name in ("ridge", "rank", "descent", "classes", "auto", "joint")]
+
+
+@pytest.mark.parametrize(("version", "name"), OLDER)
+def test_older_files_are_read(version, name, tmp_path):
+    """Those of version 3 know nothing of averages, of version 4 nothing of directions, of version 5 of no units."""
+    old = Path(__file__).with_name(f"version{version}")
+    known = json.loads((old / "known.json").read_text())[name]
+    model = getattr(fl, known["class"]).load(old / f"{name}.npz")
+    assert model.coef_.tolist() == known["coef"]
+    assert getattr(model, "average", None) == (2.0 if name == "average" else None)
+    assert model.standardize is False
+    if version < 5:
+        assert getattr(model, "rank", 0) == getattr(model, "kept_", 0) == 0
+    if (version, name) == (5, "classes"):  # what it is to learn with where no strength is given was another one then
+        model.set_params(alpha=0.1 * model._state.directions.unit + 0.03 * model._state.directions.cut)
+    X, y = stream(np.random.default_rng(3), 1, d=3)[0]
+    model.partial_fit(X, np.where(y > 0, "u", "v") if name == "classes" else y)
+    model.save(tmp_path / "m.npz")
+    back = type(model).load(tmp_path / "m.npz")
+    if name == "auto" and version < 5:  # what it chose is not taken over: candidates begin with the weights there
+        assert (back.n_tasks_seen_, back._state.advisor.tasks) == (5, 1)
+    else:
+        np.testing.assert_allclose(back.coef_, known["next"], rtol=1e-12)
+
+
+# --- numbers that would spoil a model for good ---
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 9])
+@pytest.mark.parametrize("scale", [1e150, 1e155, 1e200, 1e300])
+@pytest.mark.parametrize("options", [{}, {"loss": "mean", "fit_intercept": True}], ids=str)
+def test_a_huge_task_under_auto_does_no_lasting_harm(rng, at, scale, options):
+    tasks, refused = stream(rng, 14), []
+    model = fl.ContinualRidge(schedule="auto", **options)
+    for t, (X, y) in enumerate(tasks):
+        if t == at:
+            X = scale * X  # met without error, as far as rounding allows: accepted unless its square overflows
+            y = X @ model.coef_ if at else 0 * y
+        try:
+            model.partial_fit(X, y)
+        except OverflowError:
+            refused.append(t)
+    assert refused in ([], [at])
+    assert np.isfinite(model.prequential_mse_)
+    assert np.isfinite(model._state.advisor.seen_errors()).all()
+    assert np.isfinite(model.history_["strength"]).all()
+
+
+def test_blocks_after_a_huge_task_find_a_strength(rng):
+    model = fl.ContinualRidge(schedule="auto").partial_fit(1e144 * np.eye(3), np.zeros(3))
+    assert model.radius_ == pytest.approx(1e144)
+    model.partial_fit_blocks([(np.eye(3), np.ones(3))])
+    assert np.isfinite(model.history_["strength"]).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"holdout": 0.5, "random_state": 0}, {"history_size": 0}], ids=str)
+def test_an_error_that_cannot_be_squared_is_refused(rng, options):
+    model = learned(fl.ContinualRidge(**options), stream(rng, 3))
+    before = pickle.dumps(model)
+    for target in (1e155, 1e160, 1e200, -1e300):
+        with pytest.raises(OverflowError, match="the squared error of this task is too large"):
+            model.partial_fit(np.ones((2, 4)), np.full(2, target))
+    assert pickle.dumps(model) == before
+    # Sums of squares that are numbers each may be none together; their mean is one.
+    for _ in range(30):
+        model.partial_fit(np.ones((1, 4)), np.array([5e153]))
+        model.partial_fit(np.ones((1, 4)), np.array([-5e153]))
+    assert np.isfinite(model.prequential_mse_)
+
+
+def test_the_prequential_mean_is_that_of_its_definition(rng):
+    model, squares, weights = fl.ContinualRidge(1.0), 0.0, 0.0
+    for X, y in stream(rng, 50):
+        weight = rng.uniform(0, 3, len(y))
+        squares += np.sum(weight * (y - (X @ model.coef_ if weights else 0.0)) ** 2)
+        weights += weight.sum()
+        model.partial_fit(X, y, sample_weight=weight)
+        assert model.prequential_mse_ == pytest.approx(squares / weights, rel=1e-13)
+
+
+def test_weights_whose_sum_overflows_are_refused(rng):
+    model = learned(fl.ContinualRidge(), stream(rng, 2))
+    row, target = 1e-150 * np.ones((1, 4)), np.ones(1)
+    model.partial_fit(row, target, sample_weight=[1e308])
+    with pytest.raises(OverflowError):
+        model.partial_fit(row, target, sample_weight=[1e308])
+    assert np.isfinite(model.prequential_mse_)
+
+
+# --- what is kept ---
+
+
+def test_a_long_horizon_takes_little_memory_and_says_how_much(rng):
+    import tracemalloc
+
+    tasks = stream(rng, 3)
+    tracemalloc.start()
+    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=10**6, radius=5.0), tasks)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 2_000_000
+    assert 0.5 * kept < model.nbytes_ < 2 * kept
+
+
+def test_chunks_of_a_schedule_are_those_of_the_whole(rng, monkeypatch):
+    from forgetless.estimators import _strength
+
+    tasks = stream(rng, 23, n=1)
+    options = [
+        {"schedule": "increasing", "n_tasks": 25},
+        {"schedule": "increasing"},
+        {"schedule": fl.schedules.unregularized_first(fl.schedules.increasing()), "n_tasks": 25},
+        {"schedule": fl.Ridge(np.arange(1.0, 26.0))},
+        {"schedule": "increasing", "n_tasks": 5, "beyond": "anytime"},
+    ]
+    for each in options:
+        whole = learned(fl.ContinualRidge(**each), tasks)
+        monkeypatch.setattr(_strength, "CHUNK", 4)
+        parts = learned(fl.ContinualRidge(**each), tasks)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(parts.history_["strength"], whole.history_["strength"])
+        np.testing.assert_array_equal(parts.coef_, whole.coef_)
+
+
+def test_held_out_rows_are_met_in_one_product(rng, monkeypatch):
+    """However many tasks there were: what a task costs does not grow with their number."""
+    model = learned(fl.ContinualRidge(holdout=0.5, random_state=0), stream(rng, 300))
+    calls = []
+    error = type(model._state.holdout).error
+    monkeypatch.setattr(
+        type(model._state.holdout),
+        "error",
+        lambda self, predict: error(self, lambda X: calls.append(X.shape) or predict(X)),
+    )
+    model.partial_fit(*stream(rng, 1)[0])
+    assert calls == [(602, 4)]
+
+
+@pytest.mark.parametrize("sizes", [(3, 12, 5), (1, 7, 1)])
+def test_the_running_radius_under_the_mean_loss_is_that_of_the_scaled_rows(rng, sizes):
+    """R is the largest ‖X_t/√n_t‖₂, or by weights, also where a large task came first."""
+    model, largest = fl.ContinualRidge(schedule="increasing", n_tasks=9, loss="mean"), 0.0
+    for n, factor in zip((*sizes, *sizes), (1.0, 2.0, 0.5, 3.0, 0.1, 1.0), strict=True):
+        X = factor * rng.standard_normal((n, 4))
+        largest = max(largest, np.linalg.norm(X, 2) / np.sqrt(n))
+        model.partial_fit(X, rng.standard_normal(n))
+        assert model.radius_ == pytest.approx(largest, rel=1e-10)
+        assert model.history_["radius"][-1] == pytest.approx(largest, rel=1e-10)
+    weight = rng.uniform(1, 5, 4)
+    X = 9 * rng.standard_normal((4, 4))
+    model.partial_fit(X, rng.standard_normal(4), sample_weight=weight)
+    scaled = np.sqrt(weight / weight.sum())[:, None] * X
+    assert model.radius_ == pytest.approx(np.linalg.norm(scaled, 2), rel=1e-10)
+    expected = fl.schedules.increasing()(9, model.radius_).coefficient[6]
+    assert model.history_["strength"][-1] == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,266 @@
+"""Which filter a task of a stream is learned with: schedules, radius, horizon, kind of loss."""
+
+import math
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.estimators import _strength
+from forgetless.estimators._strength import Strength
+from forgetless.schedules.names import REGISTRY, named
+from support import literal
+from support.streams import learned, stream
+
+PROPORTIONAL = [entry.kind for entry in REGISTRY if entry.proportional]
+
+
+def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
+    tasks = list(stream(rng, 6))
+    collection = fl.TaskCollection(tasks)
+    advised = fl.advise(collection, k=6).best
+    optimised = fl.optimal_schedule(collection, k=6)
+    for schedule in (advised, optimised, fl.schedules.end_ramp(), fl.schedules.noise_aware()):
+        model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
+        trace = fl.simulate(collection, schedule, 6, ordering=fl.Sequence(range(6)), record="last")
+        np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
+        model.save(tmp_path / "m.npz")
+        np.testing.assert_array_equal(fl.ContinualRidge.load(tmp_path / "m.npz").coef_, model.coef_)
+    assert (
+        fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
+        == optimised.coefficients[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "schedule", [kind(2) if kind is fl.schedules.Cyclic else kind() for kind in PROPORTIONAL], ids=repr
+)
+def test_presets_scale_with_the_radius(schedule):
+    unit, other = schedule(9, 1.0), schedule(9, 3.0)
+    for t in range(9):
+        expected = 9.0 * unit.at(t).strength()
+        assert other.at(t).strength() == pytest.approx(expected, rel=1e-12)
+    strength = Strength(schedule, 9, "error")
+    for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
+        expected = schedule(9, radius).at(t - 1).strength()
+        assert strength.at(t, radius).strength() == pytest.approx(expected, rel=1e-12)
+
+
+def test_listed_coefficients_cannot_go_on():
+    with pytest.raises(ValueError, match="cannot go on after 3 listed coefficients"):
+        fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0]), beyond="anytime").partial_fit([[1.0]], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "filter_"),
+    [
+        (fl.ContinualRidge, fl.Ridge([1.0, 2.0, 3.0])),
+        (fl.ContinualGD, fl.GradientDescent([1, 2, 3], 0.01)),
+        (fl.ContinualRidge, fl.Stages((2, 1), (fl.Ridge(1.0), fl.Ridge(5.0)))),
+    ],
+)
+def test_a_filter_per_step_means_the_same_under_constant(rng, kind, filter_):
+    tasks = list(stream(rng, 3))
+    plain, wrapped = (kind(schedule=schedule) for schedule in (filter_, fl.schedules.constant(filter_)))
+    np.testing.assert_array_equal(learned(plain, tasks).coef_, learned(wrapped, tasks).coef_)
+    for model in (plain, wrapped):
+        with pytest.raises(ValueError, match="beyond the declared horizon of 3 tasks"):
+            model.partial_fit(*tasks[0])
+    with pytest.raises(ValueError, match="cannot go on after 3 listed"):
+        kind(schedule=fl.schedules.constant(filter_), beyond="anytime").partial_fit(*tasks[0])
+
+
+def test_default_budget_goes_on_after_the_groups_of_fit(rng):
+    (X, y), more = stream(rng, 2, 6)
+    assert fl.ContinualGD().fit(X, y, [0, 0, 1, 1, 2, 2]).partial_fit(*more).n_tasks_seen_ == 4
+
+
+def test_running_radius_is_the_largest_norm_so_far(rng):
+    tasks = [(X * scale, y) for scale, (X, y) in zip([1, 3, 2, 5], stream(rng, 4), strict=True)]
+    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=4), tasks)
+    norms = np.maximum.accumulate([np.linalg.norm(X, 2) for X, _ in tasks])
+    np.testing.assert_allclose(model.history_["radius"], norms, rtol=1e-10)
+    expected = [13 / 3 * norm**2 * 5 / (4 - t + 2) for t, norm in enumerate(norms, start=1)]
+    np.testing.assert_allclose(model.history_["strength"], expected, rtol=1e-10)
+    assert model.radius_ == pytest.approx(norms[-1])
+
+
+def test_beyond_the_horizon_is_an_error_or_goes_on(rng):
+    tasks = list(stream(rng, 7))
+    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2), tasks[:2])
+    before = model.coef_
+    with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
+        model.partial_fit(*tasks[2])
+    assert model.coef_ is before
+    constant = learned(fl.ContinualRidge(alpha=1.0, n_tasks=2), [(X[:1], y[:1]) for X, y in tasks[:2]])
+    for rows in (1, 5):
+        with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
+            constant.partial_fit(tasks[2][0][:rows], tasks[2][1][:rows])
+    # The groups of fit declare nothing for a strength that is the same at every task.
+    assert fl.ContinualRidge().fit(*tasks[0], groups=[0, 0, 1, 1, 2]).partial_fit(*tasks[1]).n_tasks_seen_ == 4
+    on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, beyond="anytime", radius=1.0), tasks)
+    ratios = [(k + 1) / (k - t + 2) for k, t in [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]]
+    np.testing.assert_allclose(on.history_["strength"], 13 / 3 * np.array(ratios))
+
+
+def test_unknown_horizon_doubles(rng):
+    model = learned(fl.ContinualRidge(schedule="increasing", radius=1.0), stream(rng, 9))
+    epochs = [(4, 1), (4, 2), (4, 3), (4, 4), (4, 1), (4, 2), (4, 3), (4, 4), (8, 1)]
+    np.testing.assert_allclose(model.history_["strength"], [13 / 3 * (k + 1) / (k - t + 2) for k, t in epochs])
+
+
+def test_mean_loss_divides_by_rows_and_weights(rng):
+    X, y, weight = rng.standard_normal((6, 4)), rng.standard_normal(6), rng.uniform(0.5, 2, 6)
+    mean = fl.ContinualRidge(alpha=0.3, loss="mean").fit(X, y, sample_weight=weight)
+    total = fl.ContinualRidge(alpha=0.3 * weight.sum()).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(mean.coef_, total.coef_, rtol=1e-10)
+    repeated = fl.ContinualRidge(alpha=0.3, loss="mean").fit(np.vstack([X, X]), np.concatenate([y, y]))
+    np.testing.assert_allclose(repeated.coef_, fl.ContinualRidge(0.3, loss="mean").fit(X, y).coef_, rtol=1e-10)
+    steps = fl.ContinualGD(5, 0.1, loss="mean").fit(X, y)
+    np.testing.assert_allclose(steps.coef_, literal.descent_step(np.zeros(4), X, y, 5, 0.1 / 6), rtol=1e-10)
+
+    class Soft(fl.Filter):
+        horizon = None
+
+        def share(self, eigenvalues):
+            return np.tanh(eigenvalues)
+
+    own = fl.ContinualRidge(schedule=Soft(), loss="mean").fit(X, y)
+    np.testing.assert_allclose(own.coef_, fl.step(np.zeros(4), (X / np.sqrt(6), y / np.sqrt(6)), Soft()), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [
+        ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
+        ({"alpha": "1"}, TypeError, "alpha must be a real number"),
+        ({"schedule": "rising"}, ValueError, "there is no schedule 'rising'; use auto, none, "),
+        ({"schedule": 3.0}, TypeError, "schedule must be a name"),
+        ({"schedule": "fixed", "n_tasks": 2}, ValueError, "k must be at least 3"),
+        ({"n_tasks": 0}, ValueError, "n_tasks must be at least 1"),
+        ({"radius": 0.0}, ValueError, "radius must be positive"),
+        ({"beyond": "stop"}, ValueError, "beyond must be one of error, anytime"),
+        ({"loss": "median"}, ValueError, "loss must be one of sum, mean"),
+        ({"solver": "lu"}, ValueError, "solver must be one of"),
+        ({"tol": 0.0}, ValueError, "tol must be positive"),
+        ({"holdout": 1.0}, ValueError, "holdout must be a share"),
+        ({"history_size": -1}, ValueError, "history_size"),
+        ({"memory": 1.5}, TypeError, "memory"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, error, words):
+    with pytest.raises(error, match=words):
+        fl.ContinualRidge(**parameters).partial_fit([[1.0, 2.0]], [1.0])
+
+
+def test_divergent_step_sizes_are_refused():
+    with pytest.raises(ValueError, match=r"step_size=1 diverges on this task, whose squared norm is 4"):
+        fl.ContinualGD(3, 1.0).partial_fit([[2.0, 0.0]], [1.0])
+    with pytest.raises(ValueError, match="step_size=10 diverges"):
+        fl.ContinualRidge(schedule=fl.GradientDescent(20, 10.0)).partial_fit([[2.0, 0.0]], [1.0])
+    with pytest.raises(TypeError, match="n_steps"):
+        fl.ContinualGD(2.5).partial_fit([[2.0, 0.0]], [1.0])
+
+
+@pytest.mark.parametrize("text", ["none", "fixed", "increasing:0.5", "end-ramp:1/2,0.3", "noise-aware:2", "cyclic:3"])
+def test_names_of_the_registry_are_schedules_of_a_stream(rng, text):
+    tasks = list(stream(rng, 4))
+    by_name, given = (
+        learned(fl.ContinualRidge(schedule=schedule, n_tasks=4), tasks) for schedule in (text, named(text))
+    )
+    np.testing.assert_array_equal(by_name.coef_, given.coef_)
+
+
+def test_budgets_by_name_take_the_steps_of_the_model(rng):
+    tasks = list(stream(rng, 4))
+    for text, schedule in {
+        "fixed": fl.schedules.fixed_budget(7),
+        "increasing-budget": fl.schedules.increasing_budget(7),
+        "increasing-budget:3,1": fl.schedules.increasing_budget(3, 1.0),
+    }.items():
+        models = [learned(fl.ContinualGD(7, schedule=each, n_tasks=4), tasks) for each in (text, schedule)]
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def own(k, radius):
+    return fl.Ridge(np.arange(1.0, k + 1) + radius)
+
+
+def test_coefficients_ready_for_single_rows_are_those_of_the_schedule():
+    """Known from an earlier task of the same epoch, and for the same radius unless they are proportional to R²."""
+    strength = Strength(own, 6, "error")
+    assert math.isnan(strength.ready_coefficient(1, 2.0))
+    assert strength.at(2, 2.0).coefficient == 4.0
+    assert [strength.ready_coefficient(task, 2.0) for task in range(1, 7)] == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    for task, radius in ((0, 2.0), (7, 2.0), (3, 2.5)):
+        assert math.isnan(strength.ready_coefficient(task, radius))
+    proportional = Strength(fl.schedules.increasing(), 6, "error")
+    assert proportional.at(1, 5.0).coefficient == pytest.approx(25 * 13 / 3)
+    for task in range(1, 7):
+        expected = 9 * 13 / 3 * 7 / (8 - task)
+        assert proportional.ready_coefficient(task, 3.0) == pytest.approx(expected, rel=1e-14)
+        assert proportional.at(task, 3.0).coefficient == pytest.approx(expected, rel=1e-14)
+    constant = Strength(fl.Ridge(0.5), None, "error")
+    assert constant.ready_coefficient(10**9, 1.0) == 0.5
+
+
+def test_coefficients_of_epochs_of_doubling_length():
+    strength = Strength(own, None, "anytime")
+    found = [float(strength.at(task, 1.0).coefficient) for task in range(1, 17)]
+    assert found == [2.0, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert strength.ready_coefficient(9, 1.0) == 2.0
+    assert strength.ready_coefficient(16, 1.0) == 9.0
+    assert math.isnan(strength.ready_coefficient(8, 1.0))
+    assert math.isnan(strength.ready_coefficient(17, 1.0))
+
+
+def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
+    X, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3))
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(X[0], y[0])
+    model.set_params(alpha=5.0).partial_fit(X[1], y[1])
+    expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
+    assert model.history_["strength"].tolist() == [1.0, 5.0]
+
+
+def test_the_running_radius_is_that_of_the_loss(rng):
+    """‖X‖/√n where a task counts by the mean over its rows; a radius given is taken as it is."""
+    tasks = [
+        (scale * rng.standard_normal((n, 3)), rng.standard_normal(n)) for n, scale in ((50, 1.0), (2, 1.5), (9, 0.1))
+    ]
+    norms = [np.linalg.norm(X, 2) for X, _ in tasks]
+    means = [norm / np.sqrt(len(y)) for norm, (_, y) in zip(norms, tasks, strict=True)]
+    for loss, sizes in (("sum", norms), ("mean", means)):
+        model = fl.ContinualRidge(schedule="increasing", n_tasks=3, loss=loss)
+        for X, y in tasks:
+            model.partial_fit(X, y)
+        largest = np.maximum.accumulate(sizes)
+        assert model.radius_ == pytest.approx(largest[-1], rel=1e-6)
+        strengths = 13 / 3 * largest**2 * 4 / np.array([4, 3, 2])
+        np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "schedule", [fl.schedules.increasing(), fl.schedules.increasing_budget(2), fl.schedules.fixed()]
+)
+@pytest.mark.parametrize("radius", [1.0, 3.0])
+def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
+    monkeypatch.setattr(_strength, "CHUNK", 4)
+    strength, whole = Strength(schedule, 11, "error"), schedule(11, radius)
+    for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
+        found, expected = strength.at(task, radius), whole.at(task - 1)
+        assert found.value_at_radius(radius) == pytest.approx(expected.value_at_radius(radius), rel=1e-13)
+        known = strength.ready_coefficient(task, radius)
+        if isinstance(whole, fl.Ridge):
+            assert known == pytest.approx(float(expected.coefficient), rel=1e-13)
+
+
+def test_which_schedules_ask_for_a_radius():
+    for schedule, asks in (
+        (fl.schedules.increasing(), True),
+        (lambda k, radius: fl.Ridge(radius), True),
+        (fl.Ridge(1.0), False),
+        (fl.GradientDescent(2, 0.1), False),
+        (fl.Ridge([1.0, 2.0]), False),
+    ):
+        assert Strength(schedule, 2, "error").needs_radius is asks

@@ -1,0 +1,270 @@
+"""``standardize=True``: the function stays when statistics change, units do not matter, and literal solutions."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
+
+import forgetless as fl
+from forgetless.estimators._units import Units
+
+D = 5
+MODELS = {
+    "ridge": lambda **more: fl.ContinualRidge(alpha=0.3, **more),
+    "auto": lambda **more: fl.ContinualRidge(schedule="auto", loss="mean", **more),
+    "rank": lambda **more: fl.ContinualRidge(alpha=0.3, rank=3, precision="float64", **more),
+    "diagonal": lambda **more: fl.ContinualRidge(schedule="auto", rank=2, metric="diagonal", forget=0.1, **more),
+    "average": lambda **more: fl.ContinualRidge(schedule="increasing", n_tasks=12, average=2, **more),
+    "descent": lambda **more: fl.ContinualGD(n_steps=20, **more),
+    "joint": lambda **more: fl.JointRidge(alpha=0.3, **more),
+    "rls": lambda **more: fl.RecursiveLeastSquares(alpha=0.3, **more),
+}
+
+
+def made(name, **more):
+    return MODELS[name](standardize=True, **{"fit_intercept": True, **more})
+
+
+def tasks(count=12, n=9, targets=(), seed=0):
+    """Tasks whose means and scales move, with columns far from zero and far from each other in size."""
+    rng = np.random.default_rng(seed)
+    teacher = rng.standard_normal((D, *targets))
+    for t in range(count):
+        X = rng.standard_normal((n, D)) * (1 + 0.2 * t) * [1, 2, 3, 0.1, 5] + [0, 10, -4, 1, 100] + 0.5 * t
+        yield X, X @ teacher + 30 + 0.1 * rng.standard_normal((n, *targets))
+
+
+def learned(model, stream):
+    for X, y in stream:
+        model.partial_fit(X, y)
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("intercept", [True, False])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), power=st.floats(-4, 4), offset=st.floats(-1e4, 1e4))
+def test_other_statistics_leave_the_function_as_it_was(name, intercept, seed, power, offset):
+    model = learned(made(name, fit_intercept=intercept), tasks(5, seed=seed))
+    X = next(tasks(1, 20, seed=seed + 1))[0]
+    more = 10**power * np.random.default_rng(seed).standard_normal((7, D)) + offset
+    other, state = copy.copy(model), model._state
+    other._state = model._restated(state, state.units.with_rows(more, None))
+    before = model.predict(X)
+    np.testing.assert_allclose(other.predict(X), before, rtol=1e-9, atol=1e-9 * (1 + abs(offset)))
+    np.testing.assert_allclose(X @ other.coef_ + other.intercept_, before, rtol=1e-8, atol=1e-8 * (1 + abs(offset)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=8, deadline=None)
+@given(powers=st.lists(st.integers(-6, 6), min_size=D, max_size=D))
+def test_units_of_columns_change_nothing_beyond_rounding(name, powers):
+    factors = 10.0 ** np.array(powers)
+    one = learned(made(name), tasks())
+    other = learned(made(name), ((X * factors, y) for X, y in tasks()))
+    X = next(tasks(1, 20, seed=5))[0]
+    np.testing.assert_allclose(other.predict(X * factors), one.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(other.coef_ * factors, one.coef_, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(other.history_["mse_before"], one.history_["mse_before"], rtol=1e-5)
+
+
+def standardised(X, mean, scale):
+    return np.column_stack([(X - mean) / scale, np.ones(len(X))])
+
+
+def test_joint_ridge_is_ridge_regression_on_all_rows_standardised():
+    found = list(tasks())
+    model = learned(made("joint"), found)
+    X, y = (np.concatenate(part) for part in zip(*found, strict=True))
+    A = standardised(X, X.mean(0), X.std(0))
+    w = np.linalg.solve(A.T @ A + 0.3 * np.eye(D + 1), A.T @ y)
+    np.testing.assert_allclose(model.predict(X), A @ w, rtol=1e-9)
+
+
+def test_every_task_is_learned_in_the_units_of_all_rows_so_far():
+    """Literally: each step in the user's units, with the penalty that standardised units mean."""
+    model, rows, f = made("ridge"), np.empty((0, D)), None
+    for X, y in tasks(6):
+        model.partial_fit(X, y)
+        rows = np.concatenate([rows, X])
+        mean, scale = rows.mean(0), rows.std(0)
+        A = standardised(X, mean, scale)
+        # The function so far as weights in these units; before the first task it is the mean of its targets.
+        start = np.append(np.zeros(D), y.mean()) if f is None else np.append(f[:-1] * scale, f[-1] + f[:-1] @ mean)
+        w = start + np.linalg.solve(A.T @ A + 0.3 * np.eye(D + 1), A.T @ (y - A @ start))
+        f = np.append(w[:-1] / scale, w[-1] - (w[:-1] / scale) @ mean)
+        np.testing.assert_allclose(np.append(model.coef_, model.intercept_), f, rtol=1e-8)
+
+
+def test_the_first_task_counts_from_zero_in_the_history():
+    X, y = next(tasks(1))
+    model = made("ridge").partial_fit(X, y)
+    assert model.history_["mse_before"][0] == pytest.approx(np.mean(y**2), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ridge", "auto", "diagonal", "joint"])
+def test_sparse_rows_are_scaled_and_not_centred(name):
+    rng = np.random.default_rng(0)
+    found = [(X * (rng.random(X.shape) < 0.4), y) for X, y in tasks()]
+    model = learned(made(name), ((sparse.csr_array(X), y) for X, y in found))
+    assert not model._state.units.centred
+    if name == "joint":
+        X, y = (np.concatenate(part) for part in zip(*found, strict=True))
+        A = standardised(X, 0.0, np.sqrt(np.mean(X**2, axis=0)))
+        w = np.linalg.solve(A.T @ A + 0.3 * np.eye(D + 1), A.T @ y)
+        np.testing.assert_allclose(model.predict(sparse.csr_array(X)), A @ w, rtol=1e-9)
+    X = found[3][0]
+    np.testing.assert_allclose(model.predict(sparse.csr_array(X)), model.predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sparse_task_among_dense_ones_ends_the_centring(name):
+    found = list(tasks())
+    model = learned(made(name), found[:6])
+    assert model._state.units.centred
+    model.partial_fit(sparse.csr_array(found[6][0]), found[6][1])
+    assert not model._state.units.centred
+    other = learned(made(name), found[:6])
+    units = other._state.units._replace(centred=False)
+    units = units._replace(scale=np.sqrt(units.spread / units.total + units.mean**2))
+    X, before = found[7][0], other.predict(found[7][0])
+    other._state = other._restated(other._state, units)
+    np.testing.assert_allclose(other.predict(X), before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ridge", "auto", "rank", "diagonal", "average", "joint"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_are_learned_like_the_whole_task(name, weighted):
+    rng = np.random.default_rng(0)
+    whole, listed, called, once = (made(name) for _ in range(4))
+    for X, y in tasks(4):
+        weight = rng.random(len(X)) if weighted else None
+        parts = [slice(0, 4), slice(4, 7), slice(7, None)]
+        cut = [(X[part], y[part], *(() if weight is None else (weight[part],))) for part in parts]
+        whole.partial_fit(X, y, weight)
+        listed.partial_fit_blocks(cut)
+        called.partial_fit_blocks(lambda cut=cut: iter(cut))
+        once.partial_fit_blocks(iter(cut))
+    X = next(tasks(1, seed=4))[0]
+    for other in (listed, called):
+        np.testing.assert_allclose(other.predict(X), whole.predict(X), rtol=1e-7)
+    assert once._state.units.total == pytest.approx(whole._state.units.total)
+    if name not in ("auto", "diagonal"):  # which keep random sums of rows, and of these XᵀX is left
+        np.testing.assert_allclose(once.predict(X), whole.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ridge", "rank", "joint"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_that_the_first_of_blocks_read_once_does_not_show_are_learned(name, intercept):
+    """A column that is constant there, or zero, or far from zero: XᵀX keeps what the other blocks say of it."""
+    whole, once = (made(name, fit_intercept=intercept) for _ in range(2))
+    for X, y in tasks(4):
+        X = X.copy()
+        X[:4, 0], X[:4, 1], X[:, 2], X[:, 3] = 0.0, 7.0, X[:, 2] + 1e6, 0.1  # the last one never varies
+        whole.partial_fit(X, y)
+        once.partial_fit_blocks((X[part], y[part]) for part in (slice(0, 4), slice(4, 6), slice(6, None)))
+        np.testing.assert_allclose(once.predict(X), whole.predict(X), rtol=1e-6)
+        np.testing.assert_allclose(once._state.units.scale, whole._state.units.scale, rtol=1e-9)
+        np.testing.assert_allclose(once._state.units.mean, whole._state.units.mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize("targets", [(), (3,)])
+def test_predictions_are_those_of_rows_in_the_units_of_the_model(offset, targets):
+    found = [(X + offset * np.eye(D)[2], y) for X, y in tasks(targets=targets)]
+    model = learned(made("ridge"), found)
+    units, X = model._state.units, found[3][0]
+    inside = (X - units.mean) / units.scale
+    literal = inside @ model._state.coef.T + model._state.intercept
+    np.testing.assert_allclose(model.predict(X), literal, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("targets", [(), (3,)])
+def test_a_stream_goes_on_from_a_file_bit_for_bit(name, targets, tmp_path):
+    found = list(tasks(targets=targets))
+    whole = learned(made(name), found)
+    learned(made(name), found[:6]).save(tmp_path / "m.npz")
+    back = learned(type(whole).load(tmp_path / "m.npz"), found[6:])
+    assert back.coef_.tolist() == whole.coef_.tolist()
+    assert np.array_equal(back.predict(found[0][0]), whole.predict(found[0][0]))
+    back.save(tmp_path / "p.npz", state="predict")
+    small = type(whole).load(tmp_path / "p.npz")
+    np.testing.assert_allclose(small.predict(found[0][0]), back.predict(found[0][0]), rtol=1e-10)
+    assert small.coef_.tolist() == back.coef_.tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_a_column_that_varies_later_counts_from_then_on(name, factor):
+    found = [(X.copy(), y) for X, y in tasks()]
+    for X, _ in found[:4]:
+        X[:, 2] = 0.1
+    model = made(name)
+    learned(model, ((X * [1, 1, factor, 1, 1], y) for X, y in found[:4]))
+    assert model.coef_[2] == 0.0
+    learned(model, ((X * [1, 1, factor, 1, 1], y) for X, y in found[4:]))
+    plain = learned(made(name), found)
+    assert model.coef_[2] != 0.0
+    np.testing.assert_allclose(model.predict(X * [1, 1, factor, 1, 1]), plain.predict(X), rtol=1e-6)
+
+
+def test_tasks_of_single_rows_are_learned():
+    rows = [(X[:1], y[:1]) for X, y in tasks(60)]
+    model = learned(made("ridge"), rows)
+    assert model.n_tasks_seen_ == 60
+    assert model.history_["mse_before"][-10:].mean() < 0.1 * np.var([y[0] for _, y in rows])
+
+
+def test_held_out_rows_are_judged_in_their_own_units():
+    model = learned(made("auto", holdout=0.3, random_state=0), tasks())
+    held = model._state.holdout
+    gaps = np.split((model.predict(held.X) - held.y[:, 0]) ** 2, np.cumsum(held.counts)[:-1])
+    assert model.seen_mse_ == pytest.approx(np.mean([gap.mean() for gap in gaps]), rel=1e-9)
+
+
+def test_classes_are_learned_in_standardised_units_too():
+    model = fl.ContinualRidgeClassifier(rank=3, standardize=True)
+    for X, y in tasks():
+        model.partial_fit(X * 10.0 ** np.arange(-6, 9, 3), np.where(y > np.median(y), "high", "low"))
+    right = [np.mean(model.predict(X * 10.0 ** np.arange(-6, 9, 3)) == np.where(y > np.median(y), "high", "low"))
+             for X, y in tasks()]  # fmt: skip
+    assert np.mean(right) > 0.8
+
+
+def test_single_precision_keeps_what_lies_below_a_large_mean():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((200, 2)) + np.array([1e4, 0])).astype(np.float32)
+    y = (X[:, 0] - np.float32(1e4)).astype(np.float32)
+    model = fl.ContinualRidge(alpha=1e-3, standardize=True, fit_intercept=True).partial_fit(X, y)
+    assert model.coef_.dtype == np.float32
+    assert np.mean((model.predict(X) - y) ** 2) < 1e-6
+
+
+def test_what_standardize_cannot_do_is_refused():
+    X, y = next(tasks(1))
+    with pytest.raises(ValueError, match="standardize needs the rows of X"):
+        fl.ContinualRidge(standardize=True).partial_fit(aslinearoperator(X), y)
+    with pytest.raises(TypeError, match="standardize must be True or False, got 'yes'"):
+        fl.ContinualRidge(standardize="yes").partial_fit(X, y)
+    model = fl.ContinualRidge().partial_fit(X, y)
+    model.standardize = True
+    with pytest.raises(ValueError, match="standardize was False for the first task"):
+        model.partial_fit(X, y)
+    with pytest.raises(OverflowError, match="too large to be squared"):
+        made("ridge").partial_fit(1e200 * X, y)
+
+
+def test_statistics_are_those_of_all_rows_weighted():
+    rng = np.random.default_rng(0)
+    X, weight = 1e3 + rng.standard_normal((50, 3)), rng.random(50)
+    units = Units.none(3, centred=True)
+    for part in (slice(0, 1), slice(1, 20), slice(20, 50)):
+        units = units.with_rows(X[part], weight[part])
+    mean = np.average(X, axis=0, weights=weight)
+    np.testing.assert_allclose(units.mean, mean, rtol=1e-14)
+    np.testing.assert_allclose(units.scale**2, np.average((X - mean) ** 2, axis=0, weights=weight), rtol=1e-9)

@@ -1,0 +1,338 @@
+"""Worst collections on disk: interrupted searches, saved files, what is shipped, and the command."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless import cli
+from forgetless.guarantees import _lbfgs
+from forgetless.io.archive import json_digest
+from forgetless.schedules.plain import from_plain, to_plain
+from support import literal, registry
+
+s = fl.schedules
+
+SCHEDULES = {
+    "none": fl.Projection(),
+    "fixed": s.fixed(),
+    "increasing": s.increasing(),
+    "budget": s.increasing_budget(2),
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return {
+        name: fl.worst_collection(schedule, 10, n_features=3, n_tasks=4, n_starts=4, n_rounds=40)
+        for name, schedule in SCHEDULES.items()
+    }
+
+
+# Checkpoints ------------------------------------------------------------------------------------------------------
+
+SEARCH = {"schedule": s.increasing(), "k": 10, "n_features": 3, "n_tasks": 4, "n_starts": 5, "n_rounds": 60}
+
+
+def stop_at(round_):
+    def progress(done, total, what):
+        if done == round_:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def same(a, b):
+    return a.value == b.value and np.array_equal(a.rows, b.rows) and np.array_equal(a.counts, b.counts)
+
+
+def test_a_resumed_search_ends_as_one_never_stopped(tmp_path):
+    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    for round_ in (3, 17):
+        with pytest.raises(KeyboardInterrupt):
+            fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=stop_at(round_))
+        assert [file.name for file in tmp_path.iterdir()] == ["state"]
+    seen = []
+    resumed = fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=lambda *told: seen.append(told))
+    assert seen[0][:2] == (17, 60)  # the round that was interrupted is done again
+    best = [float(what.removeprefix("rounds, best k·loss ")) for _, _, what in seen]
+    assert best == sorted(best)
+    assert best[-1] == pytest.approx(resumed.value, rel=2e-4)
+    assert same(resumed, whole)
+    assert not path.exists()
+
+
+def test_an_interruption_in_the_middle_of_a_round_loses_only_that_round(tmp_path, monkeypatch):
+    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    left = [9]
+    restart = _lbfgs.Descent._restart
+
+    def interrupted(self, at):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        restart(self, at)
+
+    monkeypatch.setattr(_lbfgs.Descent, "_restart", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fl.worst_collection(**SEARCH, checkpoint=path)
+    assert same(fl.worst_collection(**SEARCH, checkpoint=path, resume=True), whole)
+
+
+def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
+    # The function hides the module of the same name.
+    monkeypatch.setattr(importlib.import_module("forgetless.guarantees.search"), "_SAVE_EVERY", 0.0)
+    sizes = []
+    path = tmp_path / "state"
+    fl.worst_collection(
+        **SEARCH,
+        checkpoint=path,
+        progress=lambda *told: sizes.append(path.exists() and path.stat().st_size),
+    )
+    assert sizes[0] is False
+    assert all(sizes[1:])
+
+
+def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        fl.worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
+    before = path.read_bytes()
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .* for the checkpoint"):
+        fl.worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
+    with pytest.raises(FileExistsError, match="go on from it with resume=True, or remove it"):
+        fl.worst_collection(**SEARCH, checkpoint=path)
+    for change in (
+        {"seed": 1},
+        {"k": 11},
+        {"schedule": s.increasing(2.0)},
+        {"n_starts": 6},
+        {"n_features": 2},
+        {"rank": 2},
+    ):
+        with pytest.raises(ValueError, match="checkpoint of another search; give the same arguments"):
+            fl.worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
+    assert path.read_bytes() == before
+    for content in (b"", before[:200], b"hello"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="state is damaged or not a checkpoint file"):
+            fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
+    np.savez(tmp_path / "other.npz", key=np.array("x"))
+    path.write_bytes((tmp_path / "other.npz").read_bytes())
+    with pytest.raises(ValueError, match="state is not a forgetless checkpoint"):
+        fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
+
+
+# Files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", [*registry.SCHEDULES, *registry.FILTERS], ids=registry.name)
+def test_schedules_survive_a_file(schedule):
+    k = schedule.horizon or 12 if isinstance(schedule, fl.Filter) else 12
+    back = from_plain(json.loads(json.dumps(to_plain(schedule, k))))
+    assert s.resolve(back, k, 1.0) == s.resolve(schedule, k, 1.0)
+
+
+def test_a_schedule_around_a_function_is_resolved():
+    back = from_plain(to_plain(s.unregularized_first(registry.linear), 5))
+    assert back == fl.Ridge([0.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def test_save_and_load(small, tmp_path):
+    for name, found in small.items():
+        found.save(tmp_path / name)
+        back = fl.WorstCollection.load(tmp_path / name)
+        assert same(back, found)
+        assert (back.k, back.command, back.schedule) == (found.k, found.command, found.schedule)
+        assert repr(back) == repr(found)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(small)
+
+
+DAMAGE = [
+    (lambda d: [d], "does not hold a worst collection"),
+    (lambda d: {**d, "format": "other"}, "does not hold a worst collection"),
+    (lambda d: {**d, "version": 3}, "version is 3, not 1 or 2"),
+    (lambda d: {key: value for key, value in d.items() if key != "rows"}, "rows is missing"),
+    (lambda d: {**d, "value": d["value"] * (1 + 1e-8)}, "some number was changed"),
+    (lambda d: {**d, "counts": [d["counts"][0] + 1, *d["counts"][1:]]}, "some number was changed"),
+    (lambda d: {**d, "counts": d["counts"][1:]}, "positive integers"),
+    (lambda d: {**d, "counts": [c + 0.5 for c in d["counts"]]}, "positive integers"),
+    (lambda d: {**d, "counts": [10**9 for _ in d["counts"]]}, "sum at most"),
+    (lambda d: {**d, "rows": [[float("nan") for _ in row] for row in d["rows"]]}, "NaN is not a number"),
+    (lambda d: {**d, "rows": d["rows"][0]}, "finite table"),
+    (lambda d: {**d, "rows": [[0.0] * len(row) for row in d["rows"]]}, "must have norm 1, got 0"),
+    (lambda d: {**d, "rows": [d["rows"][0][::-1], *d["rows"][1:]]}, "some number was changed"),
+    (lambda d: {**d, "k": "16"}, "k must be an integer"),
+    (lambda d: {**d, "k": 10**9}, "k must be at most"),
+    (lambda d: {**d, "counts": [10**5 for _ in d["counts"]]}, "sum at most"),
+    (lambda d: {**d, "rows": [[1.0] + [0.0] * 9999] * 30, "counts": [1] * 30}, "too many to be checked"),
+    (lambda d: {**d, "rows": [[[[1.0]]]]}, "finite table"),
+    (lambda d: {**d, "rows": [[1.0], [1.0, 2.0]]}, "inhomogeneous"),
+    (lambda d: {**d, "counts": [True] * len(d["counts"])}, "positive integers"),
+    (lambda d: {**d, "value": 10**400}, "value"),
+    (lambda d: {**d, "value": -1.0}, "value must be positive"),
+    (lambda d: {**d, "schedule": {"kind": "Falling"}}, "must name one of Projection, Ridge"),
+    (lambda d: {**d, "schedule": 3}, "must name one of Projection, Ridge"),
+    (lambda d: {**d, "schedule": {"kind": "Ridge", "strength": 1.0}}, "wrong parameters"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGE)
+def test_damaged_files_are_refused(change, message, small, tmp_path):
+    path = tmp_path / "found.json"
+    changed = change(small["increasing"].to_dict())
+    if isinstance(changed, dict):  # sealed anew, as by somebody who means it
+        changed["sha256"] = json_digest(changed)
+    path.write_text(json.dumps(changed))
+    with pytest.raises(fl.FileError, match=f"found.json is damaged or not a worst-collection file .*{message}"):
+        fl.WorstCollection.load(path)
+
+
+def test_every_part_of_a_file_is_under_its_hash(small, tmp_path):
+    path = tmp_path / "found.json"
+    small["increasing"].save(path)
+    plain = json.loads(path.read_text())
+    changes = {"command": "other", "k": plain["k"] + 1, "value": plain["value"] * (1 + 1e-15), "more": 1}
+    for key, value in changes.items():
+        path.write_text(json.dumps({**plain, key: value}))
+        with pytest.raises(fl.FileError, match="do not match their hash"):
+            fl.WorstCollection.load(path)
+    path.write_text(json.dumps({key: value for key, value in plain.items() if key != "sha256"}))
+    with pytest.raises(fl.FileError, match="do not match their hash"):
+        fl.WorstCollection.load(path)
+    path.write_text(json.dumps(dict(reversed(plain.items())), indent=4))
+    assert same(fl.WorstCollection.load(path), small["increasing"])
+
+
+def test_files_of_version_1_which_had_no_hash_are_read(small, tmp_path):
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1}))
+    assert same(fl.WorstCollection.load(path), small["increasing"])
+    path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1, "sha256": "0"}))
+    with pytest.raises(fl.FileError, match="do not match their hash"):
+        fl.WorstCollection.load(path)
+
+
+def test_other_files_are_refused(small, tmp_path):
+    for content in (b"", b"\xff\xfe", b"{", b"k,loss\n"):
+        (tmp_path / "x.json").write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.json is damaged or not a worst-collection file"):
+            fl.WorstCollection.load(tmp_path / "x.json")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        fl.WorstCollection.load(tmp_path / "y.json")
+    with pytest.raises(FileNotFoundError, match="is a folder"):
+        fl.WorstCollection.load(tmp_path)
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        small["none"].save(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        small["none"].save(tmp_path / "no" / "x.json")
+
+
+# What is shipped --------------------------------------------------------------------------------------------------
+
+REFERENCE = {
+    ("none", 64): 0.2126,
+    ("none", 256): 0.2133,
+    ("fixed", 64): 0.445,
+    ("fixed", 256): 0.573,
+    ("increasing", 64): 0.952,
+    ("increasing", 256): 0.979,
+}
+
+
+@pytest.mark.parametrize(("name", "k"), REFERENCE)
+def test_shipped_collections_have_their_values(name, k):
+    """By a plain loop over d × d matrices, and not below the values known before."""
+    found = fl.worst_known(name, k)
+    filter_ = s.resolve(SCHEDULES[name], k, 1.0)
+    p, rows = found.probabilities, found.rows
+    V = (rows.T * p) @ rows
+    for t in range(k, 0, -1):
+        columns = [literal.step_of(filter_)] * len(rows)
+        maps = [
+            np.stack([step(e, row[None], np.zeros(1), t) for e in np.eye(rows.shape[1])], axis=1)
+            for step, row in zip(columns, rows, strict=True)
+        ]
+        V = sum(weight * L.T @ V @ L for weight, L in zip(p, maps, strict=True))
+    assert 0.5 * k * np.linalg.eigvalsh(V)[-1] == pytest.approx(found.value, rel=1e-9)
+    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(1.0, abs=1e-12)
+    assert round(found.value, 4 if name == "none" else 3) >= REFERENCE[name, k]
+    assert found.command.startswith(f"forgetless worst-collection --schedule {name} --k {k} ")
+    assert rows.shape[1] <= 6
+    assert len(rows) <= 8
+    for constant in found.constants:
+        assert constant.value >= found.value if constant.kind == "upper" else constant.value <= found.value
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["none", "fixed", "increasing"])
+def test_recorded_commands_find_what_is_shipped(name, tmp_path):
+    shipped = fl.worst_known(name, 64)
+    assert cli.main([*shipped.command.split()[1:], "--out", str(tmp_path / "found.json")]) == 0
+    assert fl.WorstCollection.load(tmp_path / "found.json").value >= shipped.value * (1 - 1e-4)
+
+
+def test_unknown_names_are_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"one of fixed-256, .*, got 'rising' and 64; search for others"):
+        fl.worst_known("rising", 64)
+    with pytest.raises(ValueError, match="got 'fixed' and 65"):
+        fl.worst_known("fixed", 65)
+
+
+# The command ------------------------------------------------------------------------------------------------------
+
+WORDS = ["worst-collection", "--k", "10", "--features", "3", "--tasks", "4", "--starts", "5", "--rounds", "60"]
+
+
+def run(capsys, *words):
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_command_finds_prints_and_saves(tmp_path, capsys):
+    code, out, err = run(capsys, *WORDS, "--out", tmp_path / "found.json")
+    assert (code, err) == (0, "")
+    found = fl.WorstCollection.load(tmp_path / "found.json")
+    expected = fl.worst_collection(**SEARCH)
+    assert same(found, expected)
+    assert found.command == "forgetless worst-collection --schedule increasing" + " ".join(
+        ["", *WORDS[1:7], "--rank", "1", *WORDS[7:], "--kind", "mixed", "--seed", "0"]
+    )
+    assert out == repr(found) + "\n"
+    code, out, _ = run(capsys, *WORDS, "--json")
+    plain = json.loads(out)
+    assert code == 0
+    assert plain["constants"][-1]["kind"] == "lower"
+    assert same(fl.WorstCollection.from_dict(plain), expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+
+
+def test_an_interrupted_command_can_be_resumed(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "found.json"
+    with monkeypatch.context() as patch:
+        search = fl.worst_collection
+        patch.setattr(fl, "worst_collection", lambda *a, **b: search(*a, **{**b, "progress": stop_at(5)}))
+        code, _, err = run(capsys, *WORDS, "--out", out)
+    assert code == 130
+    assert "interrupted" in err
+    assert "--resume" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json.checkpoint"]
+    code, _, err = run(capsys, *WORDS, "--out", out)
+    assert code == 1
+    assert "go on from it" in err
+    assert run(capsys, *WORDS, "--out", out, "--resume")[0] == 0
+    assert same(fl.WorstCollection.load(out), fl.worst_collection(**SEARCH))
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+
+
+def test_wrong_use_of_the_command(tmp_path, capsys):
+    assert run(capsys, *WORDS, "--resume")[0] == 2
+    code, _, err = run(capsys, *WORDS, "--out", tmp_path / "no" / "x.json")
+    assert code == 1
+    assert "there is no folder" in err
+    code, _, err = run(capsys, *WORDS, "--schedule", "rising")
+    assert code == 2
+    assert run(capsys, "worst-collection", "--k", "2", "--schedule", "fixed")[0] == 1

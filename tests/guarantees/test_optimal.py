@@ -1,0 +1,50 @@
+"""Schedules that minimise their own certificate, and the gradient by which they do."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.guarantees._majorant import Mesh
+
+s = fl.schedules
+
+
+def check_optimum(k, constant):
+    best = fl.optimal_certified(k)
+    assert best.constant < constant + 5e-5  # four digits, rounded
+    assert best.constant == fl.certified(best, k, per_decade=320).constant
+    closed = fl.certified(s.certified_budget(), k).constant
+    assert best.constant < closed < 1.03 * best.constant
+    filter_ = best(k, 2.0)
+    np.testing.assert_allclose(filter_.step_size, np.array(best.strengths) / 4)
+    assert fl.certified(best, k, radius=2.0).constant == pytest.approx(fl.certified(best, k).constant, rel=1e-9)
+    return best
+
+
+def test_optimal_certified_schedules():
+    best = check_optimum(16, 0.2719)
+    assert "certified 0.2719 R²D²/k" in repr(best)
+    ridge = fl.optimal_certified(16, scheme="ridge")
+    assert best.constant < ridge.constant < 0.2765 < fl.certified(s.certified(), 16).constant
+    np.testing.assert_allclose(ridge(16, 3.0).coefficient, 9 * np.array(ridge.strengths))
+    with pytest.raises(ValueError, match="k must be 16"):
+        best(17, 1.0)
+    with pytest.raises(ValueError, match="scheme must be"):
+        fl.optimal_certified(4, scheme="both")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("k", "constant"), [(64, 0.2899), (256, 0.2984)])
+def test_optimal_certified_schedules_of_more_steps(k, constant):
+    check_optimum(k, constant)
+
+
+def test_gradients_are_those_of_differences(rng):
+    from forgetless.guarantees.optimal import _Descent
+
+    k, h = 7, 1e-6
+    for scheme in ("budget", "ridge"):
+        descent = _Descent(k, scheme, Mesh.of(k).r, lambda *told: None)
+        x = rng.standard_normal(k)
+        differences = [(descent._value(x + e)[0] - descent._value(x - e)[0]) / (2 * h) for e in h * np.eye(k)]
+        np.testing.assert_allclose(descent._value(x)[1], differences, rtol=0, atol=1e-8)

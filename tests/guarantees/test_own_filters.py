@@ -1,0 +1,71 @@
+"""Certificates of filters that the package does not know: what is looked at, and where."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.guarantees._steps import steps_of
+from support.filters import Flow
+
+
+@dataclass(frozen=True, eq=False)
+class Dip(fl.Filter):
+    """Concave wherever one happens to look, but not at ξ = 0.9651."""
+
+    rate: float
+
+    def share(self, eigenvalues):
+        return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Knee(fl.Filter):
+    """Concave, and a thousand times as steep below 1e-9 as its values elsewhere tell."""
+
+    rate: float
+
+    def share(self, eigenvalues):
+        return 1e-6 * np.minimum(1.0, eigenvalues / 1e-9) + self.rate * eigenvalues
+
+
+@dataclass(frozen=True, eq=False)
+class Slow(fl.Ridge):
+    """A class derived from ridge that is none."""
+
+    def share(self, eigenvalues):
+        return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
+
+    def share_of_singular(self, singular_values):
+        return self.share(singular_values**2)
+
+    def kept_of_singular(self, singular_values):
+        return 1 - self.share(singular_values**2)
+
+
+@pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
+def test_certify_looks_at_a_filter_where_the_tasks_do(rate):
+    row = np.sqrt(0.9651)
+    tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
+    dip = Dip(rate).scaled(9.0)
+    checks = {check.name: check for check in fl.certify(tasks, dip, 20).bounds}
+    for name in ("certified", "certified, seen tasks"):
+        assert not checks[name].applies
+        assert "Scaled is not near ξ = 0.9651 R²" in checks[name].reason
+    elsewhere = fl.certify(fl.constructions.two_tasks(0.5), Flow(rate), 20)
+    assert next(check for check in elsewhere.bounds if check.name == "certified").ratio >= 1
+
+
+def test_slopes_at_zero_are_looked_for_where_they_hide():
+    knee = Knee(np.array([0.3, 0.2]))
+    m, kappa = 0.75, 0.300001
+    theta = knee(np.array([1e-9]))[:, 0] / 1e-9 - kappa
+    assert steps_of(knee, 2).price(0, m) >= theta[0] ** 2 / (2 * m * theta[0] + kappa**2)
+
+
+def test_classes_derived_from_ours_are_taken_by_their_values():
+    tasks = fl.constructions.two_tasks(0.5)
+    for schedule in (Slow(0.1), Slow(np.linspace(0.1, 1.0, 20))):
+        checks = fl.certify(tasks, schedule, 20).bounds
+        assert all(check.ratio >= 1 for check in checks if check.name.startswith("certified") and check.applies)
