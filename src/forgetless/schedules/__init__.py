@@ -4,7 +4,7 @@ A schedule is any callable ``(k, radius) → filter`` whose filter is constant o
 Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
-from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
+from forgetless.schedules.base import Auto, Preset, Schedule, auto, planned_for, resolve
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
     CertifiedBudget,
@@ -36,6 +36,7 @@ from forgetless.schedules.shapes import (
 )
 
 __all__ = [
+    "Auto",
     "CertifiedBudget",
     "CertifiedRidge",
     "Coefficients",
@@ -50,6 +51,7 @@ __all__ = [
     "Preset",
     "Schedule",
     "UnregularizedFirst",
+    "auto",
     "certified",
     "certified_budget",
     "constant",
