@@ -180,7 +180,7 @@ def _origin(header: dict[str, Any]) -> list[str]:
     made, facts = header.get("provenance"), []
     if isinstance(made, dict) and made:
         call = f"{made['call']} of " if "call" in made else ""
-        facts.append(printable(f"made by {call}forgetless {made.get('forgetless')} on {made.get('made')}", 200))
+        facts.append(printable(f"made by {call}forgetless {made.get('forgetless')} on {made.get('created')}", 200))
     if header.get("note"):
         facts.append(printable(f"note: {header['note']}", 500))
     return facts

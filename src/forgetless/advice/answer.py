@@ -145,12 +145,12 @@ class Advice:
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
     average: Option | None = field(default=None, repr=False)
-    made: Any = field(default=None, repr=False, compare=False)
+    origin: Any = field(default=None, repr=False, compare=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write it to a JSON file with its provenance and a note of yours, whole or not at all.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines import stored
 from forgetless.engines.given import Labels
-from forgetless.io.provenance import Made, Recorded, provenance_of
+from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -36,12 +36,12 @@ class Curves:
     steps: NDArray[np.int64]
     values: Mapping[str, Array] = field(repr=False)
     labels: Labels = field(default=(), kw_only=True)
-    made: Made | Recorded | None = field(default=None, kw_only=True, repr=False)
+    origin: Origin | RecordedOrigin | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with its seed and a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it, its seed, a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     @property
     def average_loss(self) -> Array:

@@ -10,7 +10,7 @@ from forgetless._core.arrays import to_numpy
 from forgetless.errors import FileError
 from forgetless.io.archive import Fields, pack, refusing, unpack
 from forgetless.io.atomic import replace_file
-from forgetless.io.provenance import Recorded, provenance_of
+from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.metrics import METRICS, TASK_METRICS
 from forgetless.reporting.text import printable
 
@@ -27,7 +27,7 @@ def write(curves: Any, path: str | Path, note: str, facts: Mapping[str, Any]) ->
         "kind": type(curves).__name__,
         "labels": list(curves.labels),
         "note": str(note),
-        "provenance": provenance_of(curves.made),
+        "provenance": provenance_of(curves.origin),
         **facts,
     }
     arrays = {f"value.{name}": to_numpy(value) for name, value in curves.values.items()}
@@ -67,7 +67,7 @@ def _fields(kind: str, header: dict[str, Any], stored: Fields) -> dict[str, Any]
     if len({value.shape[: len(before)] for value in values.values()}) > 1 or 0 in next(iter(values.values())).shape:
         raise ValueError("metrics of different or no runs")
     found: dict[str, Any] = {"steps": steps, "values": values, "labels": labels}
-    found["made"] = Recorded(_origin(header.get("provenance")))
+    found["origin"] = RecordedOrigin(_origin(header.get("provenance")))
     if kind == "Trace":
         found["weights"] = _weights(stored, next(iter(values.values())).shape[: len(before)], len(steps))
     else:

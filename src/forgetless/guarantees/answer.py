@@ -75,16 +75,16 @@ class Certificate:
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
-    made: Any = field(default=None, repr=False, compare=False)
+    origin: Any = field(default=None, repr=False, compare=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "made"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
         return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
 
     def save(self, path: str | Path, note: str = "") -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from forgetless.io.archive import pack_json, refusing, unpack_json
 from forgetless.io.atomic import replace_file
-from forgetless.io.provenance import Recorded, provenance_of
+from forgetless.io.provenance import RecordedOrigin, provenance_of
 
 VERSION = 1
 
@@ -31,9 +31,9 @@ def _nothing(value: Any) -> Any:
 
 
 def write(record: Any, path: str | Path, format: str, note: str, other: Code = _nothing) -> None:
-    """Write a record with the field ``made`` to a sealed JSON file, with its provenance and a note of the user's."""
-    header = {"format": format, "version": VERSION, "note": str(note), "provenance": provenance_of(record.made)}
-    replace_file(Path(path), pack_json(header, {"record": to_plain(record, other, ("made",))}))
+    """Write a record with the field ``origin`` to a sealed JSON file, with its provenance and a note of the user's."""
+    header = {"format": format, "version": VERSION, "note": str(note), "provenance": provenance_of(record.origin)}
+    replace_file(Path(path), pack_json(header, {"record": to_plain(record, other, ("origin",))}))
 
 
 def read(kind: type[Record], path: str | Path, format: str, other: Code = _nothing, check: Code = _nothing) -> Record:
@@ -43,10 +43,10 @@ def read(kind: type[Record], path: str | Path, format: str, other: Code = _nothi
     with refusing(Path(path), what):
         if set(plain) != {"version", "note", "provenance", "record"} or not isinstance(plain["provenance"], dict):
             raise ValueError("it does not hold a record with its provenance")
-        found = from_plain(kind, plain["record"], other, ("made",))
+        found = from_plain(kind, plain["record"], other, ("origin",))
         check(found)
-    made: Record = dataclasses.replace(found, made=Recorded(plain["provenance"]))
-    return made
+    record: Record = dataclasses.replace(found, origin=RecordedOrigin(plain["provenance"]))
+    return record
 
 
 def to_plain(value: Any, other: Code, left_out: tuple[str, ...] = ()) -> Any:
