@@ -111,13 +111,15 @@ def _layout(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     return table, data
 
 
-def read(path: str | Path, *, mmap: bool = False) -> Document:
+def read(path: str | Path, kind: str | None = None, *, mmap: bool = False) -> Document:
     """Return the document in a file.
 
     Parameters
     ----------
     path : str or Path
         Of a regular file; FileError for anything that ``write`` did not write.
+    kind : str, optional
+        FileError for a document of another kind.
     mmap : bool, default False
         Whether arrays are read-only views of the file instead of copies in memory.
     """
@@ -129,7 +131,10 @@ def read(path: str | Path, *, mmap: bool = False) -> Document:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise ValueError("not a regular file")
-            return _read(file, status.st_size, mmap)
+            document = _read(file, status.st_size, mmap)
+    if kind not in (None, document.kind):
+        raise FileError(f"{path} holds {printable(document.kind, 60)!r}, not {kind!r}")
+    return document
 
 
 @contextlib.contextmanager
