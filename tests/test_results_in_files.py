@@ -161,7 +161,7 @@ def test_damage_is_noticed_anywhere(saved):
 
 
 def test_records_refuse_what_their_fields_do_not_say():
-    plain = records.to_plain(FOUND["certificate"], other=repr, left_out=("made",))
+    plain = records.to_plain(FOUND["certificate"], other=repr, left_out=("origin",))
     for change, said in (
         ({"k": "9"}, r"Certificate\.k holds a str"),
         ({"k": True}, r"Certificate\.k holds a bool"),
@@ -170,7 +170,7 @@ def test_records_refuse_what_their_fields_do_not_say():
         ({"errors": {"average_loss": "much"}}, r"Certificate\.errors holds a str"),
     ):
         with pytest.raises(ValueError, match=said):
-            records.from_plain(fl.Certificate, {**plain, **change}, other=eval, left_out=("made",))
+            records.from_plain(fl.Certificate, {**plain, **change}, other=eval, left_out=("origin",))
     del plain["k"]
     with pytest.raises(ValueError, match=r"Certificate\.k is missing"):
-        records.from_plain(fl.Certificate, plain, other=eval, left_out=("made",))
+        records.from_plain(fl.Certificate, plain, other=eval, left_out=("origin",))
