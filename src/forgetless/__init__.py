@@ -37,11 +37,13 @@ _LATER = {
     "ContinualRidge": "estimators.ridge",
     "ContinualRidgeClassifier": "estimators.classifier",
     "JointRidge": "estimators.baselines",
+    "LowRankMemory": "estimators.low_rank",
     "RecursiveLeastSquares": "estimators.baselines",
     "TableEncoder": "tables.encoder",
+    "StreamResult": "estimators.evaluation",
     "TaskPipeline": "tables.pipeline",
+    "evaluate_stream": "estimators.evaluation",
     "explore": "explorer",
-    "load_model": "tables.pipeline",
     "make_pipeline": "tables.pipeline",
 }
 
@@ -53,10 +55,12 @@ if TYPE_CHECKING:
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.estimators.budget import ContinualGD
     from forgetless.estimators.classifier import ContinualRidgeClassifier
+    from forgetless.estimators.evaluation import StreamResult, evaluate_stream
+    from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualRidge
     from forgetless.explorer import explore
     from forgetless.tables.encoder import TableEncoder
-    from forgetless.tables.pipeline import TaskPipeline, load_model, make_pipeline
+    from forgetless.tables.pipeline import TaskPipeline, make_pipeline
 
 
 def __getattr__(name: str) -> Any:
@@ -85,6 +89,7 @@ __all__ = [
     "GradientDescent",
     "JointRidge",
     "LossGradient",
+    "LowRankMemory",
     "NoExactLawError",
     "OptimalCertified",
     "OptimalSchedule",
@@ -96,6 +101,7 @@ __all__ = [
     "Sequence",
     "Stages",
     "StoreError",
+    "StreamResult",
     "Surrogate",
     "TableEncoder",
     "Task",
@@ -115,6 +121,7 @@ __all__ = [
     "checks",
     "constructions",
     "descend",
+    "evaluate_stream",
     "expect",
     "explore",
     "filters",
@@ -122,7 +129,6 @@ __all__ = [
     "last_iterate_weights",
     "linear_decay",
     "load",
-    "load_model",
     "make_pipeline",
     "metrics",
     "optimal_certified",

@@ -85,7 +85,7 @@ def is_plain(state: State, X: Any, y: Any) -> bool:
 def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the weights so far.
 
-    ``model`` is the estimator that scikit-learn takes names and tags from, and writes the features of the first rows to.
+    scikit-learn takes names and tags from ``model``, and writes the features of the first rows to it.
     """
     coef, reset = state.coef, state.origin.n_features is None
     if is_operator(X):
@@ -273,8 +273,8 @@ def reads_once(blocks: Any) -> bool:
 class _Blocks:
     """Sums over the blocks of a task; of blocks that can be read once also XᵀX and Xᵀr."""
 
-    def __init__(self, state: State, *, once: bool) -> None:
-        self.state, self.once = state, once
+    def __init__(self, *, once: bool) -> None:
+        self.once = once
         self.start: Any = None
         self.targets: tuple[int, ...] = ()
         self.gram: Any = None
@@ -286,7 +286,7 @@ class _Blocks:
 
     def add(self, state: State, X: Any, y: Any, weight: Any) -> None:
         """Add a block."""
-        self.state, intercept = state, state.fit_intercept
+        intercept = state.fit_intercept
         if self.start is None:
             self.start, self.targets = state.start(X, y), tuple(y.shape[1:])
         r = state.residual(X, y, self.start).astype(np.result_type(y, self.start), copy=False)
@@ -318,7 +318,7 @@ def in_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]
 
     ``blocks`` is iterable or returns an iterator. Blocks that can be read again are; of the rest XᵀX is added up.
     """
-    sums = _Blocks(state, once=reads_once(blocks))
+    sums = _Blocks(once=reads_once(blocks))
     for block in blocks() if callable(blocks) else blocks:
         X, y, weight, state = check(state, *triple(block))
         sums.add(state, X, y, weight)

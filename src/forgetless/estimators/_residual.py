@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless.io.fields import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 
 PLACES = 32, 256
@@ -48,6 +49,16 @@ class Residual(NamedTuple):
         """Return the sketch before the first task, of d features."""
         k = min(max(math.isqrt(d), PLACES[0]), PLACES[1])
         return cls(np.zeros((k, k)))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> "Residual":
+        """Return the sketch in the arrays of a file; ValueError where one is not valid."""
+        sketch = fields.array("sketch", "f", (None, None)).astype(np.float64)
+        if sketch.shape[0] != sketch.shape[1] or not PLACES[0] <= len(sketch) <= PLACES[1]:
+            raise ValueError(f"residual.sketch has the shape {sketch.shape}")
+        overlap, size = (float(fields.array(name, "f", ())) for name in ("overlap", "size"))
+        fields.end()
+        return cls(sketch, overlap, size)
 
     def scaled(self, factor: float) -> "Residual":
         """Return the sketch with all tasks so far multiplied by a factor."""

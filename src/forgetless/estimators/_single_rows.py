@@ -30,7 +30,7 @@ SHIFTED = 1e4
 
 def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
     """Return the state after a task of one row; None where the general path has to learn it or to raise an error."""
-    origin, history, coef, intercept, n_tasks, radius, candidates, memory, plan, iterate, units, counts = state
+    origin, history, coef, intercept, n_tasks, radius, _, memory, plan, iterate, _, counts = state
     if not _is_plain(state, X, y) or (memory is None) != (rule.memory is None):
         return None
     x, dtype, fit_intercept = X[0], coef.dtype, state.fit_intercept

@@ -1,8 +1,8 @@
 """Standard deviations of predictions and coefficients, from the memory of all rows and the errors so far.
 
 A prediction at x has the variance σ²(1 + xᵀCx). σ² is the mean squared error of rows before they were learned, over the
-later half of the tasks in the history; C is the inverse of the remembered Σ XᵀX, plus λ. For a low-rank memory, the trace
-that truncations removed is taken to be spread evenly over all directions.
+later half of the tasks in the history; C is the inverse of the remembered Σ XᵀX, plus λ. For a low-rank memory,
+the trace that truncations removed is taken to be spread evenly over all directions.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Units of columns for ``standardize=True``: the mean and scale of every column so far, in O(d).
 
-Inside a model a column x is (x − m)/s. Statistics change with every task, and weights and memory are then converted from
-the old units to the new ones (``UnitChange``), so that the function and the memory stay as they were. Only
-dense rows with an intercept are centred: without an intercept the function could not be moved, and sparse rows would
+Inside a model a column x is (x − m)/s. Statistics change with every task, and weights and memory are then converted
+from the old units to the new ones (``UnitChange``), so that the function and the memory stay as they were. Only dense
+rows with an intercept are centred: without an intercept the function could not be converted, and sparse rows would
 become dense. A column that never varied has no scale yet; it counts as zero until it has one.
 """
 

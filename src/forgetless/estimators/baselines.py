@@ -15,6 +15,7 @@ from forgetless.estimators._units import UnitChange
 from forgetless.estimators.regressor import StreamingRegressor, store
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Change, Learned, State, TaskData
+from forgetless.io.fields import Fields
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 
@@ -36,6 +37,10 @@ class NormalEquations(NamedTuple):
         """Return the sums with ``count`` more features behind the first d."""
         gram = with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
         return self._replace(gram=gram, moment=with_zeros(self.moment, d, count, 0))
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the memory as arrays for a file."""
+        return {name: getattr(self, name) for name in ("gram", "moment")}
 
     def detached(self) -> "NormalEquations":
         """Return the sums, which are never changed in place."""
@@ -66,6 +71,10 @@ class InverseGram(NamedTuple):
         new = np.arange(d, d + count)
         P[new, new] = 1.0 / self.alpha
         return self._replace(inverse=P)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the memory as arrays for a file."""
+        return {name: getattr(self, name) for name in ("inverse", "energy")}
 
     def detached(self) -> "InverseGram":
         """Return the inverse, which is never changed in place."""
@@ -165,6 +174,9 @@ class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     def _make_rule(self, n_groups: int | None) -> Rule:
         return JointRule(_checked_alpha(self.alpha))
 
+    def _read_memory(self, fields: Fields, d: int, c: int) -> NormalEquations:
+        return NormalEquations(fields.array("gram", "f", (d, d)), fields.array("moment", "f", (d, c)), self.alpha)
+
 
 class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     """Recursive least squares: the penalty on a change of the weights is measured by Σ XᵀX of the tasks seen.
@@ -205,6 +217,9 @@ class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         return RecursiveRule(_checked_alpha(self.alpha))
+
+    def _read_memory(self, fields: Fields, d: int, c: int) -> InverseGram:
+        return InverseGram(fields.array("inverse", "f", (d, d)), fields.number("energy"), self.alpha)
 
 
 def _checked_alpha(alpha: float) -> float:

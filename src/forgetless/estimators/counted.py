@@ -66,11 +66,11 @@ class Encoded(NamedTuple):
         """Return some rows as a dense array, which is written and lies in memory column by column."""
         assert not self.sparse, "sparse rows are written as a whole"
         n, d = min(high, self.shape[0]) - low, self.shape[1]
-        made = np.zeros((d, n))
-        row, flat = np.arange(n), made.reshape(-1)
+        columns = np.zeros((d, n))
+        row, flat = np.arange(n), columns.reshape(-1)
         for piece, places in self.pieces:
             if isinstance(piece, Given):
-                made[places[piece.part]] = piece.values[low : low + n]
+                columns[places[piece.part]] = piece.values[low : low + n]
             elif isinstance(piece, OneHot):
                 parts = piece.parts[low : low + n]
                 there = row if parts.min(initial=0) >= 0 else np.flatnonzero(parts >= 0)
@@ -78,8 +78,8 @@ class Encoded(NamedTuple):
             elif isinstance(piece, Coded):
                 codes = piece.codes[low : low + n]
                 for place, values in zip(places.tolist(), piece.table.T, strict=True):
-                    np.take(values, codes, out=made[place], mode="wrap")  # −1 is the last
-        return made.T
+                    np.take(values, codes, out=columns[place], mode="wrap")  # −1 is the last
+        return columns.T
 
     def summed(self) -> "Summed":
         """Return what products with these rows need, without writing them down."""
@@ -102,6 +102,11 @@ class Encoded(NamedTuple):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
         return Summed((n, d), dense.T, mean, np.array([place for place, _ in given], dtype=np.int64), coded)
+
+
+def written(X: Any) -> Any:
+    """Return rows as arrays."""
+    return X.whole() if isinstance(X, Encoded) else X
 
 
 FEWEST = 8
@@ -133,37 +138,37 @@ class Summed:
     def gram(self) -> Floats:
         """Return AᵀA of A = [X, 1]."""
         n, d = self.shape
-        found = np.zeros((d + 1, d + 1))
+        gram = np.zeros((d + 1, d + 1))
         last, at = np.array([d]), self._places
         # Those of numbers have mean zero: their sums, which are rounding, are left out.
-        _put(found, at, at, self._dense.T @ self._dense)
-        found[d, d] = n
+        _put(gram, at, at, self._dense.T @ self._dense)
+        gram[d, d] = n
         for i, (codes, matrix, table, places) in enumerate(self._coded):
             counts = np.bincount(codes, minlength=len(table)).astype(np.float64)
-            _put(found, places, places, (table.T * counts) @ table)
-            _put(found, places, last, (table.T @ counts)[:, None])
+            _put(gram, places, places, (table.T * counts) @ table)
+            _put(gram, places, last, (table.T @ counts)[:, None])
             if len(at):  # column by column, as they lie in memory
-                _put(found, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
+                _put(gram, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
             for others, _, other, there in self._coded[:i]:
                 pairs = np.bincount(codes * len(other) + others, minlength=len(table) * len(other))
-                _put(found, places, there, table.T @ pairs.reshape(len(table), -1) @ other)
-        return found
+                _put(gram, places, there, table.T @ pairs.reshape(len(table), -1) @ other)
+        return gram
 
     def forward(self, V: Floats) -> Floats:
         """Return X V for V of shape (d, c)."""
-        found: Floats = self._dense @ V[self._places]
+        product: Floats = self._dense @ V[self._places]
         for codes, _, table, places in self._coded:
-            found += (table @ V[places])[codes]
-        return found
+            product += (table @ V[places])[codes]
+        return product
 
     def adjoint(self, U: Floats) -> Floats:
         """Return AᵀU, of shape (d + 1, c), for U of shape (n, c)."""
-        found = np.zeros((self.shape[1] + 1, U.shape[1]))
-        found[self._places] = self._dense.T @ U
-        found[-1] = U.sum(axis=0)
+        product = np.zeros((self.shape[1] + 1, U.shape[1]))
+        product[self._places] = self._dense.T @ U
+        product[-1] = U.sum(axis=0)
         for _, matrix, table, places in self._coded:
-            found[places] = table.T @ (matrix @ U)
-        return found
+            product[places] = table.T @ (matrix @ U)
+        return product
 
 
 def _put(gram: Floats, rows: Any, columns: Any, values: Floats) -> None:

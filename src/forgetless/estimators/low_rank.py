@@ -16,6 +16,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, with_zeros
 from forgetless.estimators._residual import Residual
 from forgetless.estimators._units import UnitChange
+from forgetless.io.fields import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
 
@@ -310,6 +311,29 @@ class Subspace(NamedTuple):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Subspace, tuple(self.orthogonalized())
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the memory as arrays for a file."""
+        memory = self.orthogonalized()
+        arrays = {name: getattr(memory, name) for name in ("vectors", "norms", "trace", "row_scale")}
+        if memory.diagonal is not None:
+            arrays["diagonal"] = memory.diagonal
+        if memory.residual is not None:
+            arrays |= {f"residual.{name}": value for name, value in memory.residual._asdict().items()}
+        return arrays
+
+    @classmethod
+    def from_fields(cls, fields: Fields, memory: LowRankMemory, d: int) -> "Subspace":
+        """Return the memory in the arrays of a file; ValueError where one is not valid."""
+        vectors = fields.array("vectors", "f", (None, d), low=-1.0, high=1.0)
+        if vectors.dtype != memory.dtype or len(vectors) > memory.rank:
+            raise ValueError(f"memory.vectors are {len(vectors)} rows of {vectors.dtype}, which {memory} contradicts")
+        norms = fields.array("norms", "f", (len(vectors),), low=0.0).astype(np.float64)
+        trace, row_scale = fields.number("trace"), fields.number("row_scale")
+        diagonal = fields.array("diagonal", "f", (d,), low=0.0) if memory.diagonal else None
+        residual = fields.part("residual.")
+        sketch = Residual.from_fields(residual) if len(residual) else None
+        return cls(vectors, norms, trace, row_scale, diagonal, residual=sketch)
 
 
 def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:

@@ -1,8 +1,8 @@
 """Base of the streaming estimators: one task per ``partial_fit``, all or nothing, and predictions.
 
-A model *has* a rule, made from its parameters, that says what one task does to the state. The only thing that learning
-changes in a model is the reference to its immutable :class:`State`, in one assignment at the end. The learned attributes
-are views of that state: ``predict`` reads one state, and ``copy.copy(model)`` gives a model that no longer changes.
+A model *has* a rule, made from its parameters, that says what one task does to the state. Learning changes only the
+reference of a model to its immutable :class:`State`, in one assignment at the end. The learned attributes are views of
+that state: ``predict`` reads one state, and ``copy.copy(model)`` gives a model that no longer changes.
 """
 
 from abc import ABC, abstractmethod
@@ -19,8 +19,8 @@ from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless._core.dask_arrays import is_remote
 from forgetless._core.products import for_task
 from forgetless.errors import ConvergenceError
-from forgetless.estimators import files
 from forgetless.estimators import _input as inputs
+from forgetless.estimators import files
 from forgetless.estimators._uncertainty import coefficient_std, prediction_std
 from forgetless.estimators._units import Units, mean_of
 from forgetless.estimators.counted import Encoded
@@ -29,6 +29,7 @@ from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
 from forgetless.estimators.state import Learned, Origin, Plan, Settable, State
+from forgetless.io.fields import Fields
 from forgetless.solvers.rows import is_operator, is_sparse, is_zero
 
 TALL = 50
@@ -67,6 +68,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _make_rule(self, n_groups: int | None) -> Rule:
         """Return the rule of the parameters, which are checked; ``n_groups`` is the number of tasks ``fit`` counted."""
+
+    def _read_memory(self, fields: Fields, d: int, c: int) -> Any:
+        """Return the memory of d weights and c targets in the arrays of a file; ValueError where one is not valid."""
+        memory = LowRankMemory.of(getattr(self, "memory", None))
+        return None if memory is None else Subspace.from_fields(fields, memory, d)
 
     # --- fitting ---
 

@@ -196,9 +196,7 @@ class Automatic(Rule):
         record = (float(strengths[candidates.chosen]), math.nan if norm is None else radius, error)
         return Change(change, task.error_after(change), *record, parts)
 
-    def _steps(
-        self, views: list[TaskData], candidates: Candidates, recall: "Recall"
-    ) -> tuple[list[Array], float]:
+    def _steps(self, views: list[TaskData], candidates: Candidates, recall: "Recall") -> tuple[list[Array], float]:
         """Return the change of the weights of every candidate, and the largest error of these."""
         subspace, stack, scale, _ = recall
         units, strengths = candidates.units(), candidates.coefficients

@@ -299,9 +299,11 @@ class State(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Size of the stored numbers in bytes."""
-        parts = (self.coef, self.intercept, self.radius, self.memory, self.origin.feature_names, self.origin.classes)
-        parts += (self.iterate, self.units, self.class_counts, self.history, self.candidates)
-        return nbytes(parts) + (0 if self.plan is None else self.plan.rule.nbytes)
+        labels = (self.origin.feature_names, self.origin.classes, self.class_counts)
+        weights = (self.coef, self.intercept, self.radius, self.iterate, self.units)
+        return nbytes((labels, weights, self.memory, self.history, self.candidates)) + (
+            0 if self.plan is None else self.plan.rule.nbytes
+        )
 
 
 def sum_of_squares(residual: Array) -> float:

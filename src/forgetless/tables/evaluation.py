@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless.estimators.baselines import JointRidge
+from forgetless.estimators.evaluation import WIDEST
 from forgetless.reporting.table import Table
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables.grouped import Part
-from forgetless.tables.run import WIDEST
 
 
 class Evaluation(NamedTuple):
