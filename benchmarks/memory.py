@@ -31,7 +31,7 @@ def seconds(model, tasks):
 def row(n, rank, precision, repeats):
     tasks = stream_of(n, 2 * rank if n == 1 else 3)
     warm = stream_of(n, rank + 5 if n == 1 else 2 + rank // n)
-    models = {"plain": fl.ContinualRidge(), "memory": fl.ContinualRidge(rank=rank, precision=precision)}
+    models = {"plain": fl.ContinualRidge(), "memory": fl.ContinualRidge(memory=fl.LowRankMemory(rank, dtype=precision))}
     for model in models.values():
         seconds(model, warm)
     times = {name: [] for name in models}

@@ -71,14 +71,14 @@ def same(one, other):
 
 def test_what_is_read_is_what_was_written(saved):
     found, path = saved
-    loaded = type(found).load(path)
+    loaded = fl.load(path)
     same(found, loaded)
     if not isinstance(found, fl.TaskCollection):
         assert loaded.provenance == json.loads(json.dumps(found.provenance))
         assert loaded.provenance["tasks_sha256"] == TASKS.digest
         again = path.with_name("again")
         loaded.save(again)
-        same(found, type(found).load(again))
+        same(found, fl.load(again))
     same(found, load_result(path))
 
 
@@ -114,7 +114,7 @@ def test_commands_show_them(saved, capsys):
     assert cli.app.main(["show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
-    assert repr(type(found).load(path)).splitlines()[0] in shown
+    assert repr(fl.load(path)).splitlines()[0] in shown
 
 
 def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
@@ -151,13 +151,13 @@ def test_damage_is_noticed_anywhere(saved):
         broken[at] ^= 4
         path.write_bytes(bytes(broken))
         try:
-            same(found, type(found).load(path))
+            same(found, fl.load(path))
         except fl.FileError:
             refused += 1
     assert refused > 60
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(fl.FileError):
-        type(found).load(path)
+        fl.load(path)
 
 
 def test_records_refuse_what_their_fields_do_not_say():

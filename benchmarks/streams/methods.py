@@ -51,13 +51,13 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:
         return [partial(learner, partial(make, setting)) for setting in settings]
 
     def gradient_steps(n_steps: int) -> Any:
-        return ContinualGD(n_steps=n_steps, fit_intercept=True, history_size=1)
+        return ContinualGD(n_steps=n_steps, fit_intercept=True)
 
     def joint(alpha: float) -> Any:
-        return JointRidge(alpha=alpha, fit_intercept=True, history_size=1)
+        return JointRidge(alpha=alpha, fit_intercept=True)
 
     def recursive(alpha: float) -> Any:
-        return RecursiveLeastSquares(alpha=alpha, fit_intercept=True, history_size=1)
+        return RecursiveLeastSquares(alpha=alpha, fit_intercept=True)
 
     def fewer(n_columns: int, alpha: float) -> Any:
         return Fewer(joint(alpha), n_columns)

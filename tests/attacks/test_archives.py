@@ -22,11 +22,11 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
     path = tmp_path / "bad.npz"
     path.write_bytes(CORPUS[name])
     readers = [
-        lambda: fl.ContinualRidge.load(path),
+        lambda: fl.load(path),
         lambda: load_tasks(path),
         lambda: reader.read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True),
         lambda: fl.WorstCollection.load(path),
-        *(lambda kind=kind: kind.load(path) for kind in (fl.TaskCollection, fl.Trace, fl.Certificate, fl.Advice)),
+        *(lambda kind=kind: fl.load(path) for kind in (fl.TaskCollection, fl.Trace, fl.Certificate, fl.Advice)),
         lambda: fl.worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
     ]
     tracemalloc.start()
@@ -107,4 +107,4 @@ def test_archives_with_too_many_arrays(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "MOST_ARRAYS", 50)
     path = written(tmp_path / "m.npz", archive([(f"{i}.npy", npy(np.zeros(1))) for i in range(51)]))
     with pytest.raises(fl.FileError, match="51 arrays, more than 50"):
-        fl.ContinualRidge.load(path)
+        fl.load(path)

@@ -60,4 +60,4 @@ def test_sparse_rows_of_a_forged_model_are_never_multiplied(stored, tmp_path, pa
 
     path.write_bytes(resealed(content, change))
     with pytest.raises(fl.FileError, match=r"m\.npz is damaged or not a model file"):
-        kind.load(path)
+        fl.load(path)

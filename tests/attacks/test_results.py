@@ -48,7 +48,7 @@ def test_forged_records_are_refused_or_printed(name, data, tmp_path_factory):
     header = {"format": f"forgetless-{name}", "version": 1, "note": "", "provenance": {}}
     path.write_bytes(pack_json(header, {"record": plain}))
     try:
-        loaded = type(found).load(path)
+        loaded = fl.load(path)
     except fl.FileError:
         return
     assert repr(loaded)
@@ -88,7 +88,7 @@ def test_forged_arrays_are_refused_or_shown(name, tmp_path):
         left = {key: array for key, array in arrays.items() if key != each}
         path.write_bytes(pack(header, left if odd is None else {**left, each: odd}))
         try:
-            loaded = type(found).load(path)
+            loaded = fl.load(path)
         except fl.FileError:
             refused += 1
             continue

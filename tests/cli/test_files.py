@@ -33,8 +33,8 @@ def saved(path, model, **options):
     [
         (fl.ContinualRidge(schedule="auto"), {}, "it goes on learning", 0),
         (fl.ContinualRidge(), {"state": "predict"}, "weights only: it predicts", 0),
-        (fl.JointRidge(holdout=0.5, random_state=0), {}, "8 held-out rows, kept because of holdout=0.5", 8),
-        (fl.ContinualRidge(holdout=0.5, random_state=0), {"state": "predict"}, "weights only", 0),
+        (fl.JointRidge( {}, "8 held-out rows, kept because of holdout=0.5", 8),
+        (fl.ContinualRidge( {"state": "predict"}, "weights only", 0),
         (fl.ContinualRidge(schedule=lambda k, R: fl.Ridge(1.0), n_tasks=9), {}, "schedule could not be stored", 0),
     ],
 )

@@ -44,9 +44,9 @@ def test_fit_with_a_memory(folder, capsys):
     words = ("--schedule", "ridge:0.01", "--rank", 2, "--metric", "diagonal")
     code, _, err = run(capsys, "fit", "data.csv", *FIT, *words)
     assert (code, err) == (0, "")
-    model = fl.load_model("model.npz")[-1]
+    model = fl.load("model.npz")[-1]
     assert (model.rank, model.metric) == (2, "diagonal")
-    assert 0 < model.kept_ < 1
+    assert 0 < model.retained_fraction_ < 1
     code, _, err = run(capsys, "fit", "data.csv", *FIT, "--schedule", "fixed-budget:5", "--rank", 2)
     assert code == 2
     assert "need explicit L2" in err
@@ -65,7 +65,7 @@ def test_fit_then_predict(folder, frame, file, schedule, capsys):
     assert (code, err) == (0, "")
     assert "4 tasks learned" in out
     kind = fl.ContinualGD if "budget" in schedule else fl.ContinualRidge
-    model = fl.load_model("model.npz")
+    model = fl.load("model.npz")
     assert isinstance(model[-1], kind)
     assert model[-1].n_tasks_seen_ == 4
     assert model[0].get_feature_names_out().tolist() == FEATURES
@@ -84,7 +84,7 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
     stream = run_stream(model, load_table("data.csv", "station", "pm25"), seed=3)
     assert code == 0
-    np.testing.assert_allclose(fl.load_model("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
+    np.testing.assert_allclose(fl.load("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
     assert stream.tasks == ["north", "south", "east", "west"]
     assert found["rmse_at_the_end"] == pytest.approx(np.sqrt(stream.errors[-1].mean()))
     assert found["prequential_rmse"] == pytest.approx(np.sqrt(model.history_["mse_before"][1:].mean()))
@@ -95,7 +95,7 @@ def test_fit_of_an_average(folder, frame, capsys):
     words = ["data.csv", "--task", "station", "--target", "pm25", "--schedule", "ridge:0.5", "--out", "m.npz"]
     code, _, err = run(capsys, "fit", *words, "--average", 2)
     assert (code, err) == (0, "")
-    model = fl.load_model("m.npz")[-1]
+    model = fl.load("m.npz")[-1]
     assert model.average == 2
     assert model._state.iterate.total == pytest.approx((1 + 4 + 9 + 16) / 16)
 
@@ -114,7 +114,7 @@ def test_several_targets(folder, frame, capsys):
     assert code == 0
     code, out, _ = run(capsys, "predict", "model.npz", "two.csv")
     assert out.splitlines()[0] == "prediction_pm25,prediction_ozone"
-    assert fl.load_model("model.npz")[-1].coef_.shape == (2, 3)
+    assert fl.load("model.npz")[-1].coef_.shape == (2, 3)
     assert json.loads(run(capsys, "show", "model.npz", "--json")[1])["coefficients"].keys() == {
         "feature",
         "pm25",

@@ -88,7 +88,7 @@ def test_tasks_of_one_row_take_a_short_path_to_the_same(intercept, dtype, rng, m
 
 def test_held_out_rows_measure_the_average(rng):
     tasks = list(stream(rng, n=20))
-    model = learned(fl.ContinualRidge(0.1, average=2, holdout=0.3, random_state=0), tasks)
+    model = learned(fl.ContinualRidge(0.1, average=2), tasks)
     held = model._state.holdout
     errors = (held.X @ model.coef_ - held.y[:, 0]) ** 2
     parts = np.split(errors, np.cumsum(held.counts)[:-1])
@@ -104,7 +104,7 @@ def test_a_copy_goes_on_from_the_last_weights(how, intercept, targets, rng, tmp_
     model = learned(fl.ContinualRidge(0.3, average=2, fit_intercept=intercept), [tasks[i] for i in first])
     if how == "file":
         model.save(tmp_path / "m.npz")
-        other = fl.ContinualRidge.load(tmp_path / "m.npz")
+        other = fl.load(tmp_path / "m.npz")
     else:
         other = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda m: pickle.loads(pickle.dumps(m))}[how](
             model
@@ -118,7 +118,7 @@ def test_a_file_to_predict_holds_the_average_alone(rng, tmp_path):
     model = learned(fl.ContinualRidge(0.3, average=2), stream(rng))
     model.save(tmp_path / "m.npz", state="predict")
     assert not any("iterate" in name for name in read_arrays(tmp_path / "m.npz", "model"))
-    back = fl.ContinualRidge.load(tmp_path / "m.npz")
+    back = fl.load(tmp_path / "m.npz")
     np.testing.assert_array_equal(back.coef_, model.coef_)
     with pytest.raises(ValueError, match="weights only"):
         back.partial_fit(*next(iter(stream(rng))))

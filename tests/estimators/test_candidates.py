@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import forgetless as fl
-from forgetless.estimators._candidates import SKETCH, STRENGTHS, Candidates
+from forgetless.estimators.candidates import SKETCH, STRENGTHS, Candidates
 from support.streams import learned, stream
 
 
@@ -44,9 +44,9 @@ def literal(tasks, rank=0):
 def test_candidates_are_what_their_definition_says(rng, rank, n):
     tasks = list(drifting(rng, 12, n))
     W, before = literal(tasks, rank)
-    dense = learned(fl.ContinualRidge(schedule="auto", rank=rank, precision="float64"), tasks)
+    dense = learned(fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(rank, dtype="float64")), tasks)
     thin = learned(
-        fl.ContinualRidge(schedule="auto", rank=rank, precision="float64"), [(sparse.csr_array(X), y) for X, y in tasks]
+        fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(rank, dtype="float64")), [(sparse.csr_array(X), y) for X, y in tasks]
     )
     for model in (dense, thin):
         found = model._state.advisor
@@ -109,7 +109,7 @@ def test_the_choice_is_near_the_best_constant_in_hindsight(drift, units):
 
 def test_held_out_rows_decide_where_there_are_any(rng):
     tasks = list(drifting(rng, 30, 10, drift=0.2))
-    model = learned(fl.ContinualRidge(schedule="auto", holdout=0.3, random_state=0), tasks)
+    model = learned(fl.ContinualRidge(schedule="auto"), tasks)
     found, state = model._state.advisor, model._state
     scores = 0.25 * found.before + [state.held_error(w) * found.tasks for w in found.weights]
     best = found.choosing("seen", held=state.held_error).chosen
@@ -119,7 +119,7 @@ def test_held_out_rows_decide_where_there_are_any(rng):
 def test_classes_one_after_the_other_are_not_forgotten(rng):
     centres = rng.standard_normal((6, 40)) * 2
     tasks = [(centres[k] + rng.standard_normal((30, 40)), np.full(30, k)) for k in range(6)]
-    model = fl.ContinualRidgeClassifier(schedule="auto", rank=6)
+    model = fl.ContinualRidgeClassifier(schedule="auto", memory=6)
     for X, y in tasks:
         model.partial_fit(X, y)
     assert np.mean([np.mean(model.predict(X) != y) for X, y in tasks]) < 0.05
@@ -127,9 +127,9 @@ def test_classes_one_after_the_other_are_not_forgotten(rng):
 
 def test_copies_pickles_and_files_go_on_alike(rng, tmp_path):
     tasks = list(drifting(rng, 20))
-    model = learned(fl.ContinualRidge(schedule="auto", rank=3, fit_intercept=True, precision="float64"), tasks[:10])
+    model = learned(fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(3, dtype="float64"), fit_intercept=True), tasks[:10])
     model.save(tmp_path / "m.npz")
-    others = [copy.copy(model), pickle.loads(pickle.dumps(model)), fl.ContinualRidge.load(tmp_path / "m.npz")]
+    others = [copy.copy(model), pickle.loads(pickle.dumps(model)), fl.load(tmp_path / "m.npz")]
     learned(model, tasks[10:])
     for other in others:
         np.testing.assert_allclose(learned(other, tasks[10:]).coef_, model.coef_, rtol=1e-8)
@@ -150,7 +150,7 @@ def test_a_model_may_begin_to_choose_later_and_stop(rng):
 @pytest.mark.parametrize("metric", ["isotropic", "diagonal"])
 def test_a_mean_is_the_sum_of_rows_divided_by_the_root_of_their_number(rng, metric):
     w = rng.standard_normal(5)
-    mean, total = (fl.ContinualRidge(schedule="auto", loss=loss, metric=metric) for loss in ("mean", "sum"))
+    mean, total = (fl.ContinualRidge(schedule="auto", loss=loss, memory=fl.LowRankMemory(0, diagonal=metric == "diagonal")) for loss in ("mean", "sum"))
     for n in (8, 8, 8, 8):
         X = rng.standard_normal((n, 5))
         y = X @ w + 0.3 * rng.standard_normal(n)
@@ -166,6 +166,6 @@ def test_other_units_of_rows_and_targets_change_no_choice(rows, targets, rng, tm
     usual = learned(fl.ContinualRidge(schedule="auto"), tasks)
     other = learned(fl.ContinualRidge(schedule="auto"), [(rows * X, targets * y) for X, y in tasks[:8]])
     other.save(tmp_path / "m.npz")
-    other = learned(fl.ContinualRidge.load(tmp_path / "m.npz"), [(rows * X, targets * y) for X, y in tasks[8:]])
+    other = learned(fl.load(tmp_path / "m.npz"), [(rows * X, targets * y) for X, y in tasks[8:]])
     assert other._state.advisor.chosen == usual._state.advisor.chosen
     np.testing.assert_allclose(other.coef_ * rows / targets, usual.coef_, rtol=1e-6)

@@ -50,11 +50,11 @@ def test_a_class_may_come_later_as_if_it_had_been_declared(rng, options):
 
 def test_one_class_alone_is_a_beginning(rng, tmp_path):
     X, y = rows_of(rng, [2])
-    model = fl.ContinualRidgeClassifier(rank=4).partial_fit(X, y)
+    model = fl.ContinualRidgeClassifier(memory=4).partial_fit(X, y)
     assert set(model.predict(X)) == {"d"}
     np.testing.assert_array_equal(model.predict_proba(X), 1.0)
     model.save(tmp_path / "m.npz")
-    other = fl.ContinualRidgeClassifier.load(tmp_path / "m.npz").partial_fit(*rows_of(rng, [0, 1]))
+    other = fl.load(tmp_path / "m.npz").partial_fit(*rows_of(rng, [0, 1]))
     assert other.classes_.tolist() == ["b", "d", "e"]
     assert np.mean(other.predict(X) == "d") > 0.9
 
@@ -87,7 +87,7 @@ def test_weights_of_classes(rng):
 def test_untuned_strengths_do_not_depend_on_units(rng):
     """The same answers, whatever rows are multiplied with; λ follows their size and what the memory left out."""
     tasks = parts(rng)
-    one, other = (fl.ContinualRidgeClassifier(rank=3, fit_intercept=False, precision="float64") for _ in range(2))
+    one, other = (fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(3, dtype="float64"), fit_intercept=False) for _ in range(2))
     for X, y in tasks:
         one.partial_fit(X, y)
         other.partial_fit(1e3 * X, y)
@@ -103,7 +103,7 @@ def test_an_untuned_memory_learns_classes_one_after_the_other(rng):
     held = [rows_of(rng, [k], 30) for k in range(5)]
     wrong = {}
     for rank in (0, 5):
-        model = fl.ContinualRidgeClassifier(rank=rank)
+        model = fl.ContinualRidgeClassifier(memory=rank)
         for X, y in tasks:
             model.partial_fit(X, y)
         wrong[rank] = np.mean([np.mean(model.predict(X) != y) for X, y in held])

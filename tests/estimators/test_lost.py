@@ -32,7 +32,7 @@ def test_a_sketch_tells_the_trace_of_a_product_in_the_mean(rng):
 def test_what_is_lost_is_all_rows_less_those_remembered(rng):
     """TᵀET of a stream with cuts is that of Σ XᵀX − BᵀB, whatever the tasks were given as."""
     d, k = 60, 32
-    model = fl.ContinualRidgeClassifier(rank=7, fit_intercept=True)
+    model = fl.ContinualRidgeClassifier(memory=7, fit_intercept=True)
     whole = np.zeros((d, d))
     for t in range(6):
         X = some(rng, d, 9)
@@ -50,7 +50,7 @@ def test_what_is_lost_is_all_rows_less_those_remembered(rng):
 def test_the_share_that_is_met_is_that_of_whole_matrices(rng):
     """Σ tr(EA)/tr(E) over Σ tr(A), A being XᵀX off the span of B."""
     d, rank = 400, 6
-    model = fl.ContinualRidgeClassifier(rank=rank, fit_intercept=False, precision="float64")
+    model = fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(rank, dtype="float64"), fit_intercept=False)
     whole, shared, met = np.zeros((d, d)), 0.0, 0.0
     for t in range(12):
         X, y = some(rng, d, 25), np.arange(25) % 2
@@ -90,7 +90,7 @@ def test_rows_are_met_as_they_come(made, rng):
 
 def test_nothing_is_met_where_nothing_was_lost(rng):
     """A memory that holds everything learns with the same λ throughout: joint ridge regression."""
-    model = fl.ContinualRidgeClassifier(rank=30, fit_intercept=False, precision="float64")
+    model = fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(30, dtype="float64"), fit_intercept=False)
     for _ in range(8):
         model.partial_fit(some(rng, 20, 10), np.arange(10) % 2)
     assert model._state.directions.lost.share == 0.0
@@ -99,11 +99,11 @@ def test_nothing_is_met_where_nothing_was_lost(rng):
 
 def test_it_goes_on_from_a_file(tmp_path, rng):
     tasks = [(some(rng, 40, 12), np.arange(12) % 3) for _ in range(6)]
-    one = fl.ContinualRidgeClassifier(rank=4)
+    one = fl.ContinualRidgeClassifier(memory=4)
     for X, y in tasks[:3]:
         one.partial_fit(X, y)
     one.save(tmp_path / "m.npz")
-    other = fl.ContinualRidgeClassifier.load(tmp_path / "m.npz")
+    other = fl.load(tmp_path / "m.npz")
     for X, y in tasks[3:]:
         one.partial_fit(X, y)
         other.partial_fit(X, y)
@@ -114,7 +114,7 @@ def test_it_goes_on_from_a_file(tmp_path, rng):
 def test_a_strength_of_ones_own_needs_no_sketch(rng):
     X, y = some(rng, 40, 12), np.arange(12) % 3
     for given in ({"alpha": 2.0}, {"schedule": "increasing", "n_tasks": 5}, {"metric": "diagonal"}):
-        model = fl.ContinualRidgeClassifier(rank=4, **given).partial_fit(X, y)
+        model = fl.ContinualRidgeClassifier(memory=4, **given).partial_fit(X, y)
         assert model._state.directions.lost is None
 
 
@@ -123,7 +123,7 @@ def test_a_strength_of_ones_own_needs_no_sketch(rng):
 def test_other_units_change_nothing(power, precision, rng):
     """λ is in the units of ‖x‖², also where these are far from those that fourth powers or float32 have room for."""
     tasks = [(some(rng, 60, 12), np.arange(12) % 3) for _ in range(5)]
-    usual, other = (fl.ContinualRidgeClassifier(rank=6, fit_intercept=False, precision=precision) for _ in "ab")
+    usual, other = (fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(6, dtype=precision), fit_intercept=False) for _ in "ab")
     unit = 10.0**power
     for X, y in tasks:
         usual.partial_fit(X, y)
@@ -133,12 +133,12 @@ def test_other_units_change_nothing(power, precision, rng):
     assert strength[-1] > 2 * strength[0]
     X = tasks[0][0]
     np.testing.assert_allclose(other.decision_function(unit * X), usual.decision_function(X), atol=1e-3)
-    assert other.kept_ == pytest.approx(usual.kept_, rel=1e-4)
+    assert other.retained_fraction_ == pytest.approx(usual.retained_fraction_, rel=1e-4)
 
 
 def test_a_strength_that_is_given_for_a_while_loses_nothing(rng):
     """What was lost meanwhile is known afterwards, and λ as large as it must be."""
-    model = fl.ContinualRidgeClassifier(rank=5, fit_intercept=False, precision="float64")
+    model = fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(5, dtype="float64"), fit_intercept=False)
     whole = np.zeros((50, 50))
     for alpha in [None] * 10 + [3.0] * 10 + [None] * 2:
         X = some(rng, 50, 6)

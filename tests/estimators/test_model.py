@@ -12,7 +12,7 @@ from support.streams import sparse_rows
 
 @pytest.mark.parametrize("options", [{}, {"schedule": "increasing"}, {"holdout": 0.5, "holdout_size": 50}])
 def test_memory_is_flat(rng, options):
-    model = fl.ContinualRidge(history_size=100, random_state=0, **options)
+    model = fl.ContinualRidge(**options)
     n = 2 if options.get("holdout") else 1
     A, b = rng.standard_normal((500, n, 4)), rng.standard_normal((500, n))
 
@@ -74,7 +74,7 @@ def test_history_says_what_happened(rng):
 
 def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
     teacher = rng.standard_normal(4)
-    model = fl.ContinualRidge(alpha=1e-3, holdout=0.25, random_state=5)
+    model = fl.ContinualRidge(alpha=1e-3)
     trained = []
     for _ in range(5):
         A = rng.standard_normal((8, 4))
@@ -95,8 +95,7 @@ def test_held_out_rows_are_never_trained_on_and_tell_the_seen_loss(rng):
 
 
 def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
-    model = fl.ContinualRidge(holdout=0.5, holdout_size=12, random_state=0)
-    counts = []
+    model = fl.ContinualRidge(    counts = []
     for _ in range(40):
         model.partial_fit(rng.standard_normal((20, 3)), rng.standard_normal(20))
         held = model._state.holdout
@@ -110,8 +109,7 @@ def test_held_out_rows_are_bounded_and_shared_between_tasks(rng):
 @pytest.mark.parametrize("size", [5, 12, 50])
 def test_held_out_rows_stay_with_their_task_whatever_leaves(size):
     """Every row says which task it is of, and in which place; also where dense and sparse tasks take turns."""
-    model = fl.ContinualRidge(holdout=0.5, holdout_size=size, random_state=0)
-    for task in range(60):
+    model = fl.ContinualRidge(    for task in range(60):
         n = 2 + task % 7
         A = np.column_stack([np.full(n, task + 1.0), 1.0 + np.arange(n)])
         kind = sparse.csr_array if task % 3 == 0 and size == 12 else np.asarray
@@ -129,12 +127,12 @@ def test_held_out_rows_stay_with_their_task_whatever_leaves(size):
 
 def test_the_size_of_the_state_is_told(rng):
     A, b = rng.standard_normal((40, 30)), rng.standard_normal(40)
-    plain = fl.ContinualRidge(history_size=0).partial_fit(A, b)
+    plain = fl.ContinualRidge().partial_fit(A, b)
     assert plain.nbytes_ == 8 * (30 + 1 + 3)  # weights, intercept and radius, sums of the prequential error
-    assert fl.JointRidge(history_size=0).partial_fit(A, b).nbytes_ >= 8 * (900 + 60)
-    held = fl.ContinualRidge(holdout=0.5, random_state=0).partial_fit(sparse.csr_array(A), b)
+    assert fl.JointRidge().partial_fit(A, b).nbytes_ >= 8 * (900 + 60)
+    held = fl.ContinualRidge(partial_fit(sparse.csr_array(A), b)
     assert held.nbytes_ >= 8 * (30 + 20 * 30 + 20)
-    auto = fl.ContinualRidge(schedule="auto", history_size=0).partial_fit(A, b)
+    auto = fl.ContinualRidge(schedule="auto").partial_fit(A, b)
     # Eight weight vectors, the squares of columns, 64 sums of rows in float32, and a few numbers.
     assert 8 * (9 * 30 + 8) + 4 * 64 * 31 <= auto.nbytes_ - plain.nbytes_ <= 8 * (9 * 30 + 8) + 4 * 64 * 31 + 100
 

@@ -25,7 +25,7 @@ def made(**more):
 
 
 def test_nothing_is_said_where_nothing_happened():
-    run = follow(made(rank=10), stream())
+    run = follow(made(memory=10), stream())
     assert page.warnings_of(run) == []
     assert page.summary(run)["drift_alarms"] == page.summary(run)["forgetting_alarms"] == []
 
@@ -46,7 +46,7 @@ def test_forgetting_of_all_tasks_is_seen_where_that_of_each_is_not():
     assert page.summary(run)["forgetting_together"]
     learned, now = (np.sqrt(each[:-1].mean()) for each in (np.diag(run.errors), run.errors[-1]))
     assert f"of {learned:.4g} when they were learned and have one of {now:.4g} now" in " ".join(page.warnings_of(run))
-    assert not alarms.forgotten_together(follow(made(rank=10), stream()))
+    assert not alarms.forgotten_together(follow(made(memory=10), stream()))
     assert not alarms.forgotten_together(follow(made(), stream(1)))
     assert not alarms.forgotten_together(follow(made(), stream(3), holdout=0.0))
 
@@ -75,7 +75,7 @@ def test_errors_before_learning_are_those_of_the_definition():
 
 def test_a_model_that_goes_on_is_judged_as_in_one_run():
     tasks = list(stream(16, change=12))
-    whole, model = follow(made(rank=10), tasks), made(rank=10)
+    whole, model = follow(made(memory=10), tasks), made(memory=10)
     first = follow(model, tasks[:11])
     parts = [first, follow(model, tasks[11:12], begin=first.end)]
     parts.append(follow(model, tasks[12:], begin=parts[-1].end))
@@ -122,7 +122,7 @@ def test_cures_name_what_was_not_tried():
     assert told(fl.ContinualRidge(alpha=1e-6)).endswith(
         "try --schedule auto or --rank 6 or --intercept or --standardize or features that say more of the target."
     )
-    best = fl.ContinualRidge(schedule="auto", rank=100, fit_intercept=True, standardize=True)
+    best = fl.ContinualRidge(schedule="auto", memory=100, fit_intercept=True, standardize=True)
     assert told(best).endswith("seen: try features that say more of the target.")
 
 
@@ -134,15 +134,15 @@ def test_levels_that_move_are_told_from_features_that_change():
             sign = -1.0 if t >= change else 1.0
             yield Part(f"task {t}", X, level + sign * X.sum(axis=1) + 0.1 * rng.standard_normal(200))
 
-    moving = follow(made(rank=10), tasks(20.0 * np.arange(10), 10))
+    moving = follow(made(memory=10), tasks(20.0 * np.arange(10), 10))
     assert any("Levels move from task to task" in line for line in page.warnings_of(moving))
-    turned = follow(made(rank=10), tasks(np.zeros(10), 5))
+    turned = follow(made(memory=10), tasks(np.zeros(10), 5))
     assert "worse than the mean of the last task" in " ".join(page.warnings_of(turned))
     assert not any("Levels move" in line for line in page.warnings_of(turned))
 
 
 def test_tasks_of_single_rows_are_decided_by_chance():
-    run = follow(made(rank=10), stream(200, n=1, seed=1))
+    run = follow(made(memory=10), stream(200, n=1, seed=1))
     told = [line for line in page.warnings_of(run) if "mean of all targets so far" in line]
     assert told
     assert all("few rows" in line for line in told)
@@ -176,7 +176,7 @@ def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
 def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
     covered = []
     for seed in range(20):
-        model = fl.make_pipeline(fl.TableEncoder(), made(rank=10))
+        model = fl.make_pipeline(fl.TableEncoder(), made(memory=10))
         rng = np.random.default_rng(seed)
         for part in stream(20, seed=seed):
             names = {f"f{i}": part.X[:, i] * 10.0**i for i in range(3)}
@@ -189,7 +189,7 @@ def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
 
 
 def test_the_page_holds_all_of_it(tmp_path):
-    model = fl.make_pipeline(fl.TableEncoder(), made(rank=10))
+    model = fl.make_pipeline(fl.TableEncoder(), made(memory=10))
     tasks = [Part(part.label, {f"f{i}": part.X[:, i] for i in range(3)}, part.y) for part in stream(12, change=8)]
     run = follow(model, [Part(p.label, frame(p.X), p.y) for p in tasks])
     page.write(run, tmp_path / "r.html", "settings", ["a note"])
@@ -205,7 +205,7 @@ def test_only_what_is_there_is_drawn_and_explained(tmp_path):
         page.write(run, tmp_path / "r.html", "settings")
         return (tmp_path / "r.html").read_text()
 
-    one = page_of(follow(made(rank=10), list(stream(1))))
+    one = page_of(follow(made(memory=10), list(stream(1))))
     assert one.count("data:image/png;base64,") == 1
     assert "Error of each task before" not in one
     unheld = page_of(follow(made(), list(stream(3)), holdout=0.0))
@@ -224,7 +224,7 @@ def test_single_rows_are_not_called_held_out():
 def test_an_effect_is_that_of_one_deviation_of_sparse_rows_too():
     rng = np.random.default_rng(0)
     size, words = 50 + rng.random(200), rng.choice(["good thing", "bad thing"], 200)
-    model = fl.make_pipeline(fl.TableEncoder(text=["words"]), made(rank=30))
+    model = fl.make_pipeline(fl.TableEncoder(text=["words"]), made(memory=30))
     model.partial_fit({"size": size, "words": words}, 3 * size + (words == "good thing"))
     found = page.coefficients(model).columns
     at = found["feature"].index("size")

@@ -11,9 +11,9 @@ import forgetless as fl
 
 MODELS = [
     fl.ContinualRidge(0.5),
-    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, holdout=0.2, random_state=0),
+    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True),
     fl.ContinualRidge(schedule="auto"),
-    fl.ContinualRidge(rank=2),
+    fl.ContinualRidge(memory=2),
     fl.ContinualGD(4),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(),
@@ -157,7 +157,7 @@ def test_blocks_that_can_be_read_once_only_are_recognised():
     with pytest.raises(fl.ConvergenceError, match="generator"):
         model.partial_fit_blocks(block for block in [(X, y)])
     with pytest.raises(ValueError, match="holdout needs tasks as arrays"):
-        fl.ContinualRidge(holdout=0.5).partial_fit_blocks([(X, y)])
+        fl.ContinualRidge().partial_fit_blocks([(X, y)])
 
 
 def test_parameters_changed_within_a_stream_are_checked():
@@ -222,10 +222,10 @@ def test_rows_of_weight_zero_are_not_held_out(rng):
     A = rng.standard_normal((20, 3))
     b, weight = A @ np.ones(3), np.ones(20)
     b[::2], weight[::2] = 1e6, 0.0
-    model = fl.ContinualRidge(1e-3, holdout=0.3, random_state=0).partial_fit(A, b, weight)
+    model = fl.ContinualRidge(1e-3).partial_fit(A, b, weight)
     assert model.seen_mse_ < 1e-3
     for seed in range(6):
-        fl.ContinualRidge(holdout=0.5, random_state=seed).partial_fit(np.eye(4), np.ones(4), [1, 0, 0, 1.0])
+        fl.ContinualRidge(partial_fit(np.eye(4), np.ones(4), [1, 0, 0, 1.0])
     blocks = [(A, b, weight)]
     counted = fl.ContinualRidge().partial_fit_blocks(blocks).history_["n_rows"]
     assert counted.tolist() == fl.ContinualRidge().partial_fit(A, b, weight).history_["n_rows"].tolist() == [10]

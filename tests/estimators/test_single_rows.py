@@ -28,7 +28,7 @@ def test_any_strength_gives_the_steps_of_all_rows(strength, decades, precision, 
     d = 12
     X = rng.standard_normal((60, d)) * np.logspace(0, -decades, d)
     y = X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(60)
-    model = fl.ContinualRidge(strength, rank=d, precision=precision)
+    model = fl.ContinualRidge(strength, memory=fl.LowRankMemory(d, dtype=precision))
     for x, target in zip(X, y, strict=True):
         model.partial_fit(x[None, :], np.array([target]))
     expected = with_everything(X, y, [strength] * 60)
@@ -41,7 +41,7 @@ def test_a_strength_far_above_the_rows_hides_none_of_their_digits(precision, clo
     d, strengths = 30, np.repeat([1e12, 1e-2], [8, 40])
     X = rng.standard_normal((48, d))
     y = X @ rng.standard_normal(d)
-    fast, slow = (fl.ContinualRidge(rank=10, precision=precision) for _ in "ab")
+    fast, slow = (fl.ContinualRidge(memory=fl.LowRankMemory(10, dtype=precision)) for _ in "ab")
     for x, target, strength in zip(X, y, strengths, strict=True):
         for model, task in ((fast, x[None, :]), (slow, np.vstack([x, 0 * x]))):  # a row of zeros says nothing
             model.set_params(alpha=float(strength)).partial_fit(task, np.array([target, 0.0][: len(task)]))

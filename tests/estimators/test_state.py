@@ -13,16 +13,16 @@ from sklearn.base import clone
 import forgetless as fl
 from forgetless.estimators import _answering
 from forgetless.estimators._stored import from_arrays, to_arrays
-from forgetless.estimators.monitor import COLUMNS, History
+from forgetless.estimators.history import COLUMNS, History
 
 HELD = {"holdout": 0.4, "holdout_size": 7, "random_state": 0}
 
 MODELS = [
     fl.ContinualRidge(0.3),
-    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, history_size=3, **HELD),
-    fl.ContinualRidge(0.3, rank=2, fit_intercept=True),
-    fl.ContinualRidge(0.3, rank=3, metric="diagonal", precision="float32", forget=0.1, **HELD),
-    fl.ContinualRidge(schedule="auto", rank=2, precision="float64"),
+    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, **HELD),
+    fl.ContinualRidge(0.3, memory=2, fit_intercept=True),
+    fl.ContinualRidge(0.3, memory=fl.LowRankMemory(3, diagonal=True, decay=0.1), **HELD),
+    fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(2, dtype="float64")),
     fl.ContinualRidge(schedule="auto", loss="mean"),
     fl.ContinualRidge(schedule="auto", fit_intercept=True, **HELD),
     fl.ContinualGD(4),
@@ -30,7 +30,7 @@ MODELS = [
     fl.JointRidge(fit_intercept=True),
     fl.JointRidge(**HELD),
     fl.RecursiveLeastSquares(),
-    fl.RecursiveLeastSquares(fit_intercept=True, history_size=0, **HELD),
+    fl.RecursiveLeastSquares(fit_intercept=True, **HELD),
     fl.ContinualRidgeClassifier(),
     fl.ContinualRidgeClassifier(schedule="auto", fit_intercept=False, **HELD),
 ]
@@ -157,7 +157,7 @@ def check_interruptions(model, learn, event, again=0):
 @pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"schedule": "increasing", "n_tasks": 99}], ids=str)
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options, size):
-    model = fl.ContinualRidge(history_size=size, **options)
+    model = fl.ContinualRidge(**options)
     learned(model, tasks(model, 0, n=1, count=6))
     ((X, y),) = tasks(model, 3, n=1, count=1)
     check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode")
@@ -253,7 +253,7 @@ def test_a_prediction_is_that_of_one_state(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_readers_in_other_threads_never_see_a_mixture(rows):
     ones, rng = np.ones((rows, 1)), np.random.default_rng(0)
-    model = fl.ContinualRidge(fit_intercept=True, history_size=20).partial_fit(ones, np.ones(rows))
+    model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(rows))
     targets = 100 * rng.standard_normal((50, rows))
     wrong = []
 

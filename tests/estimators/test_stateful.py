@@ -151,7 +151,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def save_and_load(self):
         self.model.save(self.path)
-        loaded = fl.ContinualRidge.load(self.path)
+        loaded = fl.load(self.path)
         assert loaded.get_params() == self.model.get_params()
         np.testing.assert_array_equal(loaded.coef_, self.model.coef_)
         for name, column in self.model.history_.items():
@@ -162,7 +162,7 @@ class Life(RuleBasedStateMachine):
     @rule(X=SEEDS)
     def save_to_predict(self, X):
         self.model.save(self.path, state="predict")
-        loaded, (rows, y) = fl.ContinualRidge.load(self.path), self.task(X, 4)
+        loaded, (rows, y) = fl.load(self.path), self.task(X, 4)
         np.testing.assert_array_equal(loaded.predict(rows), self.model.predict(rows))
         with pytest.raises(ValueError, match="predict"):
             loaded.partial_fit(rows, y)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators import _strength
-from forgetless.estimators._strength import Strength
+from forgetless.estimators import strength as _strength
+from forgetless.estimators.strength import Strength
 from forgetless.schedules.names import REGISTRY, named
 from support import literal
 from support.streams import learned, stream
@@ -25,7 +25,7 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
         trace = fl.simulate(collection, schedule, 6, ordering=fl.Sequence(range(6)), record="last")
         np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
         model.save(tmp_path / "m.npz")
-        np.testing.assert_array_equal(fl.ContinualRidge.load(tmp_path / "m.npz").coef_, model.coef_)
+        np.testing.assert_array_equal(fl.load(tmp_path / "m.npz").coef_, model.coef_)
     assert (
         fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
         == optimised.coefficients[0]
@@ -48,7 +48,7 @@ def test_presets_scale_with_the_radius(schedule):
 
 def test_listed_coefficients_cannot_go_on():
     with pytest.raises(ValueError, match="cannot go on after 3 listed coefficients"):
-        fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0]), beyond="anytime").partial_fit([[1.0]], [1.0])
+        fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0])).partial_fit([[1.0]], [1.0])
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_beyond_the_horizon_is_an_error_or_goes_on(rng):
             constant.partial_fit(tasks[2][0][:rows], tasks[2][1][:rows])
     # The groups of fit declare nothing for a strength that is the same at every task.
     assert fl.ContinualRidge().fit(*tasks[0], groups=[0, 0, 1, 1, 2]).partial_fit(*tasks[1]).n_tasks_seen_ == 4
-    on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, beyond="anytime", radius=1.0), tasks)
+    on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, radius=1.0), tasks)
     ratios = [(k + 1) / (k - t + 2) for k, t in [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]]
     np.testing.assert_allclose(on.history_["strength"], 13 / 3 * np.array(ratios))
 

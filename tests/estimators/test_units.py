@@ -16,8 +16,8 @@ D = 5
 MODELS = {
     "ridge": lambda **more: fl.ContinualRidge(alpha=0.3, **more),
     "auto": lambda **more: fl.ContinualRidge(schedule="auto", loss="mean", **more),
-    "rank": lambda **more: fl.ContinualRidge(alpha=0.3, rank=3, precision="float64", **more),
-    "diagonal": lambda **more: fl.ContinualRidge(schedule="auto", rank=2, metric="diagonal", forget=0.1, **more),
+    "rank": lambda **more: fl.ContinualRidge(alpha=0.3, memory=fl.LowRankMemory(3, dtype="float64"), **more),
+    "diagonal": lambda **more: fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(2, diagonal=True, decay=0.1), **more),
     "average": lambda **more: fl.ContinualRidge(schedule="increasing", n_tasks=12, average=2, **more),
     "descent": lambda **more: fl.ContinualGD(n_steps=20, **more),
     "joint": lambda **more: fl.JointRidge(alpha=0.3, **more),
@@ -189,11 +189,11 @@ def test_a_stream_goes_on_from_a_file_bit_for_bit(name, targets, tmp_path):
     found = list(tasks(targets=targets))
     whole = learned(made(name), found)
     learned(made(name), found[:6]).save(tmp_path / "m.npz")
-    back = learned(type(whole).load(tmp_path / "m.npz"), found[6:])
+    back = learned(fl.load(tmp_path / "m.npz"), found[6:])
     assert back.coef_.tolist() == whole.coef_.tolist()
     assert np.array_equal(back.predict(found[0][0]), whole.predict(found[0][0]))
     back.save(tmp_path / "p.npz", state="predict")
-    small = type(whole).load(tmp_path / "p.npz")
+    small = fl.load(tmp_path / "p.npz")
     np.testing.assert_allclose(small.predict(found[0][0]), back.predict(found[0][0]), rtol=1e-10)
     assert small.coef_.tolist() == back.coef_.tolist()
 
@@ -228,7 +228,7 @@ def test_held_out_rows_are_judged_in_their_own_units():
 
 
 def test_classes_are_learned_in_standardised_units_too():
-    model = fl.ContinualRidgeClassifier(rank=3, standardize=True)
+    model = fl.ContinualRidgeClassifier(memory=3, standardize=True)
     for X, y in tasks():
         model.partial_fit(X * 10.0 ** np.arange(-6, 9, 3), np.where(y > np.median(y), "high", "low"))
     right = [np.mean(model.predict(X * 10.0 ** np.arange(-6, 9, 3)) == np.where(y > np.median(y), "high", "low"))
