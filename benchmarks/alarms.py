@@ -10,11 +10,11 @@ import argparse
 import warnings
 
 import numpy as np
+from forgetless.tables.run import follow
 
 import forgetless as fl
 from forgetless.tables import alarms
 from forgetless.tables.grouped import Part
-from forgetless.tables.run import follow
 from harness import machine
 
 TASKS, CHANGE = 60, 40

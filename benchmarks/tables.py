@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from forgetless.tables.run import _split
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import SGDRegressor
@@ -33,7 +34,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
 from forgetless.tables.grouped import TableTasks
-from forgetless.tables.run import _split
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r
 

@@ -97,9 +97,9 @@ def test_torch_targets_weights_groups_and_baselines(rng):
     X, y, weight = rng.standard_normal((12, 3)), rng.standard_normal(12), rng.uniform(0.5, 2, 12)
     groups = np.repeat([0, 1], 6)
     T = [torch.tensor(array) for array in (X, y, weight, groups)]
-    expected = fl.ContinualRidge(fit(X, y, groups, weight)
+    expected = fl.ContinualRidge().fit(X, y, groups, weight)
     with config_context(array_api_dispatch=True):
-        tensors = fl.ContinualRidge(fit(T[0].requires_grad_(), T[1], T[3], T[2])
+        tensors = fl.ContinualRidge().fit(T[0].requires_grad_(), T[1], T[3], T[2])
         np.testing.assert_allclose(tensors.coef_.detach().numpy(), expected.coef_, rtol=1e-10)
         mixed = fl.ContinualRidge().partial_fit(X, T[1])
         np.testing.assert_allclose(mixed.coef_, fl.ContinualRidge().partial_fit(X, y).coef_, rtol=1e-10)
@@ -130,7 +130,7 @@ def test_clone_pickle_and_copy_keep_the_model(rng):
     learned(model, more)
     for other in others:
         np.testing.assert_array_equal(learned(other, more).coef_, model.coef_)
-        assert other.seen_mse_ == model.seen_mse_
+        assert other.prequential_mse_ == model.prequential_mse_
     assert not hasattr(clone(model), "coef_")
     assert clone(model).get_params() == model.get_params()
 

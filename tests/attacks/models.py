@@ -15,12 +15,12 @@ MODELS = {
     "held": (fl.ContinualRidge(schedule="increasing", n_tasks=99, **HELD), np.asarray),
     "sparse": (fl.ContinualRidge(**HELD), sparse.csr_array),
     "auto": (fl.ContinualRidge(schedule="auto"), np.asarray),
-    "memory": (fl.ContinualRidge(memory=fl.LowRankMemory(2, diagonal=True)), np.asarray),
+    "memory": (fl.ContinualRidge(rank=2, metric="diagonal"), np.asarray),
     "budget": (fl.ContinualGD(3, schedule="increasing", n_tasks=99), np.asarray),
     "joint": (fl.JointRidge(0.2, fit_intercept=True), np.asarray),
     "rls": (fl.RecursiveLeastSquares(0.2), np.asarray),
     "classes": (fl.ContinualRidgeClassifier(), np.asarray),
-    "untuned": (fl.ContinualRidgeClassifier(memory=2), np.asarray),
+    "untuned": (fl.ContinualRidgeClassifier(rank=2), np.asarray),
 }
 
 
@@ -38,8 +38,8 @@ def meet(path, kind):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model = fl.load(path)
-    except fl.FileError:
+            model = kind.load(path)
+    except fl.errors.FileError:
         return "refused"
     X, y = tasks(1)[0]
     try:
@@ -51,8 +51,12 @@ def meet(path, kind):
             model.partial_fit(X, *labelled(model, y)[:1])
             assert np.isfinite(model.coef_).all()
             model.save(path)
-            fl.load(path)
-    except (ValueError, OverflowError, fl.ConvergenceError):  # weights of 1e300, say: refused, and nothing changed
+            kind.load(path)
+    except (
+        ValueError,
+        OverflowError,
+        fl.errors.ConvergenceError,
+    ):  # weights of 1e300, say: refused, and nothing changed
         np.testing.assert_array_equal(model.coef_, before)
         return "loaded, then refused to learn"
     return "loaded and learned"

@@ -6,11 +6,11 @@ import html5lib
 import numpy as np
 import pandas
 import pytest
+from forgetless.tables.run import run_stream
 
 import forgetless as fl
 from forgetless import cli
 from forgetless.tables import report as page
-from forgetless.tables.run import run_stream
 from forgetless.tables.task_files import load_table
 
 FEATURES = ["f0", "f1", "f2"]

@@ -21,7 +21,7 @@ def with_everything(X, y, strengths):
     return w
 
 
-@pytest.mark.parametrize(("precision", "close"), [("float16", 5e-3), ("float32", 1e-4), ("float64", 1e-9)])
+@pytest.mark.parametrize(("precision", "close"), [("float32", 1e-4), ("float64", 1e-9)])
 @pytest.mark.parametrize("strength", [1e-7, 1e-3, 1.0, 1e9])
 @pytest.mark.parametrize("decades", [0, 2])
 def test_any_strength_gives_the_steps_of_all_rows(strength, decades, precision, close, rng):
@@ -35,7 +35,7 @@ def test_any_strength_gives_the_steps_of_all_rows(strength, decades, precision, 
     assert far(X @ model.coef_, X @ expected) < close
 
 
-@pytest.mark.parametrize(("precision", "close"), [("float16", 5e-3), ("float32", 1e-5), ("float64", 1e-10)])
+@pytest.mark.parametrize(("precision", "close"), [("float32", 1e-5), ("float64", 1e-10)])
 def test_a_strength_far_above_the_rows_hides_none_of_their_digits(precision, close, rng):
     """B·Bᵀ + λ has no digits left of B·Bᵀ where λ is 10¹² times as large."""
     d, strengths = 30, np.repeat([1e12, 1e-2], [8, 40])

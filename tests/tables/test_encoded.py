@@ -63,9 +63,12 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch):
     np.testing.assert_array_equal(encoder.transform(X).toarray(), dense)
 
 
+MEMORY = fl.LowRankMemory(80, dtype="float64")
 MODELS = {
     "ridge": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True, standardize=True),
-    "rank": lambda: fl.ContinualRidge(alpha=0.3, memory=fl.LowRankMemory(80, dtype="float64"), fit_intercept=True, standardize=True),
+    "rank": lambda: fl.ContinualRidge(
+        alpha=0.3, memory=fl.LowRankMemory(80, dtype="float64"), fit_intercept=True, standardize=True
+    ),
     "average": lambda: fl.ContinualRidge(alpha=0.3, average=1, fit_intercept=True, standardize=True),
     "joint": lambda: fl.JointRidge(alpha=0.3, fit_intercept=True, standardize=True),
 }

@@ -11,6 +11,7 @@ import numpy as np
 
 from forgetless import plots
 from forgetless.estimators.evaluation import StreamResult
+from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
@@ -153,9 +154,10 @@ def warnings_of(run: StreamResult) -> list[str]:
 def _cures(run: StreamResult) -> str:
     """Return what has not been tried yet where a model is no better than a mean."""
     model, features = run.estimator, int(run.estimator.n_features_in_)
+    memory = LowRankMemory.of(getattr(model, "memory", features + 1))
     tried = {
         "--schedule auto": getattr(model, "schedule", None) == "auto",
-        f"--rank {min(features + 1, 1000)}": getattr(model, "rank", features) > min(features, 999),
+        f"--rank {min(features + 1, 1000)}": memory is not None and memory.rank > min(features, 999),
         "--intercept": model.fit_intercept,
         "--standardize": model.standardize,
     }
