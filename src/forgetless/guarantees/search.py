@@ -79,9 +79,9 @@ def worst_collection(
     seed : int, default 0
         The same seed gives the same collection.
     checkpoint : path, optional
-        A file that keeps the state of the search: written every few seconds and on interruption, removed at the end.
+        A file for the state of the search: written every few seconds and on interruption, removed at the end.
     resume : bool, default False
-        Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
+        Continue from ``checkpoint`` if it exists: the result is that of an uninterrupted search.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(rounds_done, n_rounds, what)`` after every round, ``what``
         being the largest k·loss so far.
@@ -94,8 +94,8 @@ def worst_collection(
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
-    >>> round(found.value, 2), abs(found.evaluate() - found.value) < 1e-12
+    >>> worst = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
+    >>> round(worst.value, 2), abs(worst.evaluate() - worst.value) < 1e-12
     (0.86, True)
 
     Notes
@@ -106,16 +106,16 @@ def worst_collection(
     chosen = as_schedule(schedule)
     search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
-        raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
+        raise ValueError("resume=True needs the file to continue from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
-    with shown(progress) as tell:
-        x = search.run(path, resume, tell)
+    with shown(progress) as report_progress:
+        x = search.run(path, resume, report_progress)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
-    found = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
+    collection = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
     if path is not None:
         path.unlink(missing_ok=True)
-    return found
+    return collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +164,9 @@ class _Search:
 
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
-        a, made = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
+        a, argument = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.worst_collection({argument}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
