@@ -16,7 +16,6 @@ from forgetless.io import task_files
 from forgetless.io.archive import from_json, read_arrays, read_json, refusing
 from forgetless.io.atomic import check_source
 from forgetless.reporting.text import printable
-from forgetless.tables.task_files import read_archive
 from forgetless.tasks import TaskCollection
 
 
@@ -127,6 +126,8 @@ def _archive(path: Path) -> tuple[str, dict[str, Any]]:
         facts = (_of_curves(fields), *_origin(stored))
         return kind.lower(), {"version": stored["version"], "hash": "ok", "facts": facts}
     if {"X", "y", "groups"} <= set(arrays):
+        from forgetless.tables.task_files import read_archive
+
         X, _, groups = read_archive(path)
         facts = (f"{X.shape[0]} rows, {X.shape[1]} features, {len(set(groups.tolist()))} tasks",)
         return "tasks", {"rows": len(X), "facts": facts}

@@ -272,15 +272,6 @@ def test_the_package_runs_as_a_module():
     assert (done.returncode, "forgetless" in done.stdout) == (0, True)
 
 
-def test_without_torch_the_benchmark_of_networks_says_what_to_install():
-    code = (
-        "import sys; sys.modules['torch'] = None; from forgetless.cli import app; sys.exit(app.main(['bench', 'deep']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: forgetless.torch needs PyTorch")
-
-
 def test_debug_shows_where_it_happened(capsys):
     for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
         with pytest.raises(FileNotFoundError):

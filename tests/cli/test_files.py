@@ -11,7 +11,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 
-OLD = Path(__file__).parents[1] / "streams" / "version2"
+OLD = Path(__file__).parents[1] / "estimators" / "version2"
 
 
 def run(capsys, *words):

@@ -96,8 +96,6 @@ COMMANDS = [
     ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
     ("bounds",),
     ("explore", *ON_TASKS, "--out", "page.html"),
-    ("bench", "deep", "--help"),  # it needs torch
-    ("proofs", "--help"),  # it takes half a minute
     ("completion", "bash"),
     ("reproduce", "reduction", "--out", "results"),
 ]

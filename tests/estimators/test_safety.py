@@ -279,7 +279,7 @@ INTERRUPTED = [
     ("_remembering.learn_many", {"schedule": "auto"}),
     ("_candidates.Candidates.choosing", {"schedule": "auto", "rank": 2}),
 ]
-INTERRUPTED += [("_monitor.History.with_row", options) for options in ({}, {"rank": 2}, {"schedule": "auto"})]
+INTERRUPTED += [("monitor.History.with_row", options) for options in ({}, {"rank": 2}, {"schedule": "auto"})]
 
 
 @pytest.mark.parametrize(("where", "options"), INTERRUPTED)

@@ -7,13 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import forgetless as fl
-from forgetless import cli
 from forgetless.theory.constants import Constant, constants
 from proofs import constants as proofs
 from proofs import horizons_numba as _horizons_numba
 from proofs import induction as _induction
+from proofs.__main__ import main
 
 FIRST, *_, LAST = constants
 IDS = [constant.name for constant in constants]
@@ -283,14 +284,16 @@ def fl_setting(tasks, schedule, k, ordering=None):
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_the_command_says_whether_all_hold(holds, capsys, monkeypatch):
+def test_the_command_says_whether_all_hold(holds, monkeypatch):
     def prove(constant: Constant) -> proofs.Proof:
         return proofs.Proof(constant, 0.9, 0.99 if holds or constant is FIRST else 1.0, 0.5, 0.3, 2, 1.0)
 
     monkeypatch.setattr(proofs, "prove", prove)
-    assert cli.main(["proofs"]) == (0 if holds else 1)
-    out = capsys.readouterr().out
+    done = CliRunner().invoke(main)
+    assert done.exit_code == (0 if holds else 1)
+    out = done.stdout
     assert out.count("proved") == (len(constants) if holds else 1)
     assert out.count("FAILS") == (0 if holds else len(constants) - 1)
-    assert cli.main(["proofs", "--json"]) == (0 if holds else 1)
-    assert [row["holds"] for row in json.loads(capsys.readouterr().out)] == [True] + [holds] * (len(constants) - 1)
+    done = CliRunner().invoke(main, ["--json"])
+    assert done.exit_code == (0 if holds else 1)
+    assert [row["holds"] for row in json.loads(done.stdout)] == [True] + [holds] * (len(constants) - 1)
