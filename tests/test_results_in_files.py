@@ -26,7 +26,7 @@ def results():
     yield "traces", fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=4, record=[0, 9], keep_weights=False)
     yield "expectation", fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all", start=np.ones(3))
     yield "expectations", fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic")
-    yield "certificate", fl.certify(TASKS, "increasing", 9)
+    yield "certificate", fl.compare_bounds(TASKS, "increasing", 9)
     yield "advice", fl.advise(TASKS, 9, also={"mine": lambda k, radius: fl.Ridge(radius)})
 
 
@@ -48,18 +48,18 @@ def same(one, other):
             np.testing.assert_array_equal(X, X2)
             np.testing.assert_array_equal(y, y2)
         assert one.digest == other.digest
-    elif isinstance(one, fl.Trace | fl.Expectation):
+    elif isinstance(one, fl.results.Trace | fl.results.Expectation):
         assert one.labels == other.labels
         np.testing.assert_array_equal(one.steps, other.steps)
         assert list(one.values) == list(other.values) or set(one.values) == set(other.values)
         for name, value in one.values.items():
             np.testing.assert_array_equal(value, other.values[name])
-        if isinstance(one, fl.Trace):
+        if isinstance(one, fl.results.Trace):
             np.testing.assert_array_equal(one.weights, other.weights) if one.weights is not None else None
             assert (one.weights is None) == (other.weights is None)
         else:
             assert (one.method, one.errors) == (other.method, other.errors)
-    elif isinstance(one, fl.Advice):
+    elif isinstance(one, fl.results.Advice):
         assert (one.claims, one.curves, one.why, one.horizon) == (other.claims, other.curves, other.why, other.horizon)
         for mine, its in zip(one.options, other.options, strict=True):
             assert (mine.loss, mine.flat, mine.error) == (its.loss, its.flat, its.error)
@@ -125,20 +125,20 @@ def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
 def test_the_wrong_kind_is_refused_by_name(tmp_path):
     path = tmp_path / "r.npz"
     FOUND["trace"].save(path)
-    with pytest.raises(fl.FileError, match=r"r\.npz holds Trace, not Expectation; use fl\.Trace\.load"):
-        fl.Expectation.load(path)
-    with pytest.raises(fl.FileError, match=r"r\.npz is not a forgetless tasks"):
+    with pytest.raises(fl.errors.FileError, match=r"r\.npz holds Trace, not Expectation; use fl\.Trace\.load"):
+        fl.results.Expectation.load(path)
+    with pytest.raises(fl.errors.FileError, match=r"r\.npz is not a forgetless tasks"):
         fl.TaskCollection.load(path)
     FOUND["advice"].save(path)
-    with pytest.raises(fl.FileError, match=r"r\.npz is not a forgetless certificate"):
-        fl.Certificate.load(path)
+    with pytest.raises(fl.errors.FileError, match=r"r\.npz is not a forgetless certificate"):
+        fl.results.BoundComparison.load(path)
 
 
 def test_a_file_from_the_future_is_named(tmp_path):
     path = tmp_path / "r.npz"
     path.write_bytes(pack({"format": "forgetless-result", "version": 9, "kind": "Trace"}, {}))
-    with pytest.raises(fl.FileError, match="format version 9, this forgetless reads 1; upgrade forgetless"):
-        fl.Trace.load(path)
+    with pytest.raises(fl.errors.FileError, match="format version 9, this forgetless reads 1; upgrade forgetless"):
+        fl.results.Trace.load(path)
 
 
 def test_damage_is_noticed_anywhere(saved):
@@ -152,25 +152,25 @@ def test_damage_is_noticed_anywhere(saved):
         path.write_bytes(bytes(broken))
         try:
             same(found, type(found).load(path))
-        except fl.FileError:
+        except fl.errors.FileError:
             refused += 1
     assert refused > 60
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(fl.FileError):
+    with pytest.raises(fl.errors.FileError):
         type(found).load(path)
 
 
 def test_records_refuse_what_their_fields_do_not_say():
     plain = records.to_plain(FOUND["certificate"], other=repr, left_out=("made",))
     for change, said in (
-        ({"k": "9"}, r"Certificate\.k holds a str"),
-        ({"k": True}, r"Certificate\.k holds a bool"),
-        ({"extra": 1}, r"Certificate\.extra does not belong there"),
+        ({"k": "9"}, r"BoundComparison\.k holds a str"),
+        ({"k": True}, r"BoundComparison\.k holds a bool"),
+        ({"extra": 1}, r"BoundComparison\.extra does not belong there"),
         ({"bounds": [3]}, "BoundCheck must be an object"),
-        ({"errors": {"average_loss": "much"}}, r"Certificate\.errors holds a str"),
+        ({"errors": {"average_loss": "much"}}, r"BoundComparison\.errors holds a str"),
     ):
         with pytest.raises(ValueError, match=said):
-            records.from_plain(fl.Certificate, {**plain, **change}, other=eval, left_out=("made",))
+            records.from_plain(fl.results.BoundComparison, {**plain, **change}, other=eval, left_out=("made",))
     del plain["k"]
-    with pytest.raises(ValueError, match=r"Certificate\.k is missing"):
-        records.from_plain(fl.Certificate, plain, other=eval, left_out=("made",))
+    with pytest.raises(ValueError, match=r"BoundComparison\.k is missing"):
+        records.from_plain(fl.results.BoundComparison, plain, other=eval, left_out=("made",))

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forgetless.advice import answer as advice
+from forgetless.advice import results as advice
 from forgetless.engines import stored as stored_results
 from forgetless.engines.results import Expectation, Trace
 from forgetless.errors import FileError
 from forgetless.estimators import files as models
-from forgetless.guarantees import answer as certificates
+from forgetless.guarantees import results as certificates
 from forgetless.guarantees import search
 from forgetless.guarantees.collection import WorstCollection, read_plain
 from forgetless.io import task_files
@@ -155,7 +155,7 @@ def _model(path: Path) -> dict[str, Any]:
 RESULTS: dict[str, Any] = {"Trace": Trace, "Expectation": Expectation}
 """Results in archives, by the name that stands in them."""
 
-RECORDS: dict[str, Any] = {certificates.FORMAT: certificates.Certificate, advice.FORMAT: advice.Advice}
+RECORDS: dict[str, Any] = {certificates.FORMAT: certificates.BoundComparison, advice.FORMAT: advice.Advice}
 """Results in JSON, by their format."""
 
 

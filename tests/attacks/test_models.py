@@ -41,7 +41,7 @@ def test_numbers_that_are_not_finite_are_refused(stored, tmp_path, value):
             wrong = array.copy()
             wrong.reshape(-1)[-1] = value
             path.write_bytes(reader.pack(header, {**arrays, name: wrong}))
-            with pytest.raises(fl.FileError, match=r"is not finite|is below"):
+            with pytest.raises(fl.errors.FileError, match=r"is not finite|is below"):
                 kind.load(path)
             seen.add(name)
     assert seen >= {
@@ -64,7 +64,7 @@ def test_held_out_rows_must_be_there_and_belong_to_tasks(stored, tmp_path):
         ({**arrays, "state.holdout.counts": np.array([2, 2, 2, 3])}, "holdout.y has the shape"),
     ):
         path.write_bytes(reader.pack(header, changed))
-        with pytest.raises(fl.FileError, match=words):
+        with pytest.raises(fl.errors.FileError, match=words):
             kind.load(path)
 
 
@@ -102,7 +102,7 @@ def test_headers_are_checked(stored, tmp_path, change):
         return {**header, **change}, arrays
 
     path.write_bytes(resealed(content, changed))
-    with pytest.raises(fl.FileError, match=r"m\.npz"):
+    with pytest.raises(fl.errors.FileError, match=r"m\.npz"):
         kind.load(path)
 
 
@@ -114,11 +114,11 @@ def test_a_header_nested_without_end_is_refused(stored, tmp_path):
         arrays = {name: file[name] for name in file.files}
     arrays["header"] = np.frombuffer(deep, dtype=np.uint8)
     np.savez(path, **arrays)
-    with pytest.raises(fl.FileError, match="not a forgetless model"):
+    with pytest.raises(fl.errors.FileError, match="not a forgetless model"):
         kind.load(path)
     (tmp_path / "deep.json").write_bytes(b"[" * 200_000)
-    with pytest.raises(fl.FileError, match="nested too deeply"):
-        fl.WorstCollection.load(tmp_path / "deep.json")
+    with pytest.raises(fl.errors.FileError, match="nested too deeply"):
+        fl.results.WorstCollection.load(tmp_path / "deep.json")
 
 
 def test_every_array_of_a_checkpoint_is_checked_even_if_the_hash_was_made_anew(tmp_path):
@@ -129,7 +129,7 @@ def test_every_array_of_a_checkpoint_is_checked_even_if_the_hash_was_made_anew(t
 
     search = {"schedule": fl.Ridge(1.0), "k": 4, "n_starts": 2, "n_tasks": 3, "n_features": 2, "n_rounds": 2}
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**search, checkpoint=path, progress=stop)
+        fl.find_worst_collection(**search, checkpoint=path, progress=stop)
     header, arrays = opened(path.read_bytes())
     for name, value in arrays.items():
         for wrong in (
@@ -140,8 +140,8 @@ def test_every_array_of_a_checkpoint_is_checked_even_if_the_hash_was_made_anew(t
             -1 - value.astype(int),
         ):
             path.write_bytes(reader.pack(header, {**arrays, name: wrong}))
-            with pytest.raises(fl.FileError, match="c is damaged or not a checkpoint file"):
-                fl.worst_collection(**search, checkpoint=path, resume=True)
+            with pytest.raises(fl.errors.FileError, match="c is damaged or not a checkpoint file"):
+                fl.find_worst_collection(**search, checkpoint=path, resume=True)
             calls += 1
         path.write_bytes(reader.pack(header, {other: value for other, value in arrays.items() if other != name}))
         assert "is missing" in fl.describe_file(path).problem

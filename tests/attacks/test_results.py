@@ -13,7 +13,7 @@ FOUND = {
     "tasks": (TASKS, "forgetless-tasks"),
     "trace": (fl.simulate(TASKS, {"a": 1.0, "b": 2.0}, 4, n_trials=3, seed=0), "forgetless-result"),
     "expectation": (fl.expect(TASKS, 1.0, 4, record="all"), "forgetless-result"),
-    "certificate": (fl.certify(TASKS, "increasing", 9), "forgetless-certificate"),
+    "certificate": (fl.compare_bounds(TASKS, "increasing", 9), "forgetless-certificate"),
     "advice": (fl.advise(TASKS, 9), "forgetless-advice"),
 }
 
@@ -49,7 +49,7 @@ def test_forged_records_are_refused_or_printed(name, data, tmp_path_factory):
     path.write_bytes(pack_json(header, {"record": plain}))
     try:
         loaded = type(found).load(path)
-    except fl.FileError:
+    except fl.errors.FileError:
         return
     assert repr(loaded)
     assert loaded._repr_html_()
@@ -89,7 +89,7 @@ def test_forged_arrays_are_refused_or_shown(name, tmp_path):
         path.write_bytes(pack(header, left if odd is None else {**left, each: odd}))
         try:
             loaded = type(found).load(path)
-        except fl.FileError:
+        except fl.errors.FileError:
             refused += 1
             continue
         assert repr(loaded)
@@ -118,8 +118,8 @@ def test_forged_headers_of_traces_are_refused(change, tmp_path):
     found.save(path)
     header, arrays = unpack(path, format, "trace", (1,))
     path.write_bytes(pack({**header, **change}, arrays))
-    with pytest.raises(fl.FileError, match=r"f\.npz"):
-        fl.Trace.load(path)
+    with pytest.raises(fl.errors.FileError, match=r"f\.npz"):
+        fl.results.Trace.load(path)
     assert not fl.describe_file(path).ok or change.get("kind") == "Expectation"
 
 
@@ -132,5 +132,5 @@ def test_forged_headers_of_expectations_are_refused(change, tmp_path):
     found.save(path)
     header, arrays = unpack(path, format, "expectation", (1,))
     path.write_bytes(pack({**header, **change}, arrays))
-    with pytest.raises(fl.FileError, match=r"f\.npz"):
-        fl.Expectation.load(path)
+    with pytest.raises(fl.errors.FileError, match=r"f\.npz"):
+        fl.results.Expectation.load(path)

@@ -64,7 +64,7 @@ def test_rows_in_files_of_version_2_are_told(capsys):
 
 
 def test_other_kinds_are_described(tmp_path, capsys):
-    fl.worst_known("none", 64).save(tmp_path / "w.json")
+    fl.load_worst_collection("none", 64).save(tmp_path / "w.json")
     report = fl.describe_file(tmp_path / "w.json")
     assert (report.kind, report.version, report.hash, report.ok) == ("worst collection", 2, "ok", True)
     np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.ones(3), groups=[0, 0, 1])
@@ -76,7 +76,7 @@ def test_other_kinds_are_described(tmp_path, capsys):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(fl.Ridge(1.0), 4, n_starts=3, checkpoint=tmp_path / "c", progress=stop)
+        fl.find_worst_collection(fl.Ridge(1.0), 4, n_starts=3, checkpoint=tmp_path / "c", progress=stop)
     report = fl.describe_file(tmp_path / "c")
     assert (report.kind, report.version, report.hash) == ("checkpoint", 2, "ok")
     assert "search of 3 starts after 0 rounds" in repr(report)

@@ -26,7 +26,7 @@ SCHEDULES = {
 @pytest.fixture(scope="module")
 def small():
     return {
-        name: fl.worst_collection(schedule, 10, n_features=3, n_tasks=4, n_starts=4, n_rounds=40)
+        name: fl.find_worst_collection(schedule, 10, n_features=3, n_tasks=4, n_starts=4, n_rounds=40)
         for name, schedule in SCHEDULES.items()
     }
 
@@ -49,13 +49,13 @@ def same(a, b):
 
 
 def test_a_resumed_search_ends_as_one_never_stopped(tmp_path):
-    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    path, whole = tmp_path / "state", fl.find_worst_collection(**SEARCH)
     for round_ in (3, 17):
         with pytest.raises(KeyboardInterrupt):
-            fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=stop_at(round_))
+            fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True, progress=stop_at(round_))
         assert [file.name for file in tmp_path.iterdir()] == ["state"]
     seen = []
-    resumed = fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=lambda *told: seen.append(told))
+    resumed = fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True, progress=lambda *told: seen.append(told))
     assert seen[0][:2] == (17, 60)  # the round that was interrupted is done again
     best = [float(what.removeprefix("rounds, best k·loss ")) for _, _, what in seen]
     assert best == sorted(best)
@@ -65,7 +65,7 @@ def test_a_resumed_search_ends_as_one_never_stopped(tmp_path):
 
 
 def test_an_interruption_in_the_middle_of_a_round_loses_only_that_round(tmp_path, monkeypatch):
-    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    path, whole = tmp_path / "state", fl.find_worst_collection(**SEARCH)
     left = [9]
     restart = _lbfgs.Descent._restart
 
@@ -77,8 +77,8 @@ def test_an_interruption_in_the_middle_of_a_round_loses_only_that_round(tmp_path
 
     monkeypatch.setattr(_lbfgs.Descent, "_restart", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**SEARCH, checkpoint=path)
-    assert same(fl.worst_collection(**SEARCH, checkpoint=path, resume=True), whole)
+        fl.find_worst_collection(**SEARCH, checkpoint=path)
+    assert same(fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True), whole)
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
@@ -86,7 +86,7 @@ def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("forgetless.guarantees.search"), "_SAVE_EVERY", 0.0)
     sizes = []
     path = tmp_path / "state"
-    fl.worst_collection(
+    fl.find_worst_collection(
         **SEARCH,
         checkpoint=path,
         progress=lambda *told: sizes.append(path.exists() and path.stat().st_size),
@@ -98,12 +98,12 @@ def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
 def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
     path = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
+        fl.find_worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
     before = path.read_bytes()
     with pytest.raises(FileNotFoundError, match=r"there is no folder .* for the checkpoint"):
-        fl.worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
+        fl.find_worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
     with pytest.raises(FileExistsError, match="go on from it with resume=True, or remove it"):
-        fl.worst_collection(**SEARCH, checkpoint=path)
+        fl.find_worst_collection(**SEARCH, checkpoint=path)
     for change in (
         {"seed": 1},
         {"k": 11},
@@ -113,16 +113,16 @@ def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
         {"rank": 2},
     ):
         with pytest.raises(ValueError, match="checkpoint of another search; give the same arguments"):
-            fl.worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
+            fl.find_worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
     assert path.read_bytes() == before
     for content in (b"", before[:200], b"hello"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="state is damaged or not a checkpoint file"):
-            fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
+            fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True)
     np.savez(tmp_path / "other.npz", key=np.array("x"))
     path.write_bytes((tmp_path / "other.npz").read_bytes())
     with pytest.raises(ValueError, match="state is not a forgetless checkpoint"):
-        fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
+        fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True)
 
 
 # Files ------------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_schedule_around_a_function_is_resolved():
 def test_save_and_load(small, tmp_path):
     for name, found in small.items():
         found.save(tmp_path / name)
-        back = fl.WorstCollection.load(tmp_path / name)
+        back = fl.results.WorstCollection.load(tmp_path / name)
         assert same(back, found)
         assert (back.k, back.command, back.schedule) == (found.k, found.command, found.schedule)
         assert repr(back) == repr(found)
@@ -186,8 +186,8 @@ def test_damaged_files_are_refused(change, message, small, tmp_path):
     if isinstance(changed, dict):  # sealed anew, as by somebody who means it
         changed["sha256"] = json_digest(changed)
     path.write_text(json.dumps(changed))
-    with pytest.raises(fl.FileError, match=f"found.json is damaged or not a worst-collection file .*{message}"):
-        fl.WorstCollection.load(path)
+    with pytest.raises(fl.errors.FileError, match=f"found.json is damaged or not a worst-collection file .*{message}"):
+        fl.results.WorstCollection.load(path)
 
 
 def test_every_part_of_a_file_is_under_its_hash(small, tmp_path):
@@ -197,33 +197,33 @@ def test_every_part_of_a_file_is_under_its_hash(small, tmp_path):
     changes = {"command": "other", "k": plain["k"] + 1, "value": plain["value"] * (1 + 1e-15), "more": 1}
     for key, value in changes.items():
         path.write_text(json.dumps({**plain, key: value}))
-        with pytest.raises(fl.FileError, match="do not match their hash"):
-            fl.WorstCollection.load(path)
+        with pytest.raises(fl.errors.FileError, match="do not match their hash"):
+            fl.results.WorstCollection.load(path)
     path.write_text(json.dumps({key: value for key, value in plain.items() if key != "sha256"}))
-    with pytest.raises(fl.FileError, match="do not match their hash"):
-        fl.WorstCollection.load(path)
+    with pytest.raises(fl.errors.FileError, match="do not match their hash"):
+        fl.results.WorstCollection.load(path)
     path.write_text(json.dumps(dict(reversed(plain.items())), indent=4))
-    assert same(fl.WorstCollection.load(path), small["increasing"])
+    assert same(fl.results.WorstCollection.load(path), small["increasing"])
 
 
 def test_files_of_version_1_which_had_no_hash_are_read(small, tmp_path):
     path = tmp_path / "found.json"
     path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1}))
-    assert same(fl.WorstCollection.load(path), small["increasing"])
+    assert same(fl.results.WorstCollection.load(path), small["increasing"])
     path.write_text(json.dumps({**small["increasing"].to_dict(), "version": 1, "sha256": "0"}))
-    with pytest.raises(fl.FileError, match="do not match their hash"):
-        fl.WorstCollection.load(path)
+    with pytest.raises(fl.errors.FileError, match="do not match their hash"):
+        fl.results.WorstCollection.load(path)
 
 
 def test_other_files_are_refused(small, tmp_path):
     for content in (b"", b"\xff\xfe", b"{", b"k,loss\n"):
         (tmp_path / "x.json").write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.json is damaged or not a worst-collection file"):
-            fl.WorstCollection.load(tmp_path / "x.json")
+            fl.results.WorstCollection.load(tmp_path / "x.json")
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        fl.WorstCollection.load(tmp_path / "y.json")
+        fl.results.WorstCollection.load(tmp_path / "y.json")
     with pytest.raises(FileNotFoundError, match="is a folder"):
-        fl.WorstCollection.load(tmp_path)
+        fl.results.WorstCollection.load(tmp_path)
     with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
         small["none"].save(tmp_path)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
@@ -245,7 +245,7 @@ REFERENCE = {
 @pytest.mark.parametrize(("name", "k"), REFERENCE)
 def test_shipped_collections_have_their_values(name, k):
     """By a plain loop over d × d matrices, and not below the values known before."""
-    found = fl.worst_known(name, k)
+    found = fl.load_worst_collection(name, k)
     filter_ = s.resolve(SCHEDULES[name], k, 1.0)
     p, rows = found.probabilities, found.rows
     V = (rows.T * p) @ rows
@@ -269,16 +269,16 @@ def test_shipped_collections_have_their_values(name, k):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["none", "fixed", "increasing"])
 def test_recorded_commands_find_what_is_shipped(name, tmp_path):
-    shipped = fl.worst_known(name, 64)
+    shipped = fl.load_worst_collection(name, 64)
     assert cli.main([*shipped.command.split()[1:], "--out", str(tmp_path / "found.json")]) == 0
-    assert fl.WorstCollection.load(tmp_path / "found.json").value >= shipped.value * (1 - 1e-4)
+    assert fl.results.WorstCollection.load(tmp_path / "found.json").value >= shipped.value * (1 - 1e-4)
 
 
 def test_unknown_names_are_answered_with_the_known_ones():
     with pytest.raises(ValueError, match=r"one of fixed-256, .*, got 'rising' and 64; search for others"):
-        fl.worst_known("rising", 64)
+        fl.load_worst_collection("rising", 64)
     with pytest.raises(ValueError, match="got 'fixed' and 65"):
-        fl.worst_known("fixed", 65)
+        fl.load_worst_collection("fixed", 65)
 
 
 # The command ------------------------------------------------------------------------------------------------------
@@ -295,8 +295,8 @@ def run(capsys, *words):
 def test_the_command_finds_prints_and_saves(tmp_path, capsys):
     code, out, err = run(capsys, *WORDS, "--out", tmp_path / "found.json")
     assert (code, err) == (0, "")
-    found = fl.WorstCollection.load(tmp_path / "found.json")
-    expected = fl.worst_collection(**SEARCH)
+    found = fl.results.WorstCollection.load(tmp_path / "found.json")
+    expected = fl.find_worst_collection(**SEARCH)
     assert same(found, expected)
     assert found.command == "forgetless worst-collection --schedule increasing" + " ".join(
         ["", *WORDS[1:7], "--rank", "1", *WORDS[7:], "--kind", "mixed", "--seed", "0"]
@@ -306,15 +306,15 @@ def test_the_command_finds_prints_and_saves(tmp_path, capsys):
     plain = json.loads(out)
     assert code == 0
     assert plain["constants"][-1]["kind"] == "lower"
-    assert same(fl.WorstCollection.from_dict(plain), expected)
+    assert same(fl.results.WorstCollection.from_dict(plain), expected)
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 
 def test_an_interrupted_command_can_be_resumed(tmp_path, capsys, monkeypatch):
     out = tmp_path / "found.json"
     with monkeypatch.context() as patch:
-        search = fl.worst_collection
-        patch.setattr(fl, "worst_collection", lambda *a, **b: search(*a, **{**b, "progress": stop_at(5)}))
+        search = fl.find_worst_collection
+        patch.setattr(fl, "find_worst_collection", lambda *a, **b: search(*a, **{**b, "progress": stop_at(5)}))
         code, _, err = run(capsys, *WORDS, "--out", out)
     assert code == 130
     assert "interrupted" in err
@@ -324,7 +324,7 @@ def test_an_interrupted_command_can_be_resumed(tmp_path, capsys, monkeypatch):
     assert code == 1
     assert "go on from it" in err
     assert run(capsys, *WORDS, "--out", out, "--resume")[0] == 0
-    assert same(fl.WorstCollection.load(out), fl.worst_collection(**SEARCH))
+    assert same(fl.results.WorstCollection.load(out), fl.find_worst_collection(**SEARCH))
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines import stored
-from forgetless.engines.given import Labels
+from forgetless.engines.inputs import Labels
 from forgetless.io.provenance import Made, Recorded, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame

@@ -83,8 +83,8 @@ def to_plain(value: Any, other: Code, left_out: tuple[str, ...] = ()) -> Any:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether it is a value of ours to be written field by field: schedules, which are called, are not."""
-    return not callable(value)
+    """Whether it is a value of ours to be written field by field: schedules and filters are not."""
+    return not callable(value) and not hasattr(value, "factors")
 
 
 def _field(value: Any, name: str, other: Code) -> Any:

@@ -110,7 +110,7 @@ def _above_rounding(each: Any, values: list[Any]) -> Any:
 
 
 def plot_certificate(certificate: Any, ax: Any = None) -> Any:
-    """Draw the exact losses of a ``Certificate`` as lines, and every bound that applies to one of them as a dot."""
+    """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
     found = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(found)))
     titles = {"average_loss": "exact average loss", "seen_loss": "exact seen-task loss"}

@@ -47,7 +47,7 @@ class BoundCheck:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class BoundComparison:
     """What is known of a schedule on given tasks; prints as a table.
 
     Attributes
@@ -92,7 +92,7 @@ class Certificate:
         records.write(self, path, FORMAT, note)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Certificate":
+    def load(cls, path: str | Path) -> "BoundComparison":
         """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it.
 
         The numbers are those of the file: nothing is computed or proved anew.
@@ -185,7 +185,7 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def _check(found: Certificate) -> None:
+def _check(found: BoundComparison) -> None:
     """Refuse what could not have been computed."""
     if found.k < 1 or not min(found.radius, found.distance, found.residual) >= 0:
         raise ValueError("k, radius, distance and residual are not those of tasks")
@@ -201,17 +201,17 @@ def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True, repr=False)
-class Certificates(Mapping[str | int, Certificate]):
-    """What is known of several schedules on the same tasks: a ``Certificate`` for every label; prints as a table.
+class BoundComparisons(Mapping[str | int, BoundComparison]):
+    """What is known of several schedules on the same tasks: a ``BoundComparison`` for every label; prints as a table.
 
     Attributes
     ----------
-    parts : dict from label to Certificate
+    parts : dict from label to BoundComparison
     """
 
-    parts: dict[str | int, Certificate]
+    parts: dict[str | int, BoundComparison]
 
-    def __getitem__(self, label: str | int) -> Certificate:
+    def __getitem__(self, label: str | int) -> BoundComparison:
         return self.parts[label]
 
     def __iter__(self) -> Iterator[str | int]:
