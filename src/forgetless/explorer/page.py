@@ -57,7 +57,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     Parameters
     ----------
     data : mapping, optional
-        Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held`` and ``large``.
+        Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held``, ``large``.
     served : bool, default False
         Whether the page may ask the server that it comes from, and nobody else.
 
