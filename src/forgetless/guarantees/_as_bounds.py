@@ -72,7 +72,7 @@ def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
         rate="computed",
         min_k=1,
         hypotheses=(REALIZABLE, INDEPENDENT),
-        citation=f"docs/certificates.md, {theorem}; computed by fl.upper_bound",
+        citation=f"docs/upper-bounds.md, {theorem}; computed by fl.upper_bound",
         status="derived",
     )
 

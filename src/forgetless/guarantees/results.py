@@ -105,9 +105,9 @@ class BoundComparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots import plot_certificate
+        from forgetless.plots import plot_bounds
 
-        return plot_certificate(self, ax)
+        return plot_bounds(self, ax)
 
     def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
         """Return the bound of a kind, "upper" or "lower", that says most of a loss; None where none applies."""
@@ -249,9 +249,9 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact average loss of every schedule between its sharpest bounds; returns the axes."""
-        from forgetless.plots import plot_certificates
+        from forgetless.plots import plot_comparisons
 
-        return plot_certificates(self, ax)
+        return plot_comparisons(self, ax)
 
     def __repr__(self) -> str:
         table = self.table()

@@ -1,6 +1,6 @@
 """Upper certificates: a bound on the expected loss of a schedule that holds for every collection one model fits.
 
-The statements and their proofs are in docs/certificates.md; derived here, not published.
+The statements and their proofs are in docs/upper-bounds.md; derived here, not published.
 """
 
 import math
@@ -240,7 +240,7 @@ def _why(found: Found, quantity: str, average: float | None, factor: float, *, c
         if steps.proportional:
             theorem = "3" if steps.base == LINEAR else "2"
         theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
-        how = f"Theorem {theorem} of docs/certificates.md, base {steps.base}, {len(found.mesh.r)} nodes, "
+        how = f"Theorem {theorem} of docs/upper-bounds.md, base {steps.base}, {len(found.mesh.r)} nodes, "
         how += "with rigorous rounding error bounds"
         if steps.unused:
             first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
