@@ -20,7 +20,7 @@ from forgetless.guarantees.upper import upper_bound
 from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _LATER = {
