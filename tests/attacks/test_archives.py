@@ -26,12 +26,12 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
         lambda: load_tasks(path),
         lambda: npz.read_npz(path),
         lambda: fl.load(path),
-        lambda: fl.worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
+        lambda: fl.find_worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
     ]
     tracemalloc.start()
     try:
         for read in readers:
-            with pytest.raises(fl.FileError, match=r"bad\.npz"):
+            with pytest.raises(fl.errors.FileError, match=r"bad\.npz"):
                 read()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -72,7 +72,7 @@ def test_a_compressed_file_takes_at_most_a_hundred_times_its_size(tmp_path, rng,
     assert 1000 * megabytes < path.stat().st_size < 1100 * megabytes
     tracemalloc.start()
     try:
-        with pytest.raises(fl.FileError, match="more than 100 times as many; save it with numpy"):
+        with pytest.raises(fl.errors.FileError, match="more than 100 times as many; save it with numpy"):
             load_tasks(path)
         assert tracemalloc.get_traced_memory()[1] < 1e6
     finally:
@@ -94,7 +94,7 @@ for name in ("header", "sha256", "X", "key", "state.coef"):
     np.savez("bad.npz", **{{name: np.array([Harm()], dtype=object)}})
     for read in (fl.ContinualRidge.load, load_tasks, fl.load):
         try: read("bad.npz")
-        except fl.FileError: continue
+        except fl.errors.FileError: continue
         raise SystemExit("read")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -105,5 +105,5 @@ for name in ("header", "sha256", "X", "key", "state.coef"):
 def test_archives_with_too_many_arrays(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "MAX_ARRAYS", 50)
     path = written(tmp_path / "m.npz", archive([(f"{i}.npy", npy(np.zeros(1))) for i in range(51)]))
-    with pytest.raises(fl.FileError, match="51 arrays, more than 50"):
+    with pytest.raises(fl.errors.FileError, match="51 arrays, more than 50"):
         load_tasks(path)

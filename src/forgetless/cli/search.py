@@ -28,7 +28,7 @@ from forgetless.io.atomic import check_target
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, e.g. worst.fl.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted search to the same --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def worst_collection(
+def find_worst_collection(
     k: int,
     schedule: str,
     features: int,
@@ -58,7 +58,7 @@ def worst_collection(
             check_target(path)
     try:
         with progress() as report_progress:
-            collection = fl.worst_collection(
+            collection = fl.find_worst_collection(
                 schedule_of(schedule, tasks),
                 k,
                 n_features=features,

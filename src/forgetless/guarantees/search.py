@@ -13,7 +13,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.validate import check_memory
-from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
 from forgetless.guarantees._lbfgs import Descent
@@ -33,7 +33,7 @@ _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
 
 
-def worst_collection(
+def find_worst_collection(
     schedule: ScheduleLike,
     k: int,
     *,
@@ -94,7 +94,7 @@ def worst_collection(
     Examples
     --------
     >>> import forgetless as fl
-    >>> worst = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
+    >>> worst = fl.find_worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
     >>> round(worst.value, 2), abs(worst.evaluate() - worst.value) < 1e-12
     (0.86, True)
 
@@ -166,7 +166,7 @@ class _Search:
         """Return the call that makes this search."""
         a, argument = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.worst_collection({argument}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.find_worst_collection({argument}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
@@ -175,7 +175,7 @@ class _Search:
     def key(self) -> str:
         """What a checkpoint must agree in: everything but the number of rounds, the filter by its shares."""
         a = self.adversary
-        shares = np.ascontiguousarray(a.filter(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
         return json.dumps([*facts, hashlib.sha256(shares.tobytes()).hexdigest()])
 

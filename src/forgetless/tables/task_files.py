@@ -160,7 +160,7 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     if words:
         raise ValueError(
             f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; drop or encode it, in "
-            "Python with fl.TaskCollection.from_frame(..., encoder=fl.TableEncoder())"
+            "Python with fl.TaskCollection.from_table(..., encoder=fl.tables.TableEncoder())"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
