@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 import forgetless as fl
 
-tasks = fl.worst_known("none", 256).tasks
+tasks = fl.load_worst_collection("none", 256).tasks
 steps = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 _, ax = plt.subplots()
 fl.worst_case(tasks, {"no pull, last": "none", "increasing, last": "increasing"}, k=256, record=steps).plot(ax)

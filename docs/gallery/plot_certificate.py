@@ -7,4 +7,4 @@ An exact loss between its bounds
 
 import forgetless as fl
 
-fl.certify(fl.constructions.unseen_task(64), "increasing", k=64).plot()
+fl.compare_bounds(fl.theory.constructions.unseen_task(64), "increasing", k=64).plot()

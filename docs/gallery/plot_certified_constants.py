@@ -2,7 +2,7 @@
 What is proved of a schedule on every collection
 ================================================
 
-``fl.certified`` bounds the expected loss on every collection that one model fits, for the schedule at hand. For the
+``fl.upper_bound`` bounds the expected loss on every collection that one model fits, for the schedule at hand. For the
 paper's increasing schedule the paper guarantees k·loss below 20; the computed certificates are near 1, and smaller
 for other schedules.
 """
@@ -13,8 +13,8 @@ import forgetless as fl
 
 ks = [8, 16, 32, 64, 128, 256]
 _, ax = plt.subplots()
-for i, name in enumerate(["fixed", "increasing", "increasing:1/2", "certified", "certified-budget"]):
-    constants = [fl.certified(name, k).constant for k in ks]
+for i, name in enumerate(["fixed", "increasing", "increasing:1/2", "certified", "capped-budget"]):
+    constants = [fl.upper_bound(name, k).constant for k in ks]
     ax.plot(ks, constants, label=name, marker=fl.plots.MARKERS[i], color=fl.plots.COLOURS[i])
 ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="certified k · loss / (R²D²)")
 ax.legend()

@@ -10,4 +10,4 @@ import numpy as np
 
 import forgetless as fl
 
-fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 16), k=48, objective="worst_case").plot()
+fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 16), k=48, objective="worst_case").plot()

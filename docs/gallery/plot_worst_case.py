@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import forgetless as fl
 
 ks = [4, 8, 16, 32, 64, 128, 256]
-tasks = fl.constructions.rare_tasks(256)
+tasks = fl.theory.constructions.rare_tasks(256)
 _, ax = plt.subplots()
 fl.worst_case(tasks, {"fixed": "fixed", "increasing": "increasing", "certified": "certified"}, ks).plot(ax)
 ax.plot(ks, [1 / k for k in ks], color="0.6", linewidth=0.7, label="1/k")

@@ -105,5 +105,5 @@ def test_a_function_as_schedule_must_be_set_again(tmp_path):
 
 def test_a_document_of_another_kind_is_not_a_model(tmp_path):
     write(tmp_path / "m.fl", Document("model", {"class": "os"}))
-    with pytest.raises(fl.FileError, match=r"m\.fl is damaged .* holds a os, which is none of ContinualGD"):
+    with pytest.raises(fl.errors.FileError, match=r"m\.fl is damaged .* holds a os, which is none of ContinualGD"):
         fl.load(tmp_path / "m.fl")

@@ -16,7 +16,7 @@ LABELS = {
     "rows": "rows learned",
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
-    "prequential_mse_": "their mean squared error, with the first task, before which nothing was known",
+    "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
     "retained_fraction_": "fraction of all tasks in the memory",
     "radius_": "largest norm of a task so far",
 }
@@ -70,9 +70,8 @@ def _lines(about: dict[str, Any]) -> list[str]:
     lines = [f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"]
     origin = about["provenance"]
     if origin:
-        call = f"by {origin['call']} " if "call" in origin else ""
-        text = f"created {origin.get('created')} {call}of forgetless {origin.get('forgetless')}"
-        lines.append(printable(text, 200))
+        call = f"{origin['call']} of " if "call" in origin else ""
+        lines.append(printable(f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}", 200))
     return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
 
 

@@ -15,7 +15,7 @@ from forgetless.estimators.rules import Automatic, Options, Rule, Scheduled
 from forgetless.estimators.state import Learned
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
-from forgetless.schedules import Auto
+from forgetless.schedules.base import Auto
 from forgetless.schedules.names import named
 
 

@@ -1,4 +1,4 @@
-"""Worst collections: what an adversarial search found, its place among the bounds, and its file."""
+"""Worst collections: results of adversarial searches, the bounds beside them, and their files."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +12,8 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
-from forgetless.guarantees.answer import Certificate
-from forgetless.guarantees.certificate import BOUNDS, certify
+from forgetless.guarantees.comparison import BOUNDS, compare_bounds
+from forgetless.guarantees.results import BoundComparison
 from forgetless.io.document import Document, file_errors, read, write
 from forgetless.io.fields import Fields
 from forgetless.orderings import WithReplacement
@@ -68,11 +68,11 @@ class WorstCollection:
     Examples
     --------
     >>> import forgetless as fl
-    >>> known = fl.worst_known("increasing", k=256)
-    >>> known.counts.tolist(), known.rows.shape
+    >>> worst = fl.load_worst_collection("increasing", k=256)
+    >>> worst.counts.tolist(), worst.rows.shape
     ([1, 1, 1, 1, 25], (5, 6))
-    >>> certificate = known.certify()
-    >>> round(256 * certificate.average_loss, 4), round(certificate.distance, 6)
+    >>> comparison = worst.compare_bounds()
+    >>> round(256 * comparison.average_loss, 4), round(comparison.distance, 6)
     (0.9792, 1.0)
     """
 
@@ -120,12 +120,12 @@ class WorstCollection:
         return self.value * self.tasks.radius**2 / self.k
 
     def evaluate(self) -> float:
-        """Return k·loss/(R²D²) computed anew by ``worst_case``, which shares no code with the search."""
+        """Return k·loss/(R²D²) computed by ``worst_case``, which shares no code with the search."""
         return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
 
-    def certify(self) -> Certificate:
-        """Return the exact losses beside every bound that applies, as ``certify(found.tasks, schedule, k)``."""
-        return certify(self.tasks, self.schedule, self.k)
+    def compare_bounds(self) -> BoundComparison:
+        """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks, schedule, k)``."""
+        return compare_bounds(self.tasks, self.schedule, self.k)
 
     @cached_property
     def constants(self) -> tuple[BoundConstant, ...]:
@@ -134,14 +134,14 @@ class WorstCollection:
         Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
         checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
         """
-        here, found = self._setting(self.tasks), []
+        here, constants = self._setting(self.tasks), []
         there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
         for bound in BOUNDS:
             for setting in [here] if bound.kind == "upper" else there:
                 if self._holds(bound, setting):
                     scale = self.k / (setting.radius * setting.distance) ** 2
-                    found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
-        return tuple(sorted(found, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
+                    constants.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
+        return tuple(sorted(constants, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
 
     @staticmethod
     def _holds(bound: Bound, setting: Setting) -> bool:
@@ -153,11 +153,11 @@ class WorstCollection:
         return Setting(tasks, filter_, self.k, WithReplacement(), start, teacher, float(np.linalg.norm(teacher)))
 
     def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
-        """Return the tightest "upper" or "lower" constant, published ones only unless told otherwise; None if none."""
+        """Return the tightest "upper" or "lower" constant, by default of published ones; None if there is none."""
         if kind not in ("upper", "lower"):
             raise ValueError(f'kind must be "upper" or "lower", got {kind!r}')
-        found = [c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED)]
-        return found[0] if found else None
+        constants = [c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED)]
+        return constants[0] if constants else None
 
     @property
     def upper(self) -> BoundConstant | None:
@@ -251,7 +251,7 @@ def _orthogonal(tasks: Floats) -> bool:
     return bool(np.abs(products - products * np.eye(tasks.shape[1])).max() <= 1e-9)
 
 
-def worst_known(schedule: str, k: int) -> WorstCollection:
+def load_worst_collection(schedule: str, k: int) -> WorstCollection:
     """Return the worst collection shipped with the package for a schedule and a number of steps.
 
     Parameters
@@ -269,8 +269,8 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.worst_known("increasing", k=64)
-    >>> round(found.value, 3), round(found.upper.value, 1), found.upper.name
+    >>> worst = fl.load_worst_collection("increasing", k=64)
+    >>> round(worst.value, 3), round(worst.upper.value, 1), worst.upper.name
     (0.952, 19.2, 'increasing, larger scale')
     """
     folder = Path(__file__).with_name("data")
@@ -279,7 +279,7 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
         shipped = ", ".join(names)
         raise ValueError(
             f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
-            "search for others with fl.worst_collection"
+            "search for others with fl.find_worst_collection"
         )
     path = folder / f"{schedule}-{k}.fl"
     with file_errors(path):

@@ -13,7 +13,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.validate import check_memory
-from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
 from forgetless.guarantees._lbfgs import Descent
@@ -33,7 +33,7 @@ _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
 
 
-def worst_collection(
+def find_worst_collection(
     schedule: ScheduleLike,
     k: int,
     *,
@@ -79,9 +79,9 @@ def worst_collection(
     seed : int, default 0
         The same seed gives the same collection.
     checkpoint : path, optional
-        A file that keeps the state of the search: written every few seconds and on interruption, removed at the end.
+        A file for the state of the search: written every few seconds and on interruption, removed at the end.
     resume : bool, default False
-        Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
+        Continue from ``checkpoint`` if it exists: the result is that of an uninterrupted search.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(rounds_done, n_rounds, what)`` after every round, ``what``
         being the largest k·loss so far.
@@ -94,8 +94,8 @@ def worst_collection(
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
-    >>> round(found.value, 2), abs(found.evaluate() - found.value) < 1e-12
+    >>> worst = fl.find_worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
+    >>> round(worst.value, 2), abs(worst.evaluate() - worst.value) < 1e-12
     (0.86, True)
 
     Notes
@@ -106,16 +106,16 @@ def worst_collection(
     chosen = as_schedule(schedule)
     search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
-        raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
+        raise ValueError("resume=True needs the file to continue from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
-    with shown(progress) as tell:
-        x = search.run(path, resume, tell)
+    with shown(progress) as report_progress:
+        x = search.run(path, resume, report_progress)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
-    found = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
+    collection = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
     if path is not None:
         path.unlink(missing_ok=True)
-    return found
+    return collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +164,9 @@ class _Search:
 
     def call(self, schedule: Any) -> str:
         """Return the call that makes this search."""
-        a, made = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
+        a, argument = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.find_worst_collection({argument}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
@@ -175,7 +175,7 @@ class _Search:
     def key(self) -> str:
         """What a checkpoint must agree in: everything but the number of rounds, the filter by its shares."""
         a = self.adversary
-        shares = np.ascontiguousarray(a.filter(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
         return json.dumps([*facts, hashlib.sha256(shares.tobytes()).hexdigest()])
 

@@ -4,19 +4,10 @@ A schedule is any callable ``(k, radius) → filter`` whose filter is constant o
 Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
-from forgetless.schedules.base import Auto, Preset, Schedule, auto, planned_for, resolve
+from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resolve
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
-    CertifiedBudget,
-    CertifiedRidge,
-    Cyclic,
-    Fixed,
-    FixedBudget,
-    Increasing,
-    IncreasingBudget,
-    UnregularizedFirst,
-    certified,
-    certified_budget,
+    capped_budget,
     cyclic,
     fixed,
     fixed_budget,
@@ -24,36 +15,13 @@ from forgetless.schedules.presets import (
     increasing_budget,
     unregularized_first,
 )
-from forgetless.schedules.shapes import (
-    Coefficients,
-    Constant,
-    EndRamp,
-    NoiseAware,
-    constant,
-    end_ramp,
-    from_coefficients,
-    noise_aware,
-)
+from forgetless.schedules.shapes import constant, end_ramp, from_coefficients, noise_aware
 
 __all__ = [
-    "Auto",
-    "CertifiedBudget",
-    "CertifiedRidge",
-    "Coefficients",
-    "Constant",
-    "Cyclic",
-    "EndRamp",
-    "Fixed",
-    "FixedBudget",
-    "Increasing",
-    "IncreasingBudget",
-    "NoiseAware",
     "Preset",
     "Schedule",
-    "UnregularizedFirst",
     "auto",
-    "certified",
-    "certified_budget",
+    "capped_budget",
     "constant",
     "cyclic",
     "end_ramp",

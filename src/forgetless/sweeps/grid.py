@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless._core import averages, validate
 from forgetless._core.version import version
-from forgetless.engines.given import as_ordering, as_schedule
+from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
@@ -256,7 +256,7 @@ def _checked_schedule(name: str, thing: Any) -> Any:
 
 def _has_strength(schedule: Any) -> bool:
     """Return whether a scale changes the schedule: steps that solve each task exactly have none."""
-    return not (isinstance(schedule, Filter) and schedule.projects)
+    return not (isinstance(schedule, Filter) and schedule.is_projection)
 
 
 def _order(thing: Any) -> str:
