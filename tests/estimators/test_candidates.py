@@ -147,8 +147,7 @@ def test_a_model_may_begin_to_choose_later_and_stop(rng):
 def test_a_mean_is_the_sum_of_rows_divided_by_the_root_of_their_number(rng, diagonal):
     w = rng.standard_normal(5)
     mean, total = (
-        fl.ContinualRidge(schedule="auto", loss=loss, memory=fl.LowRankMemory(0, diagonal))
-        for loss in ("mean", "sum")
+        fl.ContinualRidge(schedule="auto", loss=loss, memory=fl.LowRankMemory(0, diagonal)) for loss in ("mean", "sum")
     )
     for n in (8, 8, 8, 8):
         X = rng.standard_normal((n, 5))

@@ -148,6 +148,8 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
         intercept = intercept if intercept.ndim else intercept[()]
     elif fixed["fit_intercept"]:
         raise ValueError("intercept is missing")
+    if not fixed["fit_intercept"] and np.any(intercept):
+        raise ValueError("intercept is not zero, although fit_intercept is False")
     names = _labels(fields, header, "feature_names", d) if "feature_names" in header else None
     classes = _classes(fields, header, targets) if model._has_classes else None
     origin = Origin(fixed, n_features=d, feature_names=names, classes=classes)
