@@ -44,7 +44,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     # Set by subclasses in their constructors, which only store.
     fit_intercept: bool
-    standardize: bool
+    standardize: bool = False
 
     _generic_arrays = True
     """Whether X may be an array of another library, or an operator (products only, no rows)."""
