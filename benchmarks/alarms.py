@@ -10,7 +10,6 @@ import argparse
 import warnings
 
 import numpy as np
-from forgetless.tables.run import follow
 
 import forgetless as fl
 from forgetless.tables import alarms
@@ -35,7 +34,7 @@ def rates(streams, n, d, heavy, changed):
     drift, forgotten, together, hit, looked = 0, 0, 0, 0, 0
     for seed in range(streams):
         model = fl.ContinualRidge(schedule="auto", memory=100, loss="mean", fit_intercept=True, standardize=True)
-        run = follow(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
+        run = fl.evaluate_stream(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
         rung = alarms.drifted(run.before, run.rows)
         hit += CHANGE in rung
         drift += len(rung)

@@ -1,4 +1,4 @@
-"""Classes with nothing chosen: the share wrong of ``ContinualRidgeClassifier(rank=r)`` on held-out rows of all tasks.
+"""Classes with nothing chosen: the share wrong of ``ContinualRidgeClassifier(memory=r)`` on held-out rows of all tasks.
 
     python benchmarks/untuned.py [--seeds N] [names]
 

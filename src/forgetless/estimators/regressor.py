@@ -125,15 +125,16 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         self
         """
-        state, weight = self._current(), None
+        state = self._current()
         after = state.rule.step_row(state, X, y) if sample_weight is None else None
         if after is not None:
             self._state = after
+        elif sample_weight is None and inputs.is_plain(state, X, y):
+            self._state = self._after(state, X, y, None)
         elif is_remote(X):
             self._state = self._after_cluster(state, X, y, sample_weight)
         else:
-            if sample_weight is not None or not inputs.is_plain(state, X, y):
-                X, y, weight, state = self._validated(state, X, y, sample_weight)
+            X, y, weight, state = self._validated(state, X, y, sample_weight)
             self._state = self._after(state, X, y, weight)
         return self
 

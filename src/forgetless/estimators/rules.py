@@ -121,7 +121,7 @@ class Scheduled(Rule):
 
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
         """Return the state after a task of one plain row, without the overhead of the general path."""
-        return _single_rows.step_row(self, state, X, y)
+        return _single_rows.step_row(self, state, X, y) if type(X) is np.ndarray and len(X) == 1 else None
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
@@ -133,7 +133,8 @@ class Scheduled(Rule):
             norm = task_norm(task.rows, free_memory.FACTORIZATION_LIMIT) if norm is None else norm
             _check_contraction(filter_, norm / math.sqrt(scale))
         if self.memory is None:
-            solution = self.options.solve(OneTask(task.rows, task.residual, task.right, norm), filter_.scaled(scale))
+            scaled = filter_ if scale == 1.0 else filter_.scaled(scale)
+            solution = self.options.solve(OneTask(task.rows, task.residual, task.right, norm), scaled)
             change = Change(solution.change, solution.after, float(filter_.strength()), error=solution.error)
         else:
             change = self._step_with_memory(self.memory, state, task, filter_, scale)

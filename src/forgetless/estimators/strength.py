@@ -80,16 +80,12 @@ class Strength:
         self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
             self.n_tasks = validate.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
+        # One filter for all tasks, whatever k is.
+        self.constant = isinstance(self.schedule, Filter) and self.listed is None
         # The key that the filters were resolved for, and those of its next tasks.
         self._resolved: tuple[Any, Filter | None] = (None, None)
         # For the short path of rows: the radius (NaN if any), the first of these tasks, and their coefficients.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
-
-    @property
-    def timeless(self) -> bool:
-        """Whether the filter depends on neither k nor the number of the task."""
-        schedule = self.schedule
-        return isinstance(schedule, HalfStep) or (isinstance(schedule, Filter) and schedule.horizon is None)
 
     @property
     def needs_radius(self) -> bool:
@@ -98,8 +94,10 @@ class Strength:
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
-        if self.timeless:
-            return resolve(self.schedule, 1, radius)
+        if self.constant:
+            return self.schedule
+        if isinstance(self.schedule, HalfStep):
+            return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
         proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
