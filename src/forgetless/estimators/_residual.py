@@ -101,7 +101,7 @@ class Residual(NamedTuple):
 class _Places:
     """T: the place and the sign of every feature, the same for all streams, machines and versions of NumPy.
 
-    Files hold sketches made with it. Features that come later do not change those of others.
+    Files hold sketches computed with it. Features that come later do not change those of others.
     """
 
     def __init__(self, features: int, k: int, seed: int = 0) -> None:

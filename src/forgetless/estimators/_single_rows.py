@@ -34,7 +34,7 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
     if not _is_plain(state, X, y) or (memory is None) != (rule.memory is None):
         return None
     x, dtype, fit_intercept = X[0], coef.dtype, state.fit_intercept
-    square = float(x.dot(x))  # a method is found faster than an operator
+    square = float(x.dot(x))  # looking up a method is faster than an operator
     if not 1e-10 < square < 1e30:
         return None
     average, before = (coef, intercept), y.item() - float(x.dot(coef))

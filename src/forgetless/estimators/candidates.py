@@ -3,13 +3,13 @@
 Candidate j learns task t with the penalty c_j·t·τ Σ_i u_i²(w_i − w_i′)²/2, which grows with t as remembering asks for.
 The units u_i² = √(m_i·m̄) lie half way between one for all features and the mean square m_i of each, so that other
 units of a column change little; τ is the size of the first task in them. All candidates share what the model remembers
-beside its weights, and the model answers with the one whose errors are smallest:
+beside its weights, and the model predicts with the one whose errors are smallest:
 
 - on the next task: Σ‖y_t − X_t w_{t−1}‖², every row predicted before it was learned;
-- on all tasks seen: Σ‖y_t − X_t w‖² for the weights of now, known from a sketch, ``SKETCH`` random sums ±1 of all rows
+- on all tasks seen: Σ‖y_t − X_t w‖² for the present weights, estimated from a sketch, ``SKETCH`` random sums ±1 of all rows
   of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
 
-Nothing here grows with the number of tasks, and no row is kept.
+Nothing here grows with the number of tasks, and no row is stored.
 """
 
 import math
@@ -25,7 +25,7 @@ STRENGTHS = 10.0 ** np.arange(-7.0, 1.0)
 """c_j: what a penalty of the first task's size is multiplied with."""
 
 SKETCH = 64
-"""Sums of rows that are kept: their squared error is known to a fifth, differences of similar candidates better."""
+"""Number of sums of rows: the squared error is estimated to a fifth, differences of similar candidates better."""
 
 SMALLEST = 1e-14
 """Columns whose mean square is a smaller share of the largest one are taken for rounding."""

@@ -49,7 +49,7 @@ class Encoded(NamedTuple):
     ----------
     shape : (int, int)
     pieces : list of (Piece, array)
-        What is known of a column, and the places of its features.
+        Features of a column in their smallest form, and their places.
     sparse : bool
         Whether rows are written down as a SciPy sparse array.
     """
@@ -84,24 +84,24 @@ class Encoded(NamedTuple):
     def summed(self) -> "Summed":
         """Return what products with these rows need, without writing them down."""
         n, d = self.shape
-        given: list[tuple[int, Any]] = []
+        numeric: list[tuple[int, Any]] = []
         coded: list[tuple[Any, Any, Any]] = []
         for piece, places in self.pieces:
             if isinstance(piece, Given):
-                given.append((int(places[piece.part]), piece.values))
+                numeric.append((int(places[piece.part]), piece.values))
                 continue
             assert not isinstance(piece, Hashed), "texts are sparse"
             codes, table = (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
             if len(places) < FEWEST or len(table) > MOST:
-                given += [(place, values[codes]) for place, values in zip(places.tolist(), table.T, strict=True)]
+                numeric += [(place, values[codes]) for place, values in zip(places.tolist(), table.T, strict=True)]
             else:
                 coded.append((np.where(codes < 0, len(table) - 1, codes), table, places))
         # Column by column, in which they are written, centred and multiplied several times as fast.
-        dense, mean = np.empty((len(given), n)), np.zeros(len(given))
-        for i, (_, values) in enumerate(given):
+        dense, mean = np.empty((len(numeric), n)), np.zeros(len(numeric))
+        for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
-        return Summed((n, d), dense.T, mean, np.array([place for place, _ in given], dtype=np.int64), coded)
+        return Summed((n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded)
 
 
 def written(X: Any) -> Any:
@@ -117,7 +117,7 @@ MOST = 1024
 
 
 class Summed:
-    """Rows X (n, d) of which columns with few values are kept as codes: sums over rows of one value are products.
+    """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one value are products.
 
     X counts from ``center``, which is the mean of columns of numbers, and zero for those of codes.
     """
@@ -193,7 +193,7 @@ def _sparse(shape: tuple[int, int], pieces: list[tuple[Piece, NDArray[np.int64]]
 
 
 def _entries(piece: Piece, places: NDArray[np.int64]) -> list[tuple[Any, Any, Any]]:
-    """Return the rows, places and values of what is not zero."""
+    """Return the rows, places and values of the entries that are not zero."""
     if isinstance(piece, Given):
         rows = np.flatnonzero(piece.values)
         return [(rows, np.full(len(rows), places[piece.part]), piece.values[rows].astype(np.float64))]
@@ -201,12 +201,12 @@ def _entries(piece: Piece, places: NDArray[np.int64]) -> list[tuple[Any, Any, An
         rows = np.flatnonzero(piece.parts >= 0)
         return [(rows, places[piece.parts[rows]], np.ones(len(rows)))]
     if isinstance(piece, Coded):
-        found = []
+        entries = []
         for part, place in enumerate(places.tolist()):
             values = piece.table[:, part][piece.codes]
             rows = np.flatnonzero(values)
-            found.append((rows, np.full(len(rows), place), values[rows]))
-        return found
+            entries.append((rows, np.full(len(rows), place), values[rows]))
+        return entries
     block = piece.matrix[np.maximum(piece.codes, 0)].tocoo()
     there = piece.codes[block.row] >= 0
     return [(block.row[there], places[block.col[there]], block.data[there])]

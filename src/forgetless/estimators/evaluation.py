@@ -118,8 +118,8 @@ class StreamResult:
     @property
     def prequential_mse(self) -> float:
         """Mean squared error over all rows before they were learned, from the second task of the stream on."""
-        known = np.isfinite(self.before)
-        return float(np.average(self.before[known], weights=self.rows[known])) if known.any() else float("nan")
+        mask = np.isfinite(self.before)
+        return float(np.average(self.before[mask], weights=self.rows[mask])) if mask.any() else float("nan")
 
     def __repr__(self) -> str:
         text = f"StreamResult of {len(self.tasks)} tasks: RMSE {self.prequential_mse**0.5:.4g} before learning"
@@ -171,12 +171,13 @@ def evaluate_stream(
     """
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    n_tasks = length_hint(tasks, 0)
     with shown(progress) as report_progress:
         run = _Run(model, holdout, seed, baselines or Baselines())
         for t, task in enumerate(tasks):
             label, X, y = task if len(task) == 3 else (str(t + 1), *task)
             if report_progress is not None:
-                run.report(report_progress, label, length_hint(tasks, 0))
+                run.report(report_progress, label, n_tasks)
             run.learn(label, X, np.asarray(y))
         return run.result()
 

@@ -64,7 +64,7 @@ class LowRankMemory:
     decay : float, default 0.0
         Fraction of the memory that every task removes, for streams that change.
     dtype : {"float32", "float64"}, default "float32"
-        Of the vectors; "float64" where joint ridge regression must be met to many digits.
+        Of the vectors; "float64" where joint ridge regression must be reproduced to many digits.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a fitted model does on tasks that it does not learn: what ``forgetless evaluate`` tells."""
+"""Errors of a fitted model on tasks that it does not learn, for ``forgetless evaluate``."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from forgetless.tables.grouped import Part
 
 
 class Evaluation(NamedTuple):
-    """Errors task by task, overall (each task counting the same), and in words."""
+    """Errors task by task, overall (each task counting the same), and as sentences."""
 
     table: Table
     overall: dict[str, Any]
