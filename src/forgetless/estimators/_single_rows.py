@@ -59,21 +59,17 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
         if -1e-290 < gain < 1e-290 and before != 0.0:  # digits would be lost below the range of a float
             return None
         after = before - gain * square
-        coef = coef + x * gain
-        if fit_intercept:
-            intercept = dtype.type(intercept + gain)
+        change, last = x * gain, gain
     else:
-        assert rule.memory is not None
-        if rule.memory.diagonal or not strength > 0 or before == 0.0:
-            return None
         row = np.append(x, x.dtype.type(1.0)) if fit_intercept else x
-        step = learn_row(memory.decayed(rule.memory.decay), row, square, before, strength, rule.memory.rank)
+        step = _learn_with_memory(rule.memory, memory, row, square, before, strength)
         if step is None:
             return None
         change, after, memory = step
-        coef = (coef + (change[:-1] if fit_intercept else change)).astype(dtype, copy=False)
-        if fit_intercept:
-            intercept = dtype.type(intercept + change[-1])
+        change, last = (change[:-1], change[-1]) if fit_intercept else (change, 0.0)
+    coef = (coef + change).astype(dtype, copy=False)
+    if fit_intercept:
+        intercept = dtype.type(intercept + last)
     history = history.with_row((task, 1, strength, used, error * error, after * after, 0.0), 1.0)
     if iterate is not None:
         total = next_total(iterate.total, origin.fixed["average"], task)
@@ -103,6 +99,14 @@ def _is_plain(state: State, X: Any, y: Any) -> bool:
         and state.units is None
         and origin.feature_names is None
     )
+
+
+def _learn_with_memory(
+    options: Any, memory: Subspace, x: Array, square: float, residual: float, strength: float
+) -> "Row | None":
+    if options.diagonal or not strength > 0 or residual == 0.0:
+        return None
+    return learn_row(memory.decayed(options.decay), x, square, residual, strength, options.rank)
 
 
 class Row(NamedTuple):

@@ -6,8 +6,8 @@ units of a column change little; τ is the size of the first task in them. All c
 beside its weights, and the model predicts with the one whose errors are smallest:
 
 - on the next task: Σ‖y_t − X_t w_{t−1}‖², every row predicted before it was learned;
-- on all tasks seen: Σ‖y_t − X_t w‖² for the present weights, estimated from a sketch, ``SKETCH`` random sums ±1 of all rows
-  of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
+- on all tasks seen: Σ‖y_t − X_t w‖² for the present weights, estimated from a sketch, ``SKETCH`` random sums ±1 of all
+  rows of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
 
 Nothing here grows with the number of tasks, and no row is stored.
 """

@@ -80,37 +80,17 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         """Learn one task, and return it as the last step received it, perhaps not yet written down."""
         learned: list[tuple[Any, Any]] = []
         for name, step in self.steps[:-1]:
-            if step is None or step == "passthrough":
-                continue
-            X, used = written(X), step
-            if isinstance(step, TableEncoder):
-                X = read_once(X)
-                used = copy(step).partial_fit(X)  # learning makes other values, and changes none
+            if step is not None and step != "passthrough":
+                X, used = _learned_step(name, step, X)
                 learned.append((step, used))
-                # Tables between the steps, where scikit-learn's set_output asks for them, are written down at once.
-                X = used.transform(X) if used.gives_tables else used.encoded(X)
-                continue
-            if hasattr(step, "partial_fit"):
-                used = deepcopy(step).partial_fit(X)
-                learned.append((step, used))
-            else:
-                _check_ready(name, step)
-            X = used.transform(X)
-        if X.shape[1] == 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
+        encodes = any(isinstance(step, TableEncoder) for step, _ in learned)
+        if encodes and X.shape[1] == 0:
             raise ValueError("no column has a value yet: nothing to learn from; begin with a task that has some")
         last = self.steps[-1][1]
-        state = getattr(last, "_state", None)
-        try:
-            if isinstance(last, StreamingRegressor) and state is not None:
-                more = int(X.shape[1]) - last.n_features_in_
-                if more > 0 and any(isinstance(step, TableEncoder) for step, _ in learned):
-                    last.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
-            if parameters or not (isinstance(last, StreamingRegressor) and last._learn_tall(X, y)):
-                last.partial_fit(written(X), y, **parameters)
-        except BaseException:
-            if isinstance(last, StreamingRegressor):
-                last._state = state
-            raise
+        if isinstance(last, StreamingRegressor):
+            _learn_last(last, X, y, parameters, widen=encodes)
+        else:
+            last.partial_fit(written(X), y, **parameters)
         for step, used in learned:
             step.__dict__.update(used.__dict__)
         return X
@@ -181,6 +161,35 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
         if values.dtype.kind not in "if" or values.shape != shape or not np.all(np.isfinite(values)):
             raise ValueError("the means of its targets are not numbers")
     return table
+
+
+def _learned_step(name: str, step: Any, X: Any) -> tuple[Any, Any]:
+    """Return a task as a step transforms it, and the step after learning the task; ``step`` itself does not change."""
+    X = written(X)
+    if isinstance(step, TableEncoder):
+        X = read_once(X)
+        step = copy(step).partial_fit(X)  # a shallow copy is enough: learning replaces its values
+        # Tables between the steps, where scikit-learn's set_output asks for them, are written down at once.
+        return step.transform(X) if step.gives_tables else step.encoded(X), step
+    if hasattr(step, "partial_fit"):
+        step = deepcopy(step).partial_fit(X)
+    else:
+        _check_ready(name, step)
+    return step.transform(X), step
+
+
+def _learn_last(model: StreamingRegressor, X: Any, y: Any, parameters: dict[str, Any], *, widen: bool) -> None:
+    """Learn a task with the last step, widened to the features that an encoder has added; all or nothing."""
+    state = model._state
+    try:
+        more = 0 if state is None or not widen else int(X.shape[1]) - model.n_features_in_
+        if more > 0:
+            model.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
+        if parameters or not model._learn_tall(X, y):
+            model.partial_fit(written(X), y, **parameters)
+    except BaseException:
+        model._state = state
+        raise
 
 
 def _check_ready(name: str, step: Any) -> None:
