@@ -48,8 +48,10 @@ def outcome_of(path):
             assert np.isfinite(model.coef_).all()
             model.save(path)
             fl.load(path)
-    except (ValueError, OverflowError, fl.errors.ConvergenceError):  # weights of 1e300, say; nothing has changed
-        np.testing.assert_array_equal(model.coef_, before)
+    # Weights of 1e300, say, or 2³¹ tasks, for which a schedule does not fit into memory; nothing has changed.
+    except (ValueError, OverflowError, MemoryError, fl.errors.ConvergenceError):
+        with np.errstate(all="ignore"):  # scales of 1e-310, say
+            np.testing.assert_array_equal(model.coef_, before)
         return "loaded, then learning rejected"
     return "loaded and learned"
 

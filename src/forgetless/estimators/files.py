@@ -235,20 +235,17 @@ def _units(fields: Fields, n_weights: int, intercept: bool) -> Units:
 def _candidates(fields: Fields, d: int, c: int, dtype: Any) -> Candidates:
     count = len(STRENGTHS)
     weights = fields.array("weights", "f", (count, d, c))
-    if weights.dtype != dtype:
-        raise ValueError(f"candidates.weights have the dtype {weights.dtype}, the weights {dtype}")
-    candidates = Candidates(
-        weights,
-        fields.array("squares", "f", (d,), low=0.0).astype(np.float64),
-        fields.array("before", "f", (count,), low=0.0).astype(np.float64),
-        fields.array("sketch", "f", (SKETCH, d)),
-        fields.array("targets", "f", (SKETCH, c)),
-        fields.number("unit"),
-        fields.integer("tasks", 1),
-        fields.integer("chosen", 0, count - 1),
-    )
+    squares = fields.array("squares", "f", (d,), low=0.0).astype(np.float64)
+    before = fields.array("before", "f", (count,), low=0.0).astype(np.float64)
+    sketch, targets = fields.array("sketch", "f", (SKETCH, d)), fields.array("targets", "f", (SKETCH, c))
+    unit = fields.number("unit", low=np.finfo(np.float64).tiny)  # penalties are divided by it
+    tasks, chosen = fields.integer("tasks", 1), fields.integer("chosen", 0, count - 1)
     fields.end()
-    return candidates
+    if weights.dtype != dtype or sketch.dtype != targets.dtype:
+        raise ValueError(f"candidates have the dtypes {weights.dtype}, {sketch.dtype} and {targets.dtype}")
+    if sketch.dtype == np.float32 and max(np.abs(sketch).max(), np.abs(targets).max()) > 1e35:
+        raise ValueError("candidates.sketch is too large: the next sum would overflow")
+    return Candidates(weights, squares, before, sketch, targets, unit, tasks, chosen)
 
 
 def _is_note(value: Any) -> bool:
