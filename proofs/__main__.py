@@ -4,7 +4,8 @@ import json
 
 import click
 
-from forgetless.cli.shared import progress, say
+from forgetless.cli.shared import say
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command()
@@ -16,8 +17,8 @@ def main(as_json: bool) -> None:
     """
     from proofs.constants import prove_all, table
 
-    with progress() as tell:
-        found = prove_all(progress=tell)
+    with terminal_progress() as report_progress:
+        found = prove_all(progress=report_progress)
     if as_json:
         keys = ("first", "middle", "tail", "small", "worst", "seconds", "holds")
         rows = [

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
 from forgetless.theory.constants import Constant, constants
 from proofs.horizons_numba import worst_horizon
@@ -71,10 +71,9 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
 def prove_all(chosen: Iterable[Constant] = constants, progress: Progress | bool | None = None) -> list[Proof]:
     """Run the proofs of several constants, those of the catalogue unless told otherwise."""
     found, chosen = [], list(chosen)
-    with shown(progress) as tell:
+    with progress_callback(progress) as report_progress:
         for done, constant in enumerate(chosen):
-            if tell is not None:
-                tell(done, len(chosen), constant.name)
+            report_progress(done, len(chosen), constant.name)
             found.append(prove(constant))
     return found
 

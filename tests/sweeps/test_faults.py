@@ -133,7 +133,7 @@ def is_worker(pid):
             words = file.read()
     except OSError:
         return False
-    return "forgetless.sweeps._worker" in words or "spawn_main" in words
+    return "popen_loky" in words or "spawn_main" in words
 
 
 @pytest.mark.parametrize("victim", ["driver", "worker"])

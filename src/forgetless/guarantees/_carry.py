@@ -25,7 +25,7 @@ class Carried:
     m: Floats
 
 
-def last_iterate(steps: Steps, mesh: Mesh, tell: Progress = silent) -> Carried:
+def last_iterate(steps: Steps, mesh: Mesh, report_progress: Progress = silent) -> Carried:
     """Return the bound for the average loss of the last iterate: the better of two choices of m.
 
     The first rises along a line from ½; the second follows u at the maximiser that the first ends with, where the last
@@ -34,10 +34,10 @@ def last_iterate(steps: Steps, mesh: Mesh, tell: Progress = silent) -> Carried:
     n = len(steps.kappa)
     passes = 1 if steps.proportional else 2
     line = rising(n)
-    first, at = _backwards(steps, mesh, line, None, lambda done: tell(done, passes * n, "steps"))
+    first, at = _backwards(steps, mesh, line, None, lambda done: report_progress(done, passes * n, "steps"))
     if steps.proportional:
         return first
-    second, _ = _backwards(steps, mesh, line, at, lambda done: tell(n + done, passes * n, "steps"))
+    second, _ = _backwards(steps, mesh, line, at, lambda done: report_progress(n + done, passes * n, "steps"))
     return min(first, second, key=lambda each: each.sup)
 
 
@@ -47,7 +47,7 @@ def rising(n: int) -> Floats:
 
 
 def _backwards(
-    steps: Steps, mesh: Mesh, line: Floats, rho: float | None, tell: Callable[[int], None]
+    steps: Steps, mesh: Mesh, line: Floats, rho: float | None, report_steps: Callable[[int], None]
 ) -> tuple[Carried, float]:
     """Carry f = ρ backwards; every sup on the way is a bound too, since no step expands."""
     g, m = np.ones_like(mesh.r), line.copy()
@@ -63,12 +63,12 @@ def _backwards(
             m[t] = max(1 - (1 - u) * (1 - kappa * rho), least_m(kappa))
         g = mesh.step(g, alpha, kappa, steps.price(t, m[t]), m[t])
         if t % _TELL == 0:
-            tell(len(m) - t)
+            report_steps(len(m) - t)
     alpha, at = mesh.sup(g)
     return Carried(min(least, alpha), m), at
 
 
-def seen_tasks(steps: Steps, mesh: Mesh, k: int, tell: Progress = silent) -> Carried:
+def seen_tasks(steps: Steps, mesh: Mesh, k: int, report_progress: Progress = silent) -> Carried:
     """Return the bound for the loss of the tasks seen: one more function, h, carried along with f.
 
     h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and M; T is the step.
@@ -86,7 +86,7 @@ def seen_tasks(steps: Steps, mesh: Mesh, k: int, tell: Progress = silent) -> Car
         h += (((1 + split) / k) * f + (1 + 1 / split) * float(steps.nu[t]) / k) * (1 + INFLATION)
         f = mesh.step(f, alpha, kappa, q, m[t])
         if t % _TELL == 0:
-            tell(n - t, n, "steps")
+            report_progress(n - t, n, "steps")
     return Carried((mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION), m)
 
 
@@ -95,7 +95,7 @@ def seen_split(kappa: float) -> float:
     return max(1.5 * kappa, 1e-12)
 
 
-def averaged(steps: Steps, mesh: Mesh, power: float, tell: Progress = silent) -> Carried:
+def averaged(steps: Steps, mesh: Mesh, power: float, report_progress: Progress = silent) -> Carried:
     """Return the bound for the average loss of Σ ω_t w_t, ω_t ∝ t^r for t = 1..k; steps that are κ_t times their base.
 
     f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of what comes is known, M̄ = κB.
@@ -111,7 +111,7 @@ def averaged(steps: Steps, mesh: Mesh, power: float, tell: Progress = silent) ->
         if omega[t - 1] > 0:
             g += (omega[t - 1] ** 2 + 2 * omega[t - 1] * tail) * (1 + INFLATION)
         if t % _TELL == 1:
-            tell(k - t + 1, k, "steps")
+            report_progress(k - t + 1, k, "steps")
     return Carried(mesh.sup(g)[0], np.empty(0))
 
 

@@ -13,7 +13,7 @@ from forgetless.guarantees._carry import rising
 from forgetless.guarantees._majorant import Mesh
 from forgetless.guarantees._steps import ridge_price
 from forgetless.guarantees.upper import Certified, certified
-from forgetless.reporting.progress import Progress, forewarned, shown
+from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.schedules import Preset
 
 _ROUNDS = 400
@@ -100,8 +100,8 @@ def optimal_certified(
     mesh = Mesh.of(k)
     validate.check_memory(float(k + 1) * len(mesh.r), f"the gradient of {k:,} strengths", "ask for fewer steps")
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
-    with shown(progress) as tell:
-        found = _Descent(k, scheme, mesh.r, forewarned(tell, "ask for fewer steps")).run(start)
+    with progress_callback(progress) as callback:
+        found = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
     return OptimalCertified(scheme, tuple(found.tolist()), certified(_filter(scheme, found, 1.0), k, per_decade=_FINE))
 
 
@@ -116,8 +116,8 @@ def _strengths(scheme: str, kappa: Floats) -> Floats:
 class _Descent:
     """The logarithm of the certificate on the nodes alone, as a function of ln(κ/(1 − κ)) of all steps."""
 
-    def __init__(self, k: int, scheme: str, nodes: Floats, tell: Progress) -> None:
-        self.k, self.scheme, self.nodes, self.tell = k, scheme, nodes, tell
+    def __init__(self, k: int, scheme: str, nodes: Floats, report_progress: Progress) -> None:
+        self.k, self.scheme, self.nodes, self.report_progress = k, scheme, nodes, report_progress
         self.m, self.done = rising(k), 0
 
     def run(self, start: Floats) -> Floats:
@@ -145,7 +145,7 @@ class _Descent:
             top, by_kappa, by_q = sup_and_slopes(kappa, q, self.m, self.nodes)
             by_kappa = by_kappa - pulled(by_q) / kappa**2  # dλ/dκ = −1/κ²
         self.done += 1
-        self.tell(self.done, max(self.done, _ROUNDS), "gradients")
+        self.report_progress(self.done, max(self.done, _ROUNDS), "gradients")
         return float(np.log(top)), by_kappa / top * kappa * (1 - kappa)
 
 

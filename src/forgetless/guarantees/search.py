@@ -22,7 +22,7 @@ from forgetless.guarantees._rounding import SIZES, as_copies
 from forgetless.guarantees.collection import WorstCollection
 from forgetless.io.archive import Fields, from_json, pack, refusing, unpack
 from forgetless.io.atomic import replace_file
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
@@ -111,8 +111,8 @@ def worst_collection(
     if checkpoint is None and resume:
         raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
-    with shown(progress) as tell:
-        x = search.run(path, resume, tell)
+    with progress_callback(progress) as report_progress:
+        x = search.run(path, resume, report_progress)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
     found = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))

@@ -17,7 +17,7 @@ from forgetless.guarantees import _carry
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
 from forgetless.metrics import quantity as quantity_of
-from forgetless.reporting.progress import Progress, forewarned, shown, silent
+from forgetless.reporting.progress import Progress, progress_callback, silent, with_eta_warning
 from forgetless.schedules import resolve
 
 _QUANTITIES = ("average_loss", "seen_loss")
@@ -153,9 +153,11 @@ def certified(
         raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
     factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
     filter_ = resolve(as_schedule(schedule), k, radius)
-    with shown(progress) as bar:
-        tell = forewarned(bar, "ask for fewer steps")
-        found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
+    with progress_callback(progress) as callback:
+        report = with_eta_warning(callback, "ask for fewer steps")
+        found = half_supremum(
+            in_units(filter_, radius), k, goal, average, per_decade=per_decade, report_progress=report
+        )
         unit = found.per_unit
     unit = unit * factor if unit * factor < 0.5 else 0.5  # also where digits ran out
     return Certified(
@@ -188,16 +190,16 @@ def half_supremum(
     average: float | None = None,
     *,
     per_decade: int = PER_DECADE,
-    tell: Progress = silent,
+    report_progress: Progress = silent,
 ) -> Found:
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
     steps, mesh = steps_of(filter_, k), Mesh.of(k, per_decade)
     if quantity == "seen_loss":
-        carried = _carry.seen_tasks(steps, mesh, k, tell)
+        carried = _carry.seen_tasks(steps, mesh, k, report_progress)
     elif average is None:
-        carried = _carry.last_iterate(steps, mesh, tell)
+        carried = _carry.last_iterate(steps, mesh, report_progress)
     elif steps.proportional and not steps.unused:
-        carried = _carry.averaged(steps, mesh, average, tell)
+        carried = _carry.averaged(steps, mesh, average, report_progress)
     else:
         raise ValueError(
             "average is certified for one fixed filter, or for one gradient step of any size a task; leave it out, or "

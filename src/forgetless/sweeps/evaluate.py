@@ -53,7 +53,7 @@ def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
     The numbers depend on the batch alone: neither on the process nor on what it did before.
     """
     began = time.perf_counter()
-    with _one_at_a_time, _the_same_everywhere():
+    with process_lock, _fixed_settings():
         try:
             found = _together(sweep, batch)
         except (Exception, SystemExit) as error:
@@ -64,12 +64,12 @@ def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
     return [Outcome(m.key, rows, why, each) for m, (rows, why) in zip(batch.members, found, strict=True)]
 
 
-_one_at_a_time = threading.RLock()
+process_lock = threading.RLock()
 """Threads of a dask worker take turns: what is fixed for one batch is fixed for the whole process."""
 
 
 @contextmanager
-def _the_same_everywhere() -> Iterator[None]:
+def _fixed_settings() -> Iterator[None]:
     """Inside, the choices are fixed that otherwise follow the machine or the past of the process, and with them bits.
 
     Set in the environment, where they are read; whoever set them already is left alone.

@@ -8,7 +8,7 @@ from forgetless.reporting.progress import Progress
 from forgetless.reporting.table import Table
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
-from forgetless.sweeps.run import run
+from forgetless.sweeps.run import choose_engine, run
 from forgetless.sweeps.store import Store
 
 Path = str | os.PathLike[str]
@@ -70,6 +70,7 @@ class Sweep(Grid):
         *,
         n_workers: int | None = None,
         retry: bool = False,
+        time_limit: float | None = None,
         progress: Progress | bool | None = None,
     ) -> Table:
         """Compute the cells that the store lacks, and return the table of all.
@@ -86,17 +87,21 @@ class Sweep(Grid):
         n_workers : int, optional
             Processes on this machine, by default as many as processors; 0 computes in this process.
         retry : bool, default False
-            Try cells again that failed in earlier runs.
+            Compute cells again that failed in earlier runs.
+        time_limit : float, optional
+            Seconds that a cell may take; then its worker process is ended and the cell recorded as failed. A batch of
+            m cells, which differ in the schedule only, may take m times as long before it is split. On a cluster, too,
+            this ends a worker process.
         progress : bool or callable, optional
             True shows a bar, False none, and by default there is one on a terminal; a callable is called as
-            ``progress(done, total, words)`` after every commit.
+            ``progress(done, total, "cells")`` after every commit.
 
         Returns
         -------
         Table
             As from :meth:`table`.
         """
-        run(self, store, client, n_workers, retry, progress)
+        run(self, store, choose_engine(self, client, n_workers, time_limit), retry, progress)
         return self.table(store)
 
     def table(self, store: Path) -> Table:
