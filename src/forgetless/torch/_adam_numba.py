@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from forgetless._core.compiled import spread
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit, spread
 
 _PART = 2**16
 """Weights that a thread takes at a time."""
