@@ -14,7 +14,7 @@ from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.equation import step
 from forgetless.errors import CheckError, ConvergenceError, FileError, NoExactLawError, StoreError
-from forgetless.files import FileReport, describe_file
+from forgetless.files import load
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.guarantees.answer import Certificate, Certificates
 from forgetless.guarantees.certificate import certify
@@ -81,7 +81,6 @@ __all__ = [
     "Cyclic",
     "Expectation",
     "FileError",
-    "FileReport",
     "Filter",
     "GradientDescent",
     "JointRidge",
@@ -116,13 +115,13 @@ __all__ = [
     "checks",
     "constructions",
     "descend",
-    "describe_file",
     "expect",
     "explore",
     "filters",
     "gradient",
     "last_iterate_weights",
     "linear_decay",
+    "load",
     "load_model",
     "make_pipeline",
     "metrics",

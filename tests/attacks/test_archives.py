@@ -25,8 +25,7 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
         lambda: fl.ContinualRidge.load(path),
         lambda: load_tasks(path),
         lambda: reader.read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True),
-        lambda: fl.WorstCollection.load(path),
-        *(lambda kind=kind: kind.load(path) for kind in (fl.TaskCollection, fl.Trace, fl.Certificate, fl.Advice)),
+        lambda: fl.load(path),
         lambda: fl.worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
     ]
     tracemalloc.start()
@@ -93,7 +92,7 @@ class Harm:
     def __reduce__(self): return open, ({str(trace)!r}, "w")
 for name in ("header", "sha256", "X", "key", "state.coef"):
     np.savez("bad.npz", **{{name: np.array([Harm()], dtype=object)}})
-    for read in (fl.ContinualRidge.load, load_tasks, fl.WorstCollection.load):
+    for read in (fl.ContinualRidge.load, load_tasks, fl.load):
         try: read("bad.npz")
         except fl.FileError: continue
         raise SystemExit("read")

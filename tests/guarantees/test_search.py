@@ -1,6 +1,7 @@
 """The search for worst collections: its gradient, its values and what it refuses."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -193,13 +194,13 @@ def test_higher_ranks_are_worse_for_the_increasing_schedule(tmp_path):
     assert "rank=2" in text
     assert "Gram" not in text
     assert text.count("\n   1  ") == 2  # a line for each row of a task
-    two.save(tmp_path / "two.json")
-    back = fl.WorstCollection.load(tmp_path / "two.json")
-    assert np.array_equal(back.rows, two.rows)
-    crooked = two.to_dict()
-    crooked["rows"][0][1] = crooked["rows"][0][0]
-    with pytest.raises(ValueError, match="rows of a task must be orthogonal"):
-        fl.WorstCollection.from_dict(crooked)
+    two.save(tmp_path / "two.fl")
+    assert np.array_equal(fl.load(tmp_path / "two.fl").rows, two.rows)
+    rows = two.rows.copy()
+    rows[0, 1] = rows[0, 0]
+    replace(two, rows=rows).save(tmp_path / "two.fl")
+    with pytest.raises(fl.FileError, match="rows of a task must be orthogonal"):
+        fl.load(tmp_path / "two.fl")
 
 
 def test_custom_filters_are_searched_but_not_saved(tmp_path):

@@ -19,7 +19,7 @@ from forgetless.engines.expectation import expect
 from forgetless.engines.given import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
-from forgetless.io.provenance import Made
+from forgetless.io.provenance import Origin
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
 from forgetless.schedules import increasing
@@ -100,9 +100,9 @@ def advise(
     problem = Losses(tasks, k, law, start, held_out)
     own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
-    made = Made("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
+    origin = Origin("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
     with progress_callback(progress) as report_progress:
-        return replace(_advice(problem, goal, own, n_trials, seed, _stages(report_progress)), made=made)
+        return replace(_advice(problem, goal, own, n_trials, seed, _stages(report_progress)), origin=origin)
 
 
 def _advice(

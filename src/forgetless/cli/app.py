@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
-    return code if isinstance(code, int) else 0  # commands return nothing; ``verify`` exits with its verdict
+    return code if isinstance(code, int) else 0
 
 
 @cli.command()
@@ -126,7 +126,6 @@ for command in (
     certificates.certified,
     search.worst_collection,
     sweeps.sweep,
-    files.verify,
     files.show,
 ):
     cli.add_command(command)

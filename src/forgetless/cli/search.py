@@ -26,7 +26,7 @@ from forgetless.reporting.progress import terminal_progress
     help="Where they begin: anywhere, near rare tasks, or both in turn.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, as JSON.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, e.g. worst.fl.")
 @click.option("--resume", is_flag=True, help="Go on from where an interrupted search to the same --out stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def worst_collection(

@@ -267,7 +267,7 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
     """Return the columns of task and target; those of an archive have their names."""
     from forgetless.tables import readers as tables
 
-    if file.suffix.lower() == ".npz":
+    if file.suffix.lower() in (".npz", ".fl"):
         return task or "groups", target or ("y",)
     for role, given in (("task", task), ("target", target)):
         if not given:

@@ -97,17 +97,17 @@ def simulate(
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
-    names, origin = check_metrics(metrics), tasks.start(start)
+    names, first = check_metrics(metrics), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
-    sampling = Sampling(names, origin, n_trials, _shared(seed), keep_weights, backend)
+    sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
         traces = [
             simulated(problem, b, sampling, part_of_work(report_progress, b, n_schedules)) for b in range(n_schedules)
         ]
-    made = problem.made("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
-    return replace(together(traces, problem.labels) if problem.grid else traces[0], made=made)
+    origin = problem.origin("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
+    return replace(together(traces, problem.labels) if problem.grid else traces[0], origin=origin)
 
 
 def _shared(seed: Any) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.io.archive import Fields
+from forgetless.io.fields import Fields
 
 Objective = Callable[[Floats], tuple[Floats, Floats]]
 """Points (B, n) → values (B,) to be minimised and gradients (B, n)."""

@@ -2,16 +2,15 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from forgetless.io import records
-from forgetless.io.provenance import provenance_of
+from forgetless.io.document import Document, write
+from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
-
-FORMAT = "forgetless-certificate"
 
 
 @dataclass(frozen=True)
@@ -75,29 +74,21 @@ class Certificate:
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
-    made: Any = field(default=None, repr=False, compare=False)
+    origin: Any = field(default=None, repr=False, compare=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "made"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
         return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a JSON file with its provenance and a note of yours, whole or not at all."""
-        records.write(self, path, FORMAT, note)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Certificate":
-        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it.
-
-        The numbers are those of the file: nothing is computed or proved anew.
-        """
-        return records.read(cls, path, FORMAT, check=_check)
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves nothing again."""
+        write(path, Document("certificate", records.to_plain(self, left_out=("origin",)), {}, self.provenance, note))
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -185,15 +176,17 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def _check(found: Certificate) -> None:
-    """Refuse what could not have been computed."""
-    if found.k < 1 or not min(found.radius, found.distance, found.residual) >= 0:
+def from_document(document: Document) -> Certificate:
+    """Return the certificate in a document; ValueError if it could not have been computed."""
+    certificate: Certificate = records.from_plain(Certificate, document.header, left_out=("origin",))
+    if certificate.k < 1 or not min(certificate.radius, certificate.distance, certificate.residual) >= 0:
         raise ValueError("k, radius, distance and residual are not those of tasks")
-    for check in found.bounds:
+    for check in certificate.bounds:
         if check.kind not in ("upper", "lower") or check.quantity not in ("average_loss", "seen_loss"):
-            raise ValueError(f"{check.name[:60]!r} is a bound of no kind")
+            raise ValueError(f"{check.name[:60]!r} is a bound of unknown kind or quantity")
         if check.applies and not (check.value is not None and check.value >= 0):
             raise ValueError(f"{check.name[:60]!r} applies without a value")
+    return replace(certificate, origin=RecordedOrigin(document.provenance))
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:

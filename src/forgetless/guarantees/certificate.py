@@ -103,7 +103,7 @@ def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> Certif
         checks,
         tuple(notes),
         errors,
-        problem.made("certify", start=start),
+        problem.origin("certify", start=start),
     )
 
 

@@ -1,6 +1,5 @@
 """Worst collections: what an adversarial search found, its place among the bounds, and its file."""
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,8 @@ from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.guarantees.answer import Certificate
 from forgetless.guarantees.certificate import BOUNDS, certify
-from forgetless.io.archive import json_digest, read_json, refusing
-from forgetless.io.atomic import check_source, replace_file
+from forgetless.io.document import Document, file_errors, read, write
+from forgetless.io.fields import Fields
 from forgetless.orderings import WithReplacement
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
@@ -26,11 +25,8 @@ from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import Setting
 
-_FORMAT, _VERSION = "forgetless worst collection", 2
-"""Version 1 had no hash; its files are still read, on the strength of their value alone."""
-
-_MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
-"""What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
+_MAX_STEPS, _MAX_WORK, _MAX_COPIES = 10**5, 10**10, 10**5
+"""Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it is read."""
 
 _UNPUBLISHED = ("derived", "same proof, tight constant")
 
@@ -205,82 +201,49 @@ class WorstCollection:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values; ``from_dict`` restores them."""
-        return {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "command": self.command,
-            "schedule": to_plain(self.schedule, self.k),
-            "k": self.k,
-            "value": self.value,
-            "counts": self.counts.tolist(),
-            "rows": self.rows.tolist(),
-        }
+        """Return values that JSON has."""
+        return {**self._header(), "counts": self.counts.tolist(), "rows": self.rows.tolist()}
 
-    @classmethod
-    def from_dict(cls, plain: Any) -> "WorstCollection":
-        """Return the collection that ``to_dict`` described; ValueError if it is no such thing or its value is wrong."""
-        if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-            raise ValueError("it does not hold a worst collection; save one with found.save(path)")
-        if plain.get("version") not in (1, _VERSION):
-            raise ValueError(f"its version is {plain.get('version')!r}, not 1 or {_VERSION}; update forgetless")
-        missing = {"command", "schedule", "k", "value", "counts", "rows"} - set(plain)
-        if missing:
-            raise ValueError(f"{', '.join(sorted(missing))} is missing")
-        k = validate.integer("k", plain["k"], 1, "the number of steps")
-        if k > _MOST_STEPS:
-            raise ValueError(f"k must be at most {_MOST_STEPS} in a file, got {k}")
-        value = validate.number("value", plain["value"], "k·loss/(R²D²)", positive=True)
-        rows, counts = _arrays(plain["rows"], plain["counts"], k)
-        found = cls(rows, counts, from_plain(plain["schedule"]), k, value, str(plain["command"]))
-        anew = found.evaluate()
-        if not abs(anew - value) <= 1e-9 * value:
-            raise ValueError(f"its value {value!r} is not that of its tasks, {anew!r}; some number was changed")
-        return found
+    def _header(self) -> dict[str, Any]:
+        schedule = to_plain(self.schedule, self.k)
+        return {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
 
     def save(self, path: str | Path) -> None:
-        """Write the collection to a JSON file with the hash of its contents, whole or not at all."""
-        plain = self.to_dict()
-        plain["sha256"] = json_digest(plain)
-        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in plain.items()]
-        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "WorstCollection":
-        """Read a collection from a file written by ``save``.
-
-        Its hash must agree, and its value is computed anew and must agree to 1e-9; FileError otherwise.
-        """
-        path = check_source(path)
-        with refusing(path, "worst-collection"):
-            return cls.from_dict(read_plain(path))
+        """Write the collection to a file; ``fl.load`` reads it, and computes its value again to compare."""
+        write(path, Document("worst-collection", self._header(), {"rows": self.rows, "counts": self.counts}))
 
 
-def read_plain(path: Path) -> dict[str, Any]:
-    """Return what is in the file of a worst collection, once its hash is found to agree; ValueError if not."""
-    plain = read_json(path)
-    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-        raise ValueError("it does not hold a worst collection; save one with found.save(path)")
-    stored = plain.pop("sha256", None)
-    if (plain.get("version") != 1 or stored is not None) and stored != json_digest(plain):
-        raise ValueError("its contents do not match their hash")
-    return plain
+def from_document(document: Document) -> WorstCollection:
+    """Return the collection in a document; ValueError if it holds none, or if its value is not that of its tasks."""
+    header = document.header
+    k = validate.integer("k", header["k"], 1, "the number of steps")
+    if k > _MAX_STEPS:
+        raise ValueError(f"k must be at most {_MAX_STEPS} in a file, got {k}")
+    value = validate.number("value", header["value"], "k·loss/(R²D²)", positive=True)
+    rows, counts = _arrays(Fields(document.arrays), k)
+    collection = WorstCollection(rows, counts, from_plain(header["schedule"]), k, value, str(header["command"]))
+    computed = collection.evaluate()
+    if not abs(computed - value) <= 1e-9 * value:
+        raise ValueError(f"its value {value!r} is not that of its tasks, {computed!r}; some number was changed")
+    return collection
 
 
-def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
-    found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
-    if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
-        raise ValueError(f"rows must be a finite table with one row or table per task, got shape {found.shape}")
-    longest = float(np.sqrt((found**2).sum(axis=-1)).max())
+def _arrays(fields: Fields, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    rows, max_copies = fields.array("rows", "f"), max(_MAX_COPIES, 8 * k)
+    if rows.ndim not in (2, 3) or 0 in rows.shape:
+        raise ValueError(f"rows must have one row or table per task, got shape {rows.shape}")
+    counts = fields.array("counts", "i", rows.shape[:1], low=1, high=max_copies).astype(np.int64)
+    fields.end()
+    longest = float(np.sqrt((rows**2).sum(axis=-1)).max())
     if abs(longest - 1) > 1e-9:
         raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
-    if found.ndim == 3 and (found.shape[1] > found.shape[2] or not _orthogonal(found)):
+    if rows.ndim == 3 and (rows.shape[1] > rows.shape[2] or not _orthogonal(rows)):
         raise ValueError("the rows of a task must be orthogonal, and no more than features")
-    if k * found.size * found.shape[-1] > _MOST_WORK:
-        raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
-    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
-        raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
-    return found, copies.astype(np.int64)
+    if k * rows.size * rows.shape[-1] > _MAX_WORK:
+        raise ValueError(f"rows of shape {rows.shape} and k = {k} are too many to be checked")
+    if counts.sum() > max_copies:
+        raise ValueError(f"counts must have a sum of at most {max_copies}, got {counts.sum()}")
+    return rows.astype(np.float64, copy=False), counts
 
 
 def _orthogonal(tasks: Floats) -> bool:
@@ -311,11 +274,13 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
     (0.952, 19.2, 'increasing, larger scale')
     """
     folder = Path(__file__).with_name("data")
-    names = sorted(path.stem for path in folder.glob("*.json"))
+    names = sorted(path.stem for path in folder.glob("*.fl"))
     if f"{schedule}-{k}" not in names:
         shipped = ", ".join(names)
         raise ValueError(
             f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
             "search for others with fl.worst_collection"
         )
-    return WorstCollection.load(folder / f"{schedule}-{k}.json")
+    path = folder / f"{schedule}-{k}.fl"
+    with file_errors(path):
+        return from_document(read(path))

@@ -20,17 +20,14 @@ from forgetless.guarantees._lbfgs import Descent
 from forgetless.guarantees._objective import Adversary
 from forgetless.guarantees._rounding import SIZES, as_copies
 from forgetless.guarantees.collection import WorstCollection
-from forgetless.io.archive import Fields, from_json, pack, refusing, unpack
-from forgetless.io.atomic import replace_file
+from forgetless.io.document import Document, file_errors, parse_json, read, write
+from forgetless.io.fields import Fields
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 STARTS = ("mixed", "random", "rare")
-
-FORMAT, VERSION = "forgetless-checkpoint", 2
-"""Version 1 had no hash."""
 
 _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
@@ -255,32 +252,42 @@ def _joined(a: Adversary, rng: np.random.Generator, directions: Floats, angles: 
     return np.concatenate([directions.ravel(), angles.ravel(), weights])
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The state of an interrupted search, and the key of the search it belongs to."""
+
+    key: str
+    descent: Descent
+
+    def __repr__(self) -> str:
+        starts, rounds = len(self.descent.value), int(self.descent.rounds)
+        return f"search of {starts} starts after {rounds} rounds; resume it with checkpoint=path, resume=True"
+
+
+def from_document(document: Document) -> Checkpoint:
+    """Return the checkpoint in a document; ValueError if it holds none."""
+    key = document.header["key"]
+    _, n_variables, n_starts, *_ = parse_json(key)
+    sizes = {"n_variables": n_variables, "n_starts": n_starts}
+    n, B = (validate.integer(name, value, 1, "as in worst_collection") for name, value in sizes.items())
+    return Checkpoint(key, Descent.from_fields(Fields(document.arrays), B, n))
+
+
 def _save(descent: Descent, path: Path, key: str) -> None:
-    replace_file(path, pack({"format": FORMAT, "version": VERSION, "key": key}, descent.to_arrays()))
+    write(path, Document("checkpoint", {"key": key}, descent.to_arrays()))
 
 
 def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
-    """Return the state in a checkpoint, None where a search begins; refuse one that would be lost or is another's."""
+    """Return the state in a checkpoint, None where a search begins; raise where it would be lost or does not fit."""
     if path is not None and not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint; make it first")
+        raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint; create it first")
     if path is None or not path.exists():
         return None
     if not resume:
-        raise FileExistsError(f"{path} is there already; go on from it with resume=True, or remove it")
-    found, descent = read_checkpoint(path)
-    if found != key:
+        raise FileExistsError(f"{path} exists; continue it with resume=True, or remove it")
+    document = read(path, "checkpoint")
+    with file_errors(path):
+        checkpoint = from_document(document)
+    if checkpoint.key != key:
         raise FileError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
-    return descent
-
-
-def read_checkpoint(path: Path) -> tuple[str, Descent]:
-    """Return what search a checkpoint is of, and its state; FileError where it is none."""
-    header, arrays = unpack(path, FORMAT, "checkpoint", (VERSION,))
-    with refusing(path, "checkpoint"):
-        key = header.get("key")
-        _, n_variables, n_starts, *_ = from_json(str(key).encode())
-        n_variables, n_starts = (
-            validate.integer(name, value, 1, "made by worst_collection")
-            for name, value in (("n_variables", n_variables), ("n_starts", n_starts))
-        )
-        return str(key), Descent.from_fields(Fields(arrays), n_starts, n_variables)
+    return checkpoint.descent
