@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.guarantees._lbfgs import Descent
+from forgetless.guarantees._minimize import Evaluations, minimize_starts
 from forgetless.guarantees._objective import Adversary
 
 _ROUNDING = 1e-4
@@ -27,22 +27,15 @@ def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64
     shares = counts / counts.sum(axis=1, keepdims=True)
     fixed = replace(adversary, free=False)
     points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), shares)
-    tried = _polished(fixed, points, 80)
-    best = min(float(np.nanmin(tried.value)), float(fixed(x[None])[0][0]))
-    good = np.flatnonzero(tried.value <= best + _ROUNDING)
-    chosen = int(good[0]) if good.size else int(np.nanargmin(tried.value))
-    last = _polished(fixed, tried.x[chosen : chosen + 1], 200)
-    units, eigenvalues, _ = (array[0] for array in fixed.unpack(last.x))
-    kept = counts[chosen] > 0
-    rows, copies = _tidy(np.sqrt(eigenvalues[kept])[..., None] * units[kept], counts[chosen][kept])
+    points, values = minimize_starts(fixed, Evaluations(points), 80)
+    best = min(float(values.min()), float(fixed(x[None])[0][0]))
+    good = np.flatnonzero(values <= best + _ROUNDING)
+    chosen = int(good[0]) if good.size else int(np.argmin(values))
+    points, _ = minimize_starts(fixed, Evaluations(points[chosen : chosen + 1]), 200)
+    units, eigenvalues, _ = (array[0] for array in fixed.unpack(points))
+    used = counts[chosen] > 0
+    rows, copies = _tidy(np.sqrt(eigenvalues[used])[..., None] * units[used], counts[chosen][used])
     return rows, copies, _value(adversary, rows, copies)
-
-
-def _polished(adversary: Adversary, points: Floats, n_rounds: int) -> Descent:
-    descent = Descent.begin(adversary, points)
-    while descent.rounds < n_rounds and descent.active.any():
-        descent.advance(adversary)
-    return descent
 
 
 def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> float:
