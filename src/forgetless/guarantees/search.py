@@ -257,7 +257,7 @@ class Checkpoint:
     record: Evaluations
 
     def __repr__(self) -> str:
-        starts, rounds = len(self.record.points), len(self.record.rounds)
+        starts, rounds = len(self.record.points), max(0, len(self.record.rounds) - 1)
         return f"search of {starts} starts after {rounds} rounds; resume it with checkpoint=path, resume=True"
 
 
