@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from forgetless._core.version import version
 from forgetless.errors import StoreError
 from forgetless.reporting.text import in_words
-from forgetless.sweeps._workers import Backend, MissingSweepError, compute
+from forgetless.sweeps._workers import MissingSweepError, Processes, compute
 from forgetless.sweeps.evaluate import Finished, Outcome
 from forgetless.sweeps.grid import Batch
 
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 class Driver:
     """Computes batches on the executors of a backend; ``time_limit`` is in seconds per cell."""
 
-    def __init__(self, backend: Backend, time_limit: float | None = None) -> None:
+    def __init__(self, backend: Processes, time_limit: float | None = None) -> None:
         self._backend, self._time_limit = backend, time_limit
         self._executors: list[Executor] = []
         self._jobs: dict[Future[Any], Job] = {}
@@ -61,6 +61,7 @@ class Driver:
                     self._fill()  # workers continue while the caller commits
                     yield finished
         finally:
+            self._jobs.clear()
             while self._executors:
                 self._backend.close(self._executors.pop())
 

@@ -13,10 +13,10 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from forgetless._core.compiled import has_numba
 from forgetless._core.extras import needs
@@ -109,37 +109,17 @@ def compute(name: str, driver_version: str, batch: Batch, seconds: float | None)
 # --- in the driver ---
 
 
-class Backend(Protocol):
-    """A source of executors."""
+class Processes:
+    """Worker processes of this machine, each in an executor of its own.
 
-    name: str
-    """Name of the sweep in its workers."""
-    n_executors: int
-    capacity: int
-    """Batches that an executor holds at a time."""
+    ``name`` is that of the sweep in its workers; ``n_executors`` take ``capacity`` batches at a time each.
+    """
+
+    def __init__(self, payload: bytes, n_workers: int) -> None:
+        self.name, self.n_executors, self.capacity, self._payload = uuid.uuid4().hex, n_workers, 1, payload
 
     def open(self) -> Executor:
         """Return a new executor."""
-
-    def setup(self) -> tuple[Callable[..., None], *tuple[Any, ...]] | None:
-        """Return the first call of every executor with its arguments, if any."""
-
-    def is_working(self) -> bool:
-        """Return False if the submitted work makes no progress; StoreError if the backend is lost."""
-
-    def close(self, executor: Any) -> None:
-        """End an executor and its workers."""
-
-
-class Processes:
-    """Worker processes of this machine, each in an executor of its own."""
-
-    capacity = 1
-
-    def __init__(self, payload: bytes, n_workers: int) -> None:
-        self.name, self.n_executors, self._payload = uuid.uuid4().hex, n_workers, payload
-
-    def open(self) -> Executor:
         from joblib.externals.loky import ProcessPoolExecutor
 
         executor: Executor = ProcessPoolExecutor(
@@ -147,23 +127,25 @@ class Processes:
         )
         return executor
 
-    def setup(self) -> tuple[Callable[..., None], *tuple[Any, ...]]:
+    def setup(self) -> tuple[Any, ...]:
+        """Return the first call of every executor with its arguments, if there is one."""
         return receive_sweep, self.name, self._payload
 
     def is_working(self) -> bool:
+        """Return False if the submitted work makes no progress; StoreError if the backend is lost."""
         return True
 
     def close(self, executor: Any) -> None:
+        """End an executor and its workers."""
         executor.shutdown(wait=True, kill_workers=True)
 
 
-class Cluster:
+class Cluster(Processes):
     """A dask cluster as a single executor; a plugin sends the sweep to its workers, also to those that start later."""
 
-    n_executors = 1
-
     def __init__(self, payload: bytes, client: Any) -> None:
-        self.name, self.capacity, self._payload, self._client = f"forgetless-{uuid.uuid4().hex}", 2, payload, client
+        super().__init__(payload, 1)
+        self._client = client
 
     def open(self) -> Executor:
         from distributed import WorkerPlugin
@@ -187,8 +169,8 @@ class Cluster:
             raise
         return executor
 
-    def setup(self) -> None:
-        return None
+    def setup(self) -> tuple[Any, ...]:
+        return ()
 
     def is_working(self) -> bool:
         if self._client.status in ("closed", "closing"):

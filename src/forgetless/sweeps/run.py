@@ -10,7 +10,7 @@ from forgetless._core.compiled import n_threads
 from forgetless.errors import StoreError
 from forgetless.reporting.progress import Progress, progress_callback, terminal_progress
 from forgetless.sweeps._driver import Driver
-from forgetless.sweeps._workers import Backend, Cluster, Processes, check_client
+from forgetless.sweeps._workers import Cluster, Processes, check_client
 from forgetless.sweeps.evaluate import Finished, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
@@ -36,17 +36,14 @@ def choose_engine(sweep: Grid, client: Any, n_workers: int | None, time_limit: f
                 "give one of the two"
             )
         check_client(client, time_limit)
-        return Engine(f"dask {client.scheduler.address}", _driver(Cluster(_pickle(sweep), client), time_limit))
+        driver = Driver(Cluster(_pickle(sweep), client), time_limit)
+        return Engine(f"dask {client.scheduler.address}", driver.run)
     if n_workers == 0:
         if time_limit is not None:
             raise ValueError(f"time_limit={time_limit:g} ends worker processes, got n_workers=0; use at least 1")
         return Engine("0 processes", lambda batches: ([(batch, evaluate(sweep, batch))] for batch in batches))
     count = n_threads() if n_workers is None else n_workers
-    return Engine(f"{count} processes", _driver(Processes(_pickle(sweep), count), time_limit))
-
-
-def _driver(backend: Backend, time_limit: float | None) -> Callable[[Sequence[Batch]], Generator[Finished]]:
-    return lambda batches: Driver(backend, time_limit).run(batches)
+    return Engine(f"{count} processes", Driver(Processes(_pickle(sweep), count), time_limit).run)
 
 
 def run(
