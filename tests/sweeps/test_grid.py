@@ -156,7 +156,7 @@ def test_all_schedules_meet_the_same_orders_and_nothing_else_does():
         (
             {"tasks": {"a": functools.partial(gauss, d=iter([]))}},
             TypeError,
-            "tasks 'a' has no content that identifies it",
+            "tasks 'a' has no content",
         ),
         ({"schedules": {"a": None}}, TypeError, "schedules 'a': schedule must be a schedule, a filter, a name"),
         ({"schedules": ["increasing", "increasing"]}, ValueError, "two values called 'increasing'"),
