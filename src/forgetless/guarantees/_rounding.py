@@ -1,4 +1,4 @@
-"""From probabilities to copies: a collection of equally likely tasks near a point of the adversary's search."""
+"""Rounding of probabilities to copies: a collection of equally likely tasks near a point of the search."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from forgetless.guarantees._minimize import Evaluations, minimize_starts
 from forgetless.guarantees._objective import Adversary
 
 _ROUNDING = 1e-4
-"""Relative loss of value for which fewer copies are preferred: the last digit anybody reads."""
+"""Relative loss of value up to which fewer copies are preferred."""
 
 SIZES = 24
-"""Numbers of copies that are tried, evenly spaced in the logarithm."""
+"""Number of numbers of copies, evenly spaced in the logarithm."""
 
 
 def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
@@ -69,21 +69,21 @@ def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.
 
     Tasks agree if XᵀX does. A rotation changes no loss.
     """
-    kept: list[int] = []
+    distinct: list[int] = []
     merged = counts.copy()
     tasks = np.stack([X[np.argsort(-(X**2).sum(axis=1), kind="stable")] for X in tasks])
     grams = tasks.swapaxes(1, 2) @ tasks
     for m in range(len(tasks)):
-        same = [j for j in kept if np.abs(grams[m] - grams[j]).max() < 1e-9]
+        same = [j for j in distinct if np.abs(grams[m] - grams[j]).max() < 1e-9]
         if same:
             merged[same[0]] += counts[m]
         else:
-            kept.append(m)
-    order = sorted(kept, key=lambda m: (merged[m], m))
+            distinct.append(m)
+    order = sorted(distinct, key=lambda m: (merged[m], m))
     rows = tasks[order].reshape(-1, tasks.shape[2])
     triangle = np.linalg.qr(rows.T)[1].T
-    turned = np.zeros_like(rows)
-    turned[:, : triangle.shape[1]] = triangle
+    rotated = np.zeros_like(rows)
+    rotated[:, : triangle.shape[1]] = triangle
     diagonal = np.sign(np.diag(triangle))
-    turned[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
-    return turned.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros
+    rotated[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
+    return rotated.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros

@@ -106,16 +106,15 @@ def worst_collection(
     chosen = as_schedule(schedule)
     search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
-        raise ValueError("resume=True needs the file to go on from; give it as checkpoint=path")
+        raise ValueError("resume=True needs the file to resume from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
     with progress_callback(progress) as report_progress:
         x = search.run(path, resume, report_progress)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
-    found = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
     if path is not None:
         path.unlink(missing_ok=True)
-    return found
+    return WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +162,10 @@ class _Search:
         return cls(Adversary(filter_, k, M, d, rank), n_starts, n_rounds, starts, seed)
 
     def call(self, schedule: Any) -> str:
-        """Return the call that makes this search."""
-        a, made = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
+        """Return the call of this search as code."""
+        a, source = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.worst_collection({made}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.worst_collection({source}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
