@@ -45,8 +45,8 @@ def real(data, by, n_tasks, n_rows=None):
 
 
 FAMILIES = {
-    "two tasks, π/4": (fl.constructions.two_tasks(np.pi / 4), 20, "worst_case"),
-    **{f"two tasks, π/{n}": (fl.constructions.two_tasks(np.pi / n), 128, "worst_case") for n in (8, 16, 32, 64)},
+    "two tasks, π/4": (fl.theory.constructions.two_tasks(np.pi / 4), 20, "worst_case"),
+    **{f"two tasks, π/{n}": (fl.theory.constructions.two_tasks(np.pi / n), 128, "worst_case") for n in (8, 16, 32, 64)},
     "random, rank 2": (low_rank(20, 15, 2), 200, "average_loss"),
     "random, rank 2, worst teacher": (low_rank(20, 15, 2), 60, "worst_case"),
     "ill-conditioned": (low_rank(12, 10, 3, condition=100.0), 200, "average_loss"),
@@ -131,9 +131,9 @@ def speed_rows(n_seeds=50, measured=1000):
 
 
 def bar_rows():
-    k, tasks = 128, fl.constructions.two_tasks(np.pi / 16)
+    k, tasks = 128, fl.theory.constructions.two_tasks(np.pi / 16)
     found = fl.optimal_schedule(tasks, k, objective="worst_case")
-    constant = fl.two_task_optimum(np.pi / 16, k)[1]
+    constant = fl.theory.two_task_optimum(np.pi / 16, k)[1]
     theorem = fl.worst_case(tasks, fl.schedules.increasing(), k).loss
     row = ["θ = π/16, k = 128", f"{k * found.loss:.4f}", "0.0660", f"{k * constant:.3f}", f"{k * theorem:.3f}"]
     return [[*row, f"{found.stationarity:.0e}"]]

@@ -12,10 +12,10 @@ from harness import table
 BARS = {1024: 2.0, 16384: 20.0}
 
 CASES = {
-    "increasing": "fl.certified(fl.schedules.increasing(), {k})",
-    "increasing, seen tasks": 'fl.certified(fl.schedules.increasing(), {k}, quantity="seen_loss")',
-    "increasing budget, N = 4": "fl.certified(fl.schedules.increasing_budget(4), {k})",
-    "no regularization, t²-average": "fl.certified(fl.Projection(), {k}, average=2)",
+    "increasing": "fl.upper_bound(fl.schedules.increasing(), {k})",
+    "increasing, seen tasks": 'fl.upper_bound(fl.schedules.increasing(), {k}, quantity="seen_loss")',
+    "increasing budget, N = 4": "fl.upper_bound(fl.schedules.increasing_budget(4), {k})",
+    "no regularization, t²-average": "fl.upper_bound(fl.Projection(), {k}, average=2)",
 }
 
 
@@ -29,7 +29,7 @@ def timed(code, numba):
 
 def main():
     rows = []
-    timed("fl.certified(fl.schedules.increasing(), 16384)", True)  # compilation is not timed
+    timed("fl.upper_bound(fl.schedules.increasing(), 16384)", True)  # compilation is not timed
     for k, bar in BARS.items():
         for name, code in CASES.items():
             constant, seconds = timed(code.format(k=k), True)
@@ -37,8 +37,8 @@ def main():
             rows.append([f"{name}, k={k}", f"{constant:.4f}", f"{seconds:.2f} s (bar {bar:.0f} s)", f"{plain:.2f} s"])
     header = ["certificate", "k·bound", "time", "without numba"]
     print(table("Upper certificates", "python benchmarks/certificates.py", header, rows))
-    constant, seconds = timed("fl.optimal_certified(256)", True)
-    print(f"\nfl.optimal_certified(256): {constant:.4f} in {seconds:.1f} s")
+    constant, seconds = timed("fl.minimax_schedule(256)", True)
+    print(f"\nfl.minimax_schedule(256): {constant:.4f} in {seconds:.1f} s")
 
 
 if __name__ == "__main__":

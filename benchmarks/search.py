@@ -18,7 +18,7 @@ REFERENCE = [
 
 def timed(schedule, k, starts):
     begin = time.perf_counter()
-    found = fl.worst_collection(schedule, k, n_features=6, n_tasks=8, starts=starts)
+    found = fl.find_worst_collection(schedule, k, n_features=6, n_tasks=8, starts=starts)
     seconds = time.perf_counter() - begin
     assert abs(found.evaluate() / found.value - 1) < 1e-9
     return found, seconds

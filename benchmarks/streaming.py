@@ -14,7 +14,7 @@ from scipy.sparse.linalg import lsmr
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
 from harness import medians, ratio, table
@@ -191,7 +191,7 @@ def extremes():
                 continue  # the coefficient itself is not a float
             try:
                 found = learn(OneTask(Rows.of(X * size), y), fl.Ridge(lam)).change
-            except fl.ConvergenceError:
+            except fl.errors.ConvergenceError:
                 refused += 1
                 continue
             with mpmath.workdps(50):

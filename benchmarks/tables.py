@@ -141,7 +141,7 @@ def coverage(names):
             read().dropna(subset=[target]).to_csv(path, index=False)
             parts = list(TableTasks(path, task, (target,)))
         ridge = fl.ContinualRidge(schedule="auto", loss="mean", rank=100, fit_intercept=True, standardize=True)
-        model, far = fl.make_pipeline(fl.TableEncoder(), ridge), []
+        model, far = fl.tables.make_pipeline(fl.tables.TableEncoder(), ridge), []
         for t, part in enumerate(parts):
             if t >= max(3, len(parts) // 4):  # tasks to come, once some have been seen
                 found, std = model.predict(part.X, return_std=True)

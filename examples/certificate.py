@@ -10,9 +10,9 @@ def main() -> None:
     rng = np.random.default_rng(1)
     w = rng.standard_normal(10)
     tasks = fl.TaskCollection([(X := rng.standard_normal((2, 10)), X @ w) for _ in range(8)])
-    print(fl.certify(tasks, fl.schedules.increasing(), k=300))
+    print(fl.compare_bounds(tasks, fl.schedules.increasing(), k=300))
     print("\n" + "-" * 40 + "\n")
-    print(fl.certify(fl.constructions.unseen_task(300), fl.schedules.fixed(), k=300))
+    print(fl.compare_bounds(fl.theory.constructions.unseen_task(300), fl.schedules.fixed(), k=300))
 
 
 if __name__ == "__main__":

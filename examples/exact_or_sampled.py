@@ -7,7 +7,7 @@ import forgetless as fl
 
 def main() -> None:
     """Compare means of more and more runs with the exact value."""
-    tasks = fl.constructions.rare_tasks(200)
+    tasks = fl.theory.constructions.rare_tasks(200)
     schedule, k = fl.schedules.increasing(), 200
     exact = fl.expect(tasks, schedule, k).average_loss[0]
     print(f"{tasks}\nexact expected loss after {k} steps: {exact:.8f}\n")

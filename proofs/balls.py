@@ -11,7 +11,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from forgetless.engines.given import as_schedule
+from forgetless.engines.inputs import as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees._carry import seen_split
 from forgetless.guarantees._steps import (

@@ -1,6 +1,6 @@
 """Proofs of the constants for every k, run by computer: E L(w_k) ≤ C·R²D²/(k+1), whatever the realizable collection.
 
-The proof is in docs/certificates.md, "Constants for every k"; letters, formulas and (a), (b), (c) are those there.
+The proof is in docs/upper-bounds.md, "Constants for every k"; letters, formulas and (a), (b), (c) are those there.
 (a), (b) and the tail are computed in ball arithmetic, (c) in floats with every rounding paid for.
 """
 
@@ -57,7 +57,7 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.bounds.catalogue["increasing, every k"].evaluate(k=99, radius=1.0, distance=1.0)
+    >>> fl.theory.bounds.catalogue["increasing, every k"].evaluate(k=99, radius=1.0, distance=1.0)
     0.0104
     """
     began = time.perf_counter()

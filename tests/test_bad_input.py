@@ -84,12 +84,12 @@ CASES = [
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, backend="fast"), ValueError, "backend must be"),
     (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be at most 2/R² = 0\.5"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**6, record="all", n_trials=10**6), MemoryError, "record fewer steps"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "Reshuffled"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.Sequence([0, 1])), ValueError, "2 entries but k is 3"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.Sequence([2])), ValueError, r"lie in 0\.\.1, got 2"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.Sequence([-1])), ValueError, r"lie in 0\.\.1, got -1"),
-    (lambda: fl.Sequence([]), ValueError, "non-empty"),
-    (lambda: fl.Sequence([0.5]), TypeError, "integers"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.FixedOrder([0, 1])), ValueError, "2 entries but k is 3"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.FixedOrder([2])), ValueError, r"lie in 0\.\.1, got 2"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.FixedOrder([-1])), ValueError, r"lie in 0\.\.1, got -1"),
+    (lambda: fl.FixedOrder([]), ValueError, "non-empty"),
+    (lambda: fl.FixedOrder([0.5]), TypeError, "integers"),
     (lambda: fl.WithReplacement([0.5, 0.6]), ValueError, "sum to 1"),
     (lambda: fl.WithReplacement([1.5, -0.5]), ValueError, "nonnegative"),
     (lambda: fl.WithReplacement([[1.0]]), ValueError, "vector"),
@@ -124,7 +124,7 @@ def test_frozen():
             setattr(thing, name, 2.0)
 
 
-class Careless(fl.Ordering):
+class Careless(fl.orderings.Ordering):
     """An ordering that gets its own range or shape wrong."""
 
     def __init__(self, block):
@@ -152,7 +152,7 @@ def test_custom_filters_are_checked(value, backend):
 
     @dataclass(frozen=True, eq=False)
     class Careless(fl.Filter):
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4
 
     with pytest.raises(ValueError, match="must return one finite share per eigenvalue"):
@@ -164,7 +164,7 @@ def test_custom_filters_must_not_expand():
 
     @dataclass(frozen=True, eq=False)
     class Bump(fl.Filter):
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return np.where(np.abs(eigenvalues - 1.0) < 0.1, 2.5, 0.5)
 
     tasks = fl.TaskCollection([(np.diag([2.0, 1.0, 0.5]), np.ones(3))])

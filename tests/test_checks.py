@@ -19,7 +19,7 @@ def test_every_filter_passes(filter_):
 def test_every_schedule_passes(schedule):
     steps = (5, 10, 101)
     if isinstance(schedule, fl.GradientDescent):
-        with pytest.raises(fl.CheckError, match="grow by a factor"):  # a fixed step size suits some radii only
+        with pytest.raises(fl.errors.CheckError, match="grow by a factor"):  # a fixed step size suits some radii only
             fl.checks.check_schedule(schedule, steps)
         return
     fl.checks.check_schedule(schedule, steps)
@@ -34,42 +34,42 @@ def test_every_ordering_passes(ordering):
 class Good(fl.Filter):
     pull: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return eigenvalues / (eigenvalues + self.pull)
 
 
 class AtZero(Good):
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return 1 / (1 + self.pull * eigenvalues)
 
 
 class TooLarge(Good):
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return 3 * eigenvalues / (eigenvalues + 0.1)
 
 
 class NotFinite(Good):
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return np.where(eigenvalues > 0.5, np.nan, eigenvalues)
 
 
 class WrongShape(Good):
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return np.sum(eigenvalues) + 0 * np.ones(2)
 
 
 class WrongSingular(Good):
-    def share_of_singular(self, singular_values):
-        return self.share(singular_values)
+    def formula_of_singular(self, singular_values):
+        return self.formula(singular_values)
 
 
 class WrongKept(Good):
-    def kept_of_singular(self, singular_values):
-        return self.share_of_singular(singular_values)
+    def residual_formula(self, singular_values):
+        return self.formula_of_singular(singular_values)
 
 
 class WrongDerivative(Good):
-    def share_slope(self, eigenvalues):
+    def formula_derivative(self, eigenvalues):
         return eigenvalues
 
 
@@ -84,7 +84,7 @@ class WrongStrength(Good):
 
 
 class WrongSensitivity(Good):
-    def parameter_slopes(self, singular_values):
+    def formula_gradients(self, singular_values):
         return {"pull": singular_values}
 
 
@@ -108,8 +108,8 @@ class NeverEqual(Good):
         (TooLarge(1.0), "must lie in"),
         (NotFinite(1.0), "must be finite"),
         (WrongShape(1.0), "one share per eigenvalue"),
-        (WrongSingular(1.0), "learned.s. must be"),
-        (WrongKept(1.0), "kept.s. must be"),
+        (WrongSingular(1.0), "factors_of_singular.s. must be"),
+        (WrongKept(1.0), "residual_factors.s. must be"),
         (WrongDerivative(1.0), "derivative must be"),
         (WrongSlope(1.0), "slope must be"),
         (WrongStrength(2.0), "strength must be"),
@@ -119,7 +119,7 @@ class NeverEqual(Good):
     ],
 )
 def test_mistakes_of_filters_are_named(filter_, said):
-    with pytest.raises(fl.CheckError, match=said):
+    with pytest.raises(fl.errors.CheckError, match=said):
         fl.checks.check_filter(filter_)
 
 
@@ -143,11 +143,11 @@ RANDOM = np.random.default_rng(0)
     ],
 )
 def test_mistakes_of_schedules_are_named(schedule, said):
-    with pytest.raises(fl.CheckError, match=said):
+    with pytest.raises(fl.errors.CheckError, match=said):
         fl.checks.check_schedule(schedule)
 
 
-class Own(fl.Ordering):
+class Own(fl.orderings.Ordering):
     def __init__(self, like, law=None):
         self.like, self.given = like, law
 
@@ -158,7 +158,7 @@ class Own(fl.Ordering):
         return self.given
 
 
-class Sticky(fl.Ordering):
+class Sticky(fl.orderings.Ordering):
     """Uniform at every step, but not independent: a task comes twice in a row."""
 
     def blocks(self, n_tasks, k, n_trials, rng):
@@ -170,7 +170,7 @@ class Sticky(fl.Ordering):
         return Draws(np.full(n_tasks, 1 / n_tasks))
 
 
-class Once(fl.Ordering):
+class Once(fl.orderings.Ordering):
     """One random order, the same in every epoch."""
 
     def blocks(self, n_tasks, k, n_trials, rng):
@@ -184,17 +184,17 @@ class Once(fl.Ordering):
         return Epochs()
 
 
-class TooFew(fl.Ordering):
+class TooFew(fl.orderings.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         return iter(())
 
 
-class Global(fl.Ordering):
+class Global(fl.orderings.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         return fl.WithReplacement().blocks(n_tasks, k, n_trials, RANDOM)
 
 
-class OneBlock(fl.Ordering):
+class OneBlock(fl.orderings.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         yield rng.integers(n_tasks, size=(n_trials, k), dtype=np.uint8)
 
@@ -202,11 +202,11 @@ class OneBlock(fl.Ordering):
 @pytest.mark.parametrize(
     ("ordering", "said"),
     [
-        (fl.Cyclic, "must inherit from fl.Ordering"),
+        (fl.Cyclic, "must inherit from fl.orderings.Ordering"),
         (Own(fl.WithReplacement(), Draws([0.4, 0.2, 0.2, 0.2])), "draws tasks with"),
         (Own(fl.WithReplacement(), Draws([0.5, 0.5])), "one probability for each of the 4"),
         (Own(fl.WithReplacement(), Epochs()), "no task comes twice"),
-        (Own(fl.Reshuffled(), Draws([0.25] * 4)), "independent draws"),
+        (Own(fl.RandomReshuffling(), Draws([0.25] * 4)), "independent draws"),
         (Own(fl.Cyclic(), OneOrder(np.array([1, 0, 2, 3]), repeated=True)), "says the order"),
         (Sticky(), "independent draws"),
         (Once(), "epochs are independent"),
@@ -219,15 +219,15 @@ class OneBlock(fl.Ordering):
     ],
 )
 def test_mistakes_of_orderings_are_named(ordering, said):
-    with pytest.raises(fl.CheckError, match=said):
+    with pytest.raises(fl.errors.CheckError, match=said):
         fl.checks.check_ordering(ordering)
 
 
 def test_an_ordering_without_a_law_passes():
-    fl.checks.check_ordering(Own(fl.Reshuffled()))
+    fl.checks.check_ordering(Own(fl.RandomReshuffling()))
 
 
-@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.Reshuffled(), fl.WithoutReplacement()], ids=repr)
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling(), fl.WithoutReplacement()], ids=repr)
 def test_a_single_step_passes(ordering):
     fl.checks.check_ordering(ordering, k=1)
 
@@ -264,7 +264,7 @@ def test_a_dataclass_that_compares_arrays_is_told_how_not_to():
     class Compared(Good):
         pass
 
-    with pytest.raises(fl.CheckError, match="eq=False"):
+    with pytest.raises(fl.errors.CheckError, match="eq=False"):
         fl.checks.check_filter(Compared(np.array([0.5, 2.0])))
 
 

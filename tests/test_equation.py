@@ -30,7 +30,7 @@ def test_ridge_step_equals_normal_equations_and_surrogate_descent(pairs, start, 
         ours = fl.step(start, task, filter_)
         assert relative(ours, literal.ridge_step(start, X, y, coefficient)) < 1e-9
         assert relative(fl.step(start, (X, y), filter_), literal.ridge_step(start, X, y, coefficient)) < 1e-9
-        assert relative(ours, literal.surrogate_step(start, X, y, filter_, 0.37)) < 1e-9
+        assert relative(ours, literal.surrogate_step(start, X, y, filter_.factors, 0.37)) < 1e-9
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 25])
@@ -40,7 +40,7 @@ def test_budget_step_equals_inner_gradient_steps_and_surrogate_descent(pairs, st
     for task, (X, y) in zip(tasks, pairs, strict=True):
         ours = fl.step(start, task, filter_)
         assert relative(ours, literal.descent_step(start, X, y, n_steps, filter_.step_size)) < 1e-9
-        assert relative(ours, literal.surrogate_step(start, X, y, filter_, 0.37)) < 1e-9
+        assert relative(ours, literal.surrogate_step(start, X, y, filter_.factors, 0.37)) < 1e-9
 
 
 def test_projection_step_equals_pseudoinverse(pairs, start):

@@ -15,18 +15,18 @@ mpmath.mp.dps = 700  # 1 − (1 − 1e-300) must not vanish
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
 def test_shares_are_shares(filter_):
     xi = np.linspace(0, 5, 41)
-    share = filter_(xi)
+    share = filter_.factors(xi)
     assert share.shape == (*(() if filter_.horizon is None else (filter_.horizon,)), 41)
     assert ((share >= 0) & (share <= 1)).all()
     assert (share[..., 0] == 0).all()
-    np.testing.assert_allclose(filter_.learned(np.sqrt(xi)), share, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(filter_.kept(np.sqrt(xi)), 1 - share, atol=1e-14)
+    np.testing.assert_allclose(filter_.factors_of_singular(np.sqrt(xi)), share, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(filter_.residual_factors(np.sqrt(xi)), 1 - share, atol=1e-14)
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
 def test_slope_is_the_derivative_at_zero(filter_):
     slope, xi = np.asarray(filter_.slope()), 1e-9
-    difference = np.asarray(filter_(xi)) / xi
+    difference = np.asarray(filter_.factors(xi)) / xi
     finite = np.isfinite(slope)
     np.testing.assert_allclose(difference[finite], slope[finite], rtol=1e-6)
     assert (difference[~finite] == 1 / xi).all()
@@ -36,8 +36,8 @@ def test_slope_is_the_derivative_at_zero(filter_):
 def test_at_picks_steps(filter_):
     xi = np.array([0.3, 2.0])
     for t in range(filter_.horizon):
-        np.testing.assert_array_equal(filter_.at(t)(xi), filter_(xi)[t])
-    np.testing.assert_array_equal(filter_.at(slice(1, 3))(xi), filter_(xi)[1:3])
+        np.testing.assert_array_equal(filter_.at(t).factors(xi), filter_.factors(xi)[t])
+    np.testing.assert_array_equal(filter_.at(slice(1, 3)).factors(xi), filter_.factors(xi)[1:3])
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
@@ -57,8 +57,8 @@ def test_ridge_at_extremes(log_s, log_coefficient):
     xi, lam = mpmath.mpf(s) ** 2, mpmath.mpf(coefficient)
     exact_share, exact_kept = xi / (xi + lam), lam / (xi + lam)
     filter_ = fl.Ridge(coefficient)
-    assert abs(filter_.learned(s) - exact_share) <= 4e-16 * 4 * exact_share + 1e-307
-    assert abs(filter_.kept(s) - exact_kept) <= 4e-16 * 4 * exact_kept + 1e-307
+    assert abs(filter_.factors_of_singular(s) - exact_share) <= 4e-16 * 4 * exact_share + 1e-307
+    assert abs(filter_.residual_factors(s) - exact_kept) <= 4e-16 * 4 * exact_kept + 1e-307
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 1000, 10**6])
@@ -77,17 +77,17 @@ def test_gradient_descent_at_extremes(u, n_steps, s):
     kept = (1 - product) ** n_steps
     # The product γs² carries a relative rounding of a few eps, which (1 − γs²)^N magnifies by N·u/(1 − u).
     slack = 1e-15 * (1 + n_steps * u / abs(1 - u) if u != 1 else 1)
-    assert abs(filter_.learned(s) - (1 - kept)) <= slack * abs(1 - kept)
+    assert abs(filter_.factors_of_singular(s) - (1 - kept)) <= slack * abs(1 - kept)
     if s == 1.0:
-        assert abs(filter_(s * s) - (1 - kept)) <= slack * abs(1 - kept)
+        assert abs(filter_.factors(s * s) - (1 - kept)) <= slack * abs(1 - kept)
     if u < 1:
-        assert abs(filter_.kept(s) - kept) <= 10 * slack * kept + 1e-307
+        assert abs(filter_.residual_factors(s) - kept) <= 10 * slack * kept + 1e-307
 
 
 def test_value_at_radius_is_the_one_number_of_the_bounds():
-    assert fl.Ridge(3.0).value_at_radius(1.0) == 0.25
-    assert fl.Projection().value_at_radius(2.0) == 1.0
-    np.testing.assert_allclose(fl.Ridge(np.array([1.0, 3.0])).value_at_radius(1.0), [0.5, 0.25])
+    assert fl.Ridge(3.0).factor_at_radius(1.0) == 0.25
+    assert fl.Projection().factor_at_radius(2.0) == 1.0
+    np.testing.assert_allclose(fl.Ridge(np.array([1.0, 3.0])).factor_at_radius(1.0), [0.5, 0.25])
 
 
 XI = np.array([0.02, 0.3, 1.0, 4.0])
@@ -96,25 +96,28 @@ XI = np.array([0.02, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
 def test_derivatives_are_those_of_the_share(filter_):
     h = 1e-6 * XI
-    differences = (filter_(XI + h) - filter_(XI - h)) / (2 * h)
+    differences = (filter_.factors(XI + h) - filter_.factors(XI - h)) / (2 * h)
     np.testing.assert_allclose(filter_.derivative(XI), differences, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
 def test_sensitivities_are_derivatives_by_the_parameters(filter_):
-    s, found = np.sqrt(XI), filter_.sensitivities(np.sqrt(XI))
+    s, found = np.sqrt(XI), filter_.parameter_derivatives(np.sqrt(XI))
     known = {fl.Ridge: ["coefficient"], fl.GradientDescent: ["step_size"], fl.Projection: []}
     assert list(found) == known.get(type(filter_), ["coefficient"])
     for name, slopes in found.items():
         if isinstance(filter_, fl.Stages):
-            expected = fl.Ridge(2.0).sensitivities(s)["coefficient"]
+            expected = fl.Ridge(2.0).parameter_derivatives(s)["coefficient"]
             np.testing.assert_allclose(slopes, np.stack([0 * s, expected, expected]))
             continue
         value = np.asarray(getattr(filter_, name))
         h = 1e-6 * np.where(value == 0, 1e-3, value)
         low, high = (dataclasses.replace(filter_, **{name: value + sign * h}) for sign in (0, 1))
         np.testing.assert_allclose(
-            slopes, (high.learned(s) - low.learned(s)) / (h[..., None] if h.ndim else h), rtol=1e-4, atol=1e-7
+            slopes,
+            (high.factors_of_singular(s) - low.factors_of_singular(s)) / (h[..., None] if h.ndim else h),
+            rtol=1e-4,
+            atol=1e-7,
         )
 
 
@@ -122,18 +125,20 @@ def test_sensitivities_are_derivatives_by_the_parameters(filter_):
 @pytest.mark.parametrize("factor", [1.0, 0.04, 9.0])
 def test_scaled_filters_do_to_scaled_rows_what_the_filter_does(filter_, factor):
     scaled = filter_.scaled(factor)
-    np.testing.assert_allclose(scaled(factor * XI), filter_(XI), rtol=1e-12)
+    np.testing.assert_allclose(scaled.factors(factor * XI), filter_.factors(XI), rtol=1e-12)
     np.testing.assert_allclose(scaled.strength(), factor * np.asarray(filter_.strength()), rtol=1e-12)
     general = fl.filters.Scaled(filter_, factor)
     for mine, theirs in ((scaled, general), (scaled.scaled(2.0), general.scaled(2.0))):
-        np.testing.assert_allclose(mine(XI), theirs(XI), rtol=1e-12)
-        np.testing.assert_allclose(mine.learned(np.sqrt(XI)), theirs.learned(np.sqrt(XI)), rtol=1e-12)
-        np.testing.assert_allclose(mine.kept(np.sqrt(XI)), theirs.kept(np.sqrt(XI)), rtol=1e-9)
+        np.testing.assert_allclose(mine.factors(XI), theirs.factors(XI), rtol=1e-12)
+        np.testing.assert_allclose(
+            mine.factors_of_singular(np.sqrt(XI)), theirs.factors_of_singular(np.sqrt(XI)), rtol=1e-12
+        )
+        np.testing.assert_allclose(mine.residual_factors(np.sqrt(XI)), theirs.residual_factors(np.sqrt(XI)), rtol=1e-9)
         np.testing.assert_allclose(mine.derivative(XI), theirs.derivative(XI), rtol=1e-12)
         np.testing.assert_allclose(mine.slope(), theirs.slope(), rtol=1e-12)
-        assert mine.projects == theirs.projects
+        assert mine.is_projection == theirs.is_projection
         if mine.horizon:
-            np.testing.assert_allclose(mine.at(1)(XI), theirs.at(1)(XI), rtol=1e-12)
+            np.testing.assert_allclose(mine.at(1).factors(XI), theirs.at(1).factors(XI), rtol=1e-12)
 
 
 @pytest.mark.parametrize("filter_", [f for f in FILTERS if not isinstance(f, fl.Stages)], ids=repr)
@@ -142,23 +147,23 @@ def test_defaults_for_other_filters_agree_with_closed_forms(filter_):
     np.testing.assert_allclose(slope, filter_.slope(), rtol=1e-9)
     np.testing.assert_allclose(fl.Filter.strength(filter_), filter_.strength(), rtol=1e-9)
     column = filter_._for(XI)
-    np.testing.assert_allclose(fl.Filter.share_slope(column, XI), filter_.derivative(XI), rtol=1e-8, atol=1e-10)
-    found, expected = fl.Filter.parameter_slopes(column, np.sqrt(XI)), filter_.sensitivities(np.sqrt(XI))
+    np.testing.assert_allclose(fl.Filter.formula_derivative(column, XI), filter_.derivative(XI), rtol=1e-8, atol=1e-10)
+    found, expected = fl.Filter.formula_gradients(column, np.sqrt(XI)), filter_.parameter_derivatives(np.sqrt(XI))
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
 
 
 def test_what_a_filter_says_of_itself():
-    assert fl.Ridge(0.0).projects
-    assert fl.Projection().projects
-    assert not fl.Ridge(np.array([0.0, 1.0])).projects
-    assert not fl.GradientDescent(3, 0.1).projects
+    assert fl.Ridge(0.0).is_projection
+    assert fl.Projection().is_projection
+    assert not fl.Ridge(np.array([0.0, 1.0])).is_projection
+    assert not fl.GradientDescent(3, 0.1).is_projection
     assert fl.Ridge(2.0).explicit
     assert fl.Projection().explicit
     assert not fl.GradientDescent(3, 0.1).explicit
     assert not fl.Stages((1, 1), (fl.Projection(), fl.GradientDescent(3, 0.1))).explicit
-    assert fl.GradientDescent(3, 0.1).covered(3.0)
-    assert not fl.GradientDescent(3, 0.1).covered(3.5)  # γR² ≥ 1
+    assert fl.GradientDescent(3, 0.1).within_theory(3.0)
+    assert not fl.GradientDescent(3, 0.1).within_theory(3.5)  # γR² ≥ 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -167,7 +172,7 @@ class OwnRidge(fl.Filter):
 
     pull: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return eigenvalues / (eigenvalues + self.pull)
 
 
@@ -183,7 +188,7 @@ def own_and_known():
 
 
 @pytest.mark.parametrize(("own", "known"), own_and_known(), ids=["constant", "varying"])
-@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.Reshuffled(), fl.Cyclic()], ids=repr)
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling(), fl.Cyclic()], ids=repr)
 def test_an_own_filter_in_every_engine(own, known, ordering, tasks):
     options = {"ordering": ordering}
     one, two = (fl.simulate(tasks, f, 12, n_trials=5, seed=1, **options) for f in (own, known))
@@ -198,12 +203,12 @@ def test_an_own_filter_in_every_engine(own, known, ordering, tasks):
 
 @pytest.mark.parametrize(("own", "known"), own_and_known(), ids=["constant", "varying"])
 def test_an_own_filter_has_a_gradient_a_certificate_and_advice(own, known, tasks):
-    one, two = (fl.gradient(tasks, f, 12) for f in (own, known))
+    one, two = (fl.loss_gradient(tasks, f, 12) for f in (own, known))
     assert one.loss == pytest.approx(two.loss, rel=1e-10)
     np.testing.assert_allclose(one.parameters["pull"], two.coefficient, rtol=1e-6, atol=1e-9)
     with pytest.raises(AttributeError, match="pull"):
         _ = one.coefficient
-    one, two = (fl.certify(tasks, f, 12) for f in (own, known))
+    one, two = (fl.compare_bounds(tasks, f, 12) for f in (own, known))
     assert (one.average_loss, one.seen_loss, one.worst_case) == pytest.approx(
         (two.average_loss, two.seen_loss, two.worst_case), rel=1e-10
     )
@@ -231,7 +236,7 @@ def test_gradients_by_step_sizes(tasks):
     def loss(values):
         return float(fl.expect(tasks, fl.GradientDescent(3, values), 8).average_loss[0])
 
-    found = fl.gradient(tasks, fl.GradientDescent(3, sizes), 8)
+    found = fl.loss_gradient(tasks, fl.GradientDescent(3, sizes), 8)
     h = 1e-6 * sizes
     expected = [(loss(sizes + h * e) - loss(sizes - h * e)) / (2 * h @ e) for e in np.eye(8)]
     assert found.loss == pytest.approx(loss(sizes), rel=1e-12)
@@ -240,15 +245,15 @@ def test_gradients_by_step_sizes(tasks):
 
 def test_a_projection_has_no_gradient(tasks):
     with pytest.raises(TypeError, match="parameter"):
-        fl.gradient(tasks, fl.Projection(), 3)
+        fl.loss_gradient(tasks, fl.Projection(), 3)
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1e-3, 1.0, 1e3, 1e5])
 def test_derivatives_of_an_own_filter_at_zero_know_no_units(scale, rng):
     pairs = [(scale * X, scale * X @ np.ones(5)) for X in rng.standard_normal((4, 3, 5))]
     tasks = fl.TaskCollection(pairs)
-    found = fl.gradient(tasks, OwnRidge(0.0), 3).parameters["pull"]
-    np.testing.assert_allclose(found, fl.gradient(tasks, fl.Ridge(0.0), 3).coefficient, rtol=1e-5)
+    found = fl.loss_gradient(tasks, OwnRidge(0.0), 3).parameters["pull"]
+    np.testing.assert_allclose(found, fl.loss_gradient(tasks, fl.Ridge(0.0), 3).coefficient, rtol=1e-5)
 
 
 def test_fields_that_are_no_numbers_have_no_derivative(tasks):
@@ -257,7 +262,7 @@ def test_fields_that_are_no_numbers_have_no_derivative(tasks):
         label: str = "mine"
         cap: float | None = None
 
-    assert list(fl.gradient(tasks, Named(0.5), 3).parameters) == ["pull"]
+    assert list(fl.loss_gradient(tasks, Named(0.5), 3).parameters) == ["pull"]
 
 
 def test_equal_filters_have_equal_hashes():
@@ -272,7 +277,7 @@ def test_the_slope_of_a_filter_that_overflows_far_away_is_silent():
     class Powers(fl.Filter):
         size: float
 
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return 1 - (1 - self.size * eigenvalues) ** 50
 
     assert Powers(0.01).strength() == pytest.approx(2.0, rel=1e-8)  # warnings are errors here
@@ -280,8 +285,8 @@ def test_the_slope_of_a_filter_that_overflows_far_away_is_silent():
 
 def test_theorems_speak_of_scaled_filters_too():
     assert fl.filters.Scaled(fl.Ridge(1.0), 4.0).explicit
-    assert fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(2.0)
-    assert not fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).covered(3.0)
+    assert fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).within_theory(2.0)
+    assert not fl.filters.Scaled(fl.GradientDescent(2, 0.5), 4.0).within_theory(3.0)
 
 
 def test_stages_differ_in_lengths_and_in_filters():
@@ -303,8 +308,8 @@ def test_no_theorem_speaks_of_an_own_filter_unless_it_says_so():
     class Half(fl.Filter):
         horizon = None
 
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return 0.5 * np.minimum(eigenvalues, 1.0)
 
-    assert not Half().covered(1.0)
-    assert fl.Ridge(1.0).covered(1.0)
+    assert not Half().within_theory(1.0)
+    assert fl.Ridge(1.0).within_theory(1.0)

@@ -47,7 +47,7 @@ def test_without_replacement_is_a_uniform_permutation():
 
 
 def test_reshuffled_epochs_cross_block_borders_intact():
-    order = fl.Reshuffled().sample(7, 3 * BLOCK, seed=1)
+    order = fl.RandomReshuffling().sample(7, 3 * BLOCK, seed=1)
     epochs = order[: 7 * (len(order) // 7)].reshape(-1, 7)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.broadcast_to(np.arange(7), epochs.shape))
     assert len(np.unique(epochs, axis=0)) > 1000
@@ -78,7 +78,7 @@ def test_sample_gives_the_orders_that_simulate_follows():
     np.testing.assert_array_equal(fl.WithReplacement().sample(5, 20, seed=3), orders[0])
 
 
-class Own(fl.Ordering):
+class Own(fl.orderings.Ordering):
     """A user's ordering that samples like a known one and has a given law."""
 
     def __init__(self, like, law):
@@ -97,9 +97,9 @@ class Own(fl.Ordering):
 P = [0.1, 0.2, 0.3, 0.4]
 OWN = {
     "draws": Own(fl.WithReplacement(P), Draws(P)),
-    "epochs": Own(fl.Reshuffled(), Epochs()),
-    "one order": Own(fl.Sequence([3, 1, 1, 0, 2, 3, 0]), OneOrder(np.array([3, 1, 1, 0, 2, 3, 0]))),
-    "a period": Own(fl.Sequence([3, 1, 3, 1, 3, 1, 3]), OneOrder(np.array([3, 1]), repeated=True)),
+    "epochs": Own(fl.RandomReshuffling(), Epochs()),
+    "one order": Own(fl.FixedOrder([3, 1, 1, 0, 2, 3, 0]), OneOrder(np.array([3, 1, 1, 0, 2, 3, 0]))),
+    "a period": Own(fl.FixedOrder([3, 1, 3, 1, 3, 1, 3]), OneOrder(np.array([3, 1]), repeated=True)),
 }
 
 
@@ -115,8 +115,10 @@ def test_an_own_ordering_with_a_law_is_exact(name, rng):
     for filter_ in (schedule, fl.Ridge(0.5)):
         found, known = (fl.worst_case(tasks, filter_, 7, ordering=ordering).loss for ordering in (own, own.like))
         assert found == pytest.approx(known, rel=1e-12)
-    certificate = fl.certify(tasks, schedule, 7, ordering=own)
-    assert certificate.average_loss == pytest.approx(fl.certify(tasks, schedule, 7, ordering=own.like).average_loss)
+    certificate = fl.compare_bounds(tasks, schedule, 7, ordering=own)
+    assert certificate.average_loss == pytest.approx(
+        fl.compare_bounds(tasks, schedule, 7, ordering=own.like).average_loss
+    )
     best, known = (fl.advise(tasks, 7, ordering=ordering).options[0].loss for ordering in (own, own.like))
     assert best == pytest.approx(known, rel=1e-9)
 
@@ -126,24 +128,24 @@ def test_long_periods_are_raised_to_powers(rng):
     order = np.array([2, 0, 0, 1, 2])
     for k in (23, 1003):
         own = Own(fl.Cyclic(), OneOrder(order, repeated=True))
-        whole = fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=fl.Sequence(np.resize(order, k))).loss
+        whole = fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=fl.FixedOrder(np.resize(order, k))).loss
         assert fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=own).loss == pytest.approx(whole, rel=1e-11)
 
 
 def test_gradients_of_own_draws(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
     found, known = (
-        fl.gradient(tasks, fl.Ridge(0.5), 4, ordering=each) for each in (OWN["draws"], fl.WithReplacement(P))
+        fl.loss_gradient(tasks, fl.Ridge(0.5), 4, ordering=each) for each in (OWN["draws"], fl.WithReplacement(P))
     )
     np.testing.assert_allclose(found.coefficient, known.coefficient, rtol=1e-12)
     with pytest.raises(TypeError, match="draws with replacement"):
-        fl.gradient(tasks, fl.Ridge(0.5), 4, ordering=OWN["epochs"])
+        fl.loss_gradient(tasks, fl.Ridge(0.5), 4, ordering=OWN["epochs"])
 
 
 @pytest.mark.parametrize(
     ("law", "error", "said"),
     [
-        (None, fl.NoExactLawError, "its law\\(\\) gives none; use simulate"),
+        (None, fl.errors.NoExactLawError, "its law\\(\\) gives none; use simulate"),
         (Draws([0.5, 0.5]), ValueError, "one probability for each of the 4 tasks, got 2"),
         (OneOrder(np.array([0, 1])), ValueError, "the tasks of all 7 steps, got 2"),
         (OneOrder(np.array([0, 4]), repeated=True), ValueError, "indices in 0..3, got 0..4"),
@@ -153,7 +155,7 @@ def test_gradients_of_own_draws(rng):
 def test_a_law_that_does_not_fit_is_refused(law, error, said, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
     with pytest.raises(error, match=said):
-        fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Own(fl.Reshuffled(), law))
+        fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Own(fl.RandomReshuffling(), law))
 
 
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
@@ -181,4 +183,4 @@ def test_one_run_or_several():
 @pytest.mark.parametrize(("indices", "bad"), [([0, 2, 5], 5), ([1, -1, 2], -1)])
 def test_the_index_that_is_no_task_is_named(indices, bad):
     with pytest.raises(ValueError, match=rf"indices must lie in 0\.\.2, got {bad};"):
-        fl.Sequence(indices).sample(3, 3, seed=0)
+        fl.FixedOrder(indices).sample(3, 3, seed=0)

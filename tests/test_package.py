@@ -24,7 +24,7 @@ LAYERS = [
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
     {"advice", "reproduce", "checks", "tables"},
-    {"sweeps", "files"},
+    {"sweeps", "files", "results"},
     {"explorer"},
     {"cli"},
     {"__main__"},

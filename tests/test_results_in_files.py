@@ -1,4 +1,4 @@
-"""Tasks, traces, expectations, certificates and advice in files: what is read is what was written."""
+"""Tasks, traces, expectations, comparisons and advice in files: what is read is what was written."""
 
 import json
 import pickle
@@ -25,7 +25,7 @@ def results():
     yield "traces", fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=4, record=[0, 9], keep_weights=False)
     yield "expectation", fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all", start=np.ones(3))
     yield "expectations", fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic")
-    yield "certificate", fl.certify(TASKS, "increasing", 9)
+    yield "comparison", fl.compare_bounds(TASKS, "increasing", 9)
     yield "advice", fl.advise(TASKS, 9, also={"mine": lambda k, radius: fl.Ridge(radius)})
 
 
@@ -46,18 +46,18 @@ def same(one, other):
             np.testing.assert_array_equal(X, X2)
             np.testing.assert_array_equal(y, y2)
         assert one.digest == other.digest
-    elif isinstance(one, fl.Trace | fl.Expectation):
+    elif isinstance(one, fl.results.Trace | fl.results.Expectation):
         assert one.labels == other.labels
         np.testing.assert_array_equal(one.steps, other.steps)
         assert list(one.values) == list(other.values) or set(one.values) == set(other.values)
         for name, value in one.values.items():
             np.testing.assert_array_equal(value, other.values[name])
-        if isinstance(one, fl.Trace):
+        if isinstance(one, fl.results.Trace):
             np.testing.assert_array_equal(one.weights, other.weights) if one.weights is not None else None
             assert (one.weights is None) == (other.weights is None)
         else:
             assert (one.method, one.errors) == (other.method, other.errors)
-    elif isinstance(one, fl.Advice):
+    elif isinstance(one, fl.results.Advice):
         assert (one.claims, one.curves, one.why, one.horizon) == (other.claims, other.curves, other.why, other.horizon)
         for mine, its in zip(one.options, other.options, strict=True):
             assert (mine.loss, mine.flat, mine.error) == (its.loss, its.flat, its.error)
@@ -98,7 +98,8 @@ def test_the_provenance_gives_the_numbers_again():
 
 def test_show_prints_kind_provenance_and_summary(saved, capsys):
     result, path = saved
-    kind = "tasks" if isinstance(result, fl.TaskCollection) else type(result).__name__.lower()
+    kinds = {"TaskCollection": "tasks", "BoundComparison": "bound-comparison"}
+    kind = kinds.get(type(result).__name__, type(result).__name__.lower())
     assert cli.app.main(["show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"{kind}, version 1 of the format, {path.stat().st_size:,} bytes\ncreated 20")
@@ -115,7 +116,7 @@ def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
     TASKS.save(tmp_path / "tasks.fl")
     same(TASKS, load_tasks(tmp_path / "tasks.fl"))
     RESULTS["trace"].save(tmp_path / "trace.fl")
-    with pytest.raises(fl.FileError, match=r"trace\.fl holds 'trace', not 'tasks'"):
+    with pytest.raises(fl.errors.FileError, match=r"trace\.fl holds 'trace', not 'tasks'"):
         load_tasks(tmp_path / "trace.fl")
 
 
@@ -133,24 +134,24 @@ def test_every_flipped_bit_is_detected(saved):
         damaged = bytearray(content)
         damaged[at] ^= 4
         path.write_bytes(bytes(damaged))
-        with pytest.raises(fl.FileError, match=r"result\.fl is damaged"):
+        with pytest.raises(fl.errors.FileError, match=r"result\.fl is damaged"):
             fl.load(path)
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(fl.FileError):
+    with pytest.raises(fl.errors.FileError):
         fl.load(path)
 
 
 def test_records_reject_values_of_other_types():
-    plain = records.to_plain(RESULTS["certificate"], left_out=("origin",))
+    plain = records.to_plain(RESULTS["comparison"], left_out=("origin",))
     for change, message in (
-        ({"k": "9"}, r"Certificate\.k holds a str"),
-        ({"k": True}, r"Certificate\.k holds a bool"),
-        ({"extra": 1}, r"Certificate\.extra does not belong there"),
+        ({"k": "9"}, r"BoundComparison\.k holds a str"),
+        ({"k": True}, r"BoundComparison\.k holds a bool"),
+        ({"extra": 1}, r"BoundComparison\.extra does not belong there"),
         ({"bounds": [3]}, "BoundCheck must be an object"),
-        ({"errors": {"average_loss": "much"}}, r"Certificate\.errors holds a str"),
+        ({"errors": {"average_loss": "much"}}, r"BoundComparison\.errors holds a str"),
     ):
         with pytest.raises(ValueError, match=message):
-            records.from_plain(fl.Certificate, {**plain, **change}, left_out=("origin",))
+            records.from_plain(fl.results.BoundComparison, {**plain, **change}, left_out=("origin",))
     del plain["k"]
-    with pytest.raises(ValueError, match=r"Certificate\.k is missing"):
-        records.from_plain(fl.Certificate, plain, left_out=("origin",))
+    with pytest.raises(ValueError, match=r"BoundComparison\.k is missing"):
+        records.from_plain(fl.results.BoundComparison, plain, left_out=("origin",))

@@ -59,10 +59,10 @@ def test_rounding_does_not_stretch_the_axis():
 def test_given_axes_are_drawn_on():
     import matplotlib.pyplot as plt
 
-    optimal = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
+    optimal = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
     model = fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [2.0])
     curves, worst = fl.expect(TASKS, NAMED, 9, record="all"), fl.worst_case(TASKS, NAMED, 9)
-    proved = (fl.certify(TASKS, 2.0, 40), fl.certify(TASKS, NAMED, 9))
+    proved = (fl.compare_bounds(TASKS, 2.0, 40), fl.compare_bounds(TASKS, NAMED, 9))
     for shown in (curves, worst, *proved, optimal, fl.advise(TASKS, 9), model.history_):
         ax = plt.subplots()[1]
         assert shown.plot(ax=ax) is ax
@@ -70,7 +70,7 @@ def test_given_axes_are_drawn_on():
 
 
 def test_certificates_are_drawn_at_their_values():
-    found = fl.certify(fl.constructions.unseen_task(40), "increasing", 40)
+    found = fl.compare_bounds(fl.theory.constructions.unseen_task(40), "increasing", 40)
     ax = found.plot()
     dots = [float(line.get_xdata()[0]) for line in ax.get_lines() if line.get_marker() in "<>"]
     assert sorted(dots) == sorted(check.value for check in found.bounds if check.applies)
@@ -110,7 +110,7 @@ def test_losses_are_printed():
     worst = fl.worst_case(TASKS, NAMED, [4, 8])
     assert f"{worst.loss[1, 1]:.4g}" in shown_numbers(worst)
     assert f"{fl.worst_case(TASKS, 1.0, 4).loss:.4g}" in repr(fl.worst_case(TASKS, 1.0, 4))
-    several = fl.certify(TASKS, NAMED, 9)
+    several = fl.compare_bounds(TASKS, NAMED, 9)
     assert f"{several['rising'].average_loss:.5g}" in shown_numbers(several)
 
 
@@ -119,7 +119,7 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
     page = advice._repr_html_()
     assert advice.options[0].title in page
     assert "Use " in page
-    catalogue = fl.bounds.catalogue
+    catalogue = fl.theory.bounds.catalogue
     page, text = catalogue._repr_html_(), repr(catalogue)
     assert all(bound.name in text and bound.name in page for bound in catalogue)
     model = fl.ContinualRidge(alpha=1.0, history_size=30)
@@ -138,11 +138,19 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
         lambda progress: fl.simulate(TASKS, NAMED, 50, seed=0, progress=progress),
         lambda progress: fl.advise(TASKS, 9, progress=progress),
         lambda progress: fl.optimal_schedule(TASKS, 6, progress=progress),
-        lambda progress: fl.certified("increasing", 20, progress=progress),
-        lambda progress: fl.optimal_certified(8, progress=progress),
-        lambda progress: fl.worst_collection("increasing", 4, n_starts=2, n_rounds=5, progress=progress),
+        lambda progress: fl.upper_bound("increasing", 20, progress=progress),
+        lambda progress: fl.minimax_schedule(8, progress=progress),
+        lambda progress: fl.find_worst_collection("increasing", 4, n_starts=2, n_rounds=5, progress=progress),
     ],
-    ids=["expect", "simulate", "advise", "optimal_schedule", "certified", "optimal_certified", "worst_collection"],
+    ids=[
+        "expect",
+        "simulate",
+        "advise",
+        "optimal_schedule",
+        "upper_bound",
+        "minimax_schedule",
+        "find_worst_collection",
+    ],
 )
 def test_progress_is_shown_or_told(call, monkeypatch):
     import rich.progress

@@ -14,7 +14,7 @@ from forgetless.estimators.classifier import ContinualRidgeClassifier
 from forgetless.estimators.ridge import ContinualRidge
 from forgetless.schedules import increasing
 from forgetless.solvers.rows import is_sparse
-from forgetless.tables import Stream, Task
+from streams.data import Stream, Task
 from streams.protocol import Maker
 from streams.rivals import AllRows, ClassMeans, Counted, Fewer, FrequentDirections, OneHot, Reservoir, RunningMean
 

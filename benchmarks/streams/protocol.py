@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.tables import Stream, Task
+from streams.data import Stream, Task
 
 Maker = Callable[[], Any]
 """Makes a learner with ``partial_fit``, ``predict`` and ``nbytes_``."""

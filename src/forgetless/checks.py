@@ -49,7 +49,7 @@ def check_filter(filter: Filter) -> None:
     >>> @dataclass(frozen=True, eq=False)
     ... class GradientFlow(fl.Filter):
     ...     time: float
-    ...     def share(self, eigenvalues):
+    ...     def formula(self, eigenvalues):
     ...         return -np.expm1(-self.time * eigenvalues)
     >>> fl.checks.check_filter(GradientFlow(2.0))
     >>> fl.checks.check_filter(GradientFlow(np.array([1.0, 2.0, 4.0])))
@@ -68,7 +68,7 @@ def check_filter(filter: Filter) -> None:
 
 def _check_shares(name: str, filter: Filter) -> None:
     xi = np.concatenate([[0.0], _XI])
-    shares, shape = np.asarray(filter(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
+    shares, shape = np.asarray(filter.factors(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
     _require(
         shares.shape == shape, f"{name}.share must give one share per eigenvalue: shape {shape}, got {shares.shape}"
     )
@@ -76,13 +76,13 @@ def _check_shares(name: str, filter: Filter) -> None:
     _require(bool((shares[..., 0] == 0).all()), f"{name}.share must be 0 at 0, got {shares[..., 0]}")
     inside = bool((shares >= -1e-12).all() and (shares <= 2 + 1e-12).all())
     _require(inside, f"{name}.share must lie in [0, 2], got {shares.min():.6g} to {shares.max():.6g}")
-    _same(f"{name}.learned(s) must be φ(s²)", filter.learned(np.sqrt(xi)), shares)
-    _same(f"{name}.kept(s) must be 1 − φ(s²)", filter.kept(np.sqrt(xi)), 1 - shares)
-    _same(f"{name}.value_at_radius(1) must be φ(1)", filter.value_at_radius(1.0), shares[..., -1])
+    _same(f"{name}.factors_of_singular(s) must be φ(s²)", filter.factors_of_singular(np.sqrt(xi)), shares)
+    _same(f"{name}.residual_factors(s) must be 1 − φ(s²)", filter.residual_factors(np.sqrt(xi)), 1 - shares)
+    _same(f"{name}.factor_at_radius(1) must be φ(1)", filter.factor_at_radius(1.0), shares[..., -1])
     if filter.horizon is not None:
         for t in range(filter.horizon):
-            _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t)(xi), shares[t])
-        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon))(xi), shares)
+            _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t).factors(xi), shares[t])
+        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon)).factors(xi), shares)
 
 
 def _check_copies(name: str, filter: Filter) -> None:
@@ -96,15 +96,15 @@ def _check_copies(name: str, filter: Filter) -> None:
 
 def _check_derivatives(name: str, filter: Filter) -> None:
     h = 1e-5 * _XI
-    differences = (filter(_XI + h) - filter(_XI - h)) / (2 * h)
+    differences = (filter.factors(_XI + h) - filter.factors(_XI - h)) / (2 * h)
     _same(f"{name}.derivative must be φ'", filter.derivative(_XI), differences, 1e-5, 4e-16 / h)
     slope = np.asarray(filter.slope())
     if np.isfinite(slope):
         tiny = 1e-7 / max(1.0, float(slope))
-        _same(f"{name}.slope must be φ'(0)", slope, float(np.asarray(filter(np.array([tiny]))[0])) / tiny, 1e-4)
+        _same(f"{name}.slope must be φ'(0)", slope, float(np.asarray(filter.factors(np.array([tiny]))[0])) / tiny, 1e-4)
         _same(f"{name}.strength must be 1/φ'(0)", filter.strength(), np.inf if slope == 0 else 1 / slope, 1e-6)
     s = np.sqrt(_XI)
-    for parameter, slopes in filter.sensitivities(s).items():
+    for parameter, slopes in filter.parameter_derivatives(s).items():
         value = getattr(filter, parameter, None)
         if value is None:
             continue  # of a filter inside this one
@@ -115,7 +115,11 @@ def _check_derivatives(name: str, filter: Filter) -> None:
 
 def _check_scaling(name: str, filter: Filter) -> None:
     for factor in (0.25, 9.0):
-        _same(f"{name}.scaled({factor}) at {factor}·ξ must be φ(ξ)", filter.scaled(factor)(factor * _XI), filter(_XI))
+        _same(
+            f"{name}.scaled({factor}) at {factor}·ξ must be φ(ξ)",
+            filter.scaled(factor).factors(factor * _XI),
+            filter.factors(_XI),
+        )
 
 
 def _check_step(name: str, filter: Filter) -> None:
@@ -126,7 +130,7 @@ def _check_step(name: str, filter: Filter) -> None:
     y, w = rng.standard_normal(3), rng.standard_normal(5)
     eigenvalues, vectors = np.linalg.eigh(X.T @ X)
     eigenvalues = np.where(eigenvalues > 1e-12, eigenvalues, 0.0)
-    expected = w - vectors @ (np.asarray(filter(eigenvalues)) * (vectors.T @ (w - np.linalg.pinv(X) @ y)))
+    expected = w - vectors @ (np.asarray(filter.factors(eigenvalues)) * (vectors.T @ (w - np.linalg.pinv(X) @ y)))
     task = TaskCollection([(X, y)])[0]
     _same(f"{name}: fl.step(w, task) must be w − φ(XᵀX)(w − X⁺y)", step(w, task, filter), expected, 1e-8)
     _same(f"{name}: fl.step(w, (X, y)) must be w − φ(XᵀX)(w − X⁺y)", step(w, (X, y), filter), expected, 1e-8)
@@ -164,12 +168,12 @@ def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: A
             raise CheckError(f"{said} failed: {type(error).__name__}: {error}") from error
         _require(filter_ == again, f"{said} must be the same each time, got {filter_!r} and {again!r}")
         s = radius * np.sqrt(_XI)
-        kept = np.asarray(filter_.kept(s))
+        kept = np.asarray(filter_.residual_factors(s))
         _require(bool(np.isfinite(kept).all()), f"{said} must have finite shares at singular values {s.tolist()}")
         worst = float(np.abs(kept).max())
         _require(worst <= 1 + 1e-9, f"{said} makes errors grow by a factor {worst:.6g} on tasks of that radius")
         for t in range(k if filter_.horizon is not None and k <= 10 else 0):
-            _same(f"{said}.at({t}) must be step {t + 1}", filter_.at(t).kept(s), kept[t])
+            _same(f"{said}.at({t}) must be step {t + 1}", filter_.at(t).residual_factors(s), kept[t])
 
 
 def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
@@ -192,7 +196,7 @@ def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
     >>> fl.checks.check_ordering(fl.WithReplacement([0.5, 0.25, 0.125, 0.125]))
     """
     if not isinstance(ordering, Ordering):
-        raise CheckError(f"an ordering must inherit from fl.Ordering, got {type(ordering).__name__}")
+        raise CheckError(f"an ordering must inherit from fl.orderings.Ordering, got {type(ordering).__name__}")
     name = type(ordering).__name__
     try:
         ordering.check(n_tasks, k)

@@ -13,7 +13,7 @@ import numpy as np
 
 from forgetless._core.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.filters import Filter
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows, check_sparse, is_operator, is_sparse, plain
 from forgetless.tasks import Task
@@ -64,7 +64,7 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     expected = (task.X.shape[1], *task.y.shape[1:])
     if tuple(w.shape) != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
-    share = from_numpy(np.asarray(filter.learned(to_numpy(task.singular_values))), like=task.X)
+    share = from_numpy(np.asarray(filter.factors_of_singular(to_numpy(task.singular_values))), like=task.X)
     error = task.directions @ w - task.targets
     return w - task.directions.T @ (error * (share if w.ndim == 1 else share[:, None]))
 

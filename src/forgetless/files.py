@@ -9,8 +9,8 @@ from forgetless.io.document import Document, file_errors, read
 from forgetless.reporting.text import printable
 
 KINDS = {
-    "advice": ("advice.answer", "from_document"),
-    "certificate": ("guarantees.answer", "from_document"),
+    "advice": ("advice.results", "from_document"),
+    "bound-comparison": ("guarantees.results", "from_document"),
     "checkpoint": ("guarantees.search", "from_document"),
     "expectation": ("engines.results", "from_document"),
     "tasks": ("tasks.collection", "from_document"),

@@ -91,12 +91,12 @@ class Ordering(ABC):
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> class ForthAndBack(fl.Ordering):
+    >>> class ForthAndBack(fl.orderings.Ordering):
     ...     def law(self, n_tasks, k):
     ...         turn = np.arange(2 * n_tasks)
     ...         return fl.orderings.OneOrder(np.minimum(turn, turn[::-1]), repeated=True)
     ...     def blocks(self, n_tasks, k, n_trials, rng):
-    ...         return fl.Sequence(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks, k, n_trials, rng)
+    ...         return fl.FixedOrder(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks, k, n_trials, rng)
     >>> ForthAndBack().sample(n_tasks=3, k=8).tolist()
     [0, 1, 2, 2, 1, 0, 0, 1]
     >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[2.0]], [2.0])])
@@ -287,7 +287,7 @@ class WithoutReplacement(Ordering):
         if k > n_tasks:
             raise ValueError(
                 f"k must be at most the number of tasks, {n_tasks}, without replacement, got {k}; "
-                "use fl.Reshuffled() to go on with a new order every epoch"
+                "use fl.RandomReshuffling() to go on with a new order every epoch"
             )
 
     def law(self, n_tasks: int, k: int) -> Epochs:
@@ -300,13 +300,13 @@ class WithoutReplacement(Ordering):
 
 
 @dataclass(frozen=True)
-class Reshuffled(Ordering):
+class RandomReshuffling(Ordering):
     """Epochs: every M steps each task comes once, in a fresh random order each time.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> order = fl.Reshuffled().sample(n_tasks=3, k=6, seed=0).tolist()
+    >>> order = fl.RandomReshuffling().sample(n_tasks=3, k=6, seed=0).tolist()
     >>> sorted(order[:3]), sorted(order[3:])
     ([0, 1, 2], [0, 1, 2])
     """
@@ -345,7 +345,7 @@ class Cyclic(Ordering):
 
 
 @dataclass(frozen=True)
-class Sequence(Ordering):
+class FixedOrder(Ordering):
     """A given list of task indices; the first k of them are used.
 
     Parameters
@@ -356,7 +356,7 @@ class Sequence(Ordering):
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.Sequence([1, 0, 1]).sample(n_tasks=2, k=3).tolist()
+    >>> fl.FixedOrder([1, 0, 1]).sample(n_tasks=2, k=3).tolist()
     [1, 0, 1]
     """
 
@@ -395,6 +395,6 @@ def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
 NAMES: dict[str, Ordering] = {
     "with-replacement": WithReplacement(),
     "without-replacement": WithoutReplacement(),
-    "reshuffled": Reshuffled(),
+    "reshuffled": RandomReshuffling(),
     "cyclic": Cyclic(),
 }

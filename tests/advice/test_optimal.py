@@ -39,7 +39,7 @@ def test_slopes_equal_differences(family, objective, monotone, rng):
 def test_a_soft_maximum_is_above_the_largest_by_little(rng):
     tasks = collection(rng)
     adjoint = _adjoint(Losses(tasks, 5, fl.WithReplacement(), None, None), "worst_case")
-    shares = fl.Ridge(0.5).learned(tasks.singular_values)
+    shares = fl.Ridge(0.5).factors_of_singular(tasks.singular_values)
     hard, _, _ = adjoint(shares, 5)
     soft, _, _ = adjoint(shares, 5, softness=0.01)
     assert hard == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 5).loss)
@@ -120,7 +120,7 @@ def test_smoothness_has_its_price(rng):
 def test_a_ramp_at_the_end_of_two_tasks():
     """k·loss of the best constant is 0.105 there."""
     k = 128
-    found = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 16), k, objective="worst_case")
+    found = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 16), k, objective="worst_case")
     assert k * found.loss <= 0.0660
     assert max(found.coefficients[:110]) < 1e-6
     assert (np.diff(found.coefficients[-7:]) > 0).all()
@@ -132,7 +132,7 @@ def test_it_is_a_schedule_like_any_other(rng):
     found = fl.optimal_schedule(tasks, 12, objective="validation", validation=random_pairs(rng, M=1, d=6))
     assert pickle.loads(pickle.dumps(found)) == found
     assert fl.simulate(tasks, found, 12, seed=0).average_loss.shape[0] == 1
-    assert fl.certify(tasks, found, 12).k == 12
+    assert fl.compare_bounds(tasks, found, 12).k == 12
     assert found(12, tasks.radius) == fl.Ridge(np.array(found.coefficients))
     assert "k=12" in repr(found)
     with pytest.raises(ValueError, match="k must be 12"):

@@ -103,11 +103,15 @@ def test_other_array_libraries(objective, rng):
         assert mine["loss"] == pytest.approx(theirs["loss"], rel=1e-9)
 
 
-@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.Reshuffled(), fl.Sequence([0, 1, 2, 3, 0, 0, 1, 2, 3, 3])])
+@pytest.mark.parametrize(
+    "ordering", [fl.Cyclic(), fl.RandomReshuffling(), fl.FixedOrder([0, 1, 2, 3, 0, 0, 1, 2, 3, 3])]
+)
 def test_other_orderings(ordering, rng):
     tasks = collection(rng)
     held_out = random_pairs(rng, M=1, d=6)
-    advice = fl.advise(tasks, 10, ordering=ordering, validation=None if ordering == fl.Reshuffled() else held_out)
+    advice = fl.advise(
+        tasks, 10, ordering=ordering, validation=None if ordering == fl.RandomReshuffling() else held_out
+    )
     for option in advice.options:
         exact = fl.expect(tasks, option.schedule, 10, ordering=ordering).average_loss[0]
         assert option.loss == pytest.approx(exact, rel=1e-9)
@@ -121,8 +125,8 @@ def test_without_replacement(rng):
 
 def test_both_minima_of_a_constant_are_tried():
     """At θ = π/16, k = 28 the loss has local minima at 6.15 and 11.3."""
-    advice = fl.advise(fl.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")
-    assert shape_losses(advice)["constant"] == pytest.approx(fl.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
+    advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")
+    assert shape_losses(advice)["constant"] == pytest.approx(fl.theory.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
 
 
 def test_of_equally_good_schedules_the_simplest_leads():
@@ -169,7 +173,7 @@ def test_a_wrong_horizon_costs_what_is_said(family, rng):
     tasks, k = collection(rng, family), 20
     advice = fl.advise(tasks, k)
     ramp = advice.best
-    assert isinstance(ramp, s.EndRamp)
+    assert isinstance(ramp, s.end_ramp)
     for name, plan in {"half": k // 2, "twice": 2 * k}.items():
         # What would have been advised for the wrong horizon, among ramps as long and scales a factor of 2 apart …
         ramps = [s.end_ramp(ramp.length, float(f"{ramp.scale * 2.0**power:.4g}")) for power in range(-4, 5)]
@@ -184,7 +188,7 @@ def test_a_wrong_horizon_costs_what_is_said(family, rng):
 
 
 def test_a_constant_for_another_horizon_is_another_constant():
-    tasks = fl.constructions.two_tasks(np.pi / 16)
+    tasks = fl.theory.constructions.two_tasks(np.pi / 16)
     advice = fl.advise(tasks, 16, objective="worst_case")
     constant = next(option for option in advice.options if option.shape == "constant")
     problem = Losses(tasks, 16, fl.WithReplacement(), None, None)
@@ -222,7 +226,7 @@ def test_a_best_scale_beyond_the_grid_is_followed(rng):
 
 
 def test_no_regularization_says_how_weak_constants_may_be(rng):
-    tasks, k = fl.constructions.two_tasks(np.pi / 3), 40
+    tasks, k = fl.theory.constructions.two_tasks(np.pi / 3), 40
     advice = fl.advise(tasks, k, objective="worst_case")
     none = next(option for option in advice.options if option.shape == "no regularization")
     assert none.flat[0] == 0.0
@@ -248,7 +252,7 @@ def test_it_prints_a_table_and_code_that_gives_the_schedules(rng):
 def test_the_model_in_code_learns_as_advised(family, rng):
     """Met in the order of the advice, the tasks lead to the loss that is stated."""
     tasks, k = collection(rng, family), 9
-    for ordering, indices in ((fl.Cyclic(), [m % tasks.n_tasks for m in range(k)]), (fl.Sequence([1] * k), [1] * k)):
+    for ordering, indices in ((fl.Cyclic(), [m % tasks.n_tasks for m in range(k)]), (fl.FixedOrder([1] * k), [1] * k)):
         advice = fl.advise(tasks, k, ordering=ordering)
         model = eval(advice.model_code(), {"fl": fl})
         for m in indices:
@@ -293,7 +297,7 @@ X, y = np.eye(2), np.ones(2)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
 
 
-class Elsewhere(fl.Ordering):
+class Elsewhere(fl.orderings.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         yield np.zeros((n_trials, k), np.uint8)
 
@@ -317,7 +321,7 @@ BAD = [
     (lambda: fl.advise(TASKS, 5, seed=-1), ValueError, "seed must be at least 0"),
     (lambda: fl.advise(TASKS, 5, start=np.ones(3)), ValueError, "start must have shape"),
     (
-        lambda: fl.advise(TASKS, 5, objective="validation", validation=(X, y), ordering=fl.Reshuffled()),
+        lambda: fl.advise(TASKS, 5, objective="validation", validation=(X, y), ordering=fl.RandomReshuffling()),
         TypeError,
         "needs draws with replacement, a cycle or a sequence",
     ),
@@ -371,8 +375,8 @@ def test_the_average_stands_below_the_ranking(rng):
     assert len(found.table) == len(found.options)
     claim = next(claim for claim in found.claims if claim.about == "average")
     assert claim.low <= exact / found.options[0].loss <= claim.high
-    worst = fl.advise(tasks, 8, objective="worst_case", ordering=fl.Reshuffled()).average
-    ordered = fl.worst_case(tasks, fl.Projection(), 8, ordering=fl.Reshuffled(), average=2)
+    worst = fl.advise(tasks, 8, objective="worst_case", ordering=fl.RandomReshuffling()).average
+    ordered = fl.worst_case(tasks, fl.Projection(), 8, ordering=fl.RandomReshuffling(), average=2)
     assert worst.loss == pytest.approx(ordered.loss, rel=1e-12)
     assert fl.advise(tasks, 8, objective="seen_loss").average is None
     sampled = fl.advise(tasks, 8, objective="seen_loss", n_trials=200).average

@@ -8,7 +8,7 @@ import pytest
 import forgetless as fl
 from forgetless.advice._claims import up
 from forgetless.advice._data import label_noise
-from forgetless.advice._words import guarantee
+from forgetless.advice._text import guarantee
 from support.collections import FAMILIES, random_pairs
 
 s = fl.schedules
@@ -52,9 +52,9 @@ def test_guarantees_are_the_least_of_catalogue_and_certificates(rng):
     tasks, law = collection(rng), fl.WithReplacement()
     distance = float(np.linalg.norm(tasks.teacher()))
     said = guarantee(tasks, s.increasing(), 1000, law, None, "average_loss")
-    certificate = fl.certified(s.increasing(), 1000, radius=tasks.radius, distance=distance).value
+    certificate = fl.upper_bound(s.increasing(), 1000, radius=tasks.radius, distance=distance).value
     assert certificate <= said.high <= certificate * (1 + 1e-6)
-    assert said.high < fl.bounds.catalogue["increasing, every k"].evaluate(1000, tasks.radius, distance)
+    assert said.high < fl.theory.bounds.catalogue["increasing, every k"].evaluate(1000, tasks.radius, distance)
     assert f"{up(said.high, 3):.3g}" in said.text
     assert "seen-task" in guarantee(tasks, s.increasing(), 1000, law, None, "seen_loss").text
     assert "every schedule" in guarantee(tasks, s.increasing(), 9, fl.Cyclic(), None, "average_loss").text
@@ -66,7 +66,7 @@ def test_what_is_guaranteed_counts_certificates(rng):
     w = rng.standard_normal(5)
     tasks = fl.TaskCollection([(X := rng.standard_normal((2, 5)), X @ w) for _ in range(6)])
     advice = fl.advise(tasks, 60)
-    certificate = fl.certify(tasks, advice.best, 60)
+    certificate = fl.compare_bounds(tasks, advice.best, 60)
     uppers = [check for check in certificate.bounds if (check.kind, check.quantity) == ("upper", "average_loss")]
     least = min(check.value for check in uppers if check.applies)
     assert least < 0.5 * tasks.radius**2 * certificate.distance**2

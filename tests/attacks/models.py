@@ -39,7 +39,7 @@ def meet(path, kind):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = kind.load(path)
-    except fl.FileError:
+    except fl.errors.FileError:
         return "refused"
     X, y = tasks(1)[0]
     try:
@@ -52,7 +52,11 @@ def meet(path, kind):
             assert np.isfinite(model.coef_).all()
             model.save(path)
             kind.load(path)
-    except (ValueError, OverflowError, fl.ConvergenceError):  # weights of 1e300, say: refused, and nothing changed
+    except (
+        ValueError,
+        OverflowError,
+        fl.errors.ConvergenceError,
+    ):  # weights of 1e300, say: refused, and nothing changed
         np.testing.assert_array_equal(model.coef_, before)
         return "loaded, then refused to learn"
     return "loaded and learned"

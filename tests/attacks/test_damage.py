@@ -31,7 +31,7 @@ def test_names_dtypes_shapes_and_values_are_all_under_the_hash(stored, tmp_path)
     }
     for what, changed in changes.items():
         np.savez(path, **changed)
-        with pytest.raises(fl.FileError, match="do not match their hash"):
+        with pytest.raises(fl.errors.FileError, match="do not match their hash"):
             pytest.fail(f"{what}: {fl.JointRidge.load(path)}")
     np.savez(path, **dict(reversed(arrays.items())))  # the order of the members says nothing
     assert fl.JointRidge.load(path).gram_.tolist() == gram.tolist()
@@ -63,7 +63,7 @@ def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries, campaign
         bad.write_bytes(bytes(broken))
         try:
             model = kind.load(bad)
-        except fl.FileError:
+        except fl.errors.FileError:
             counts["refused"] = counts.get("refused", 0) + 1
             continue
         if name not in known:
@@ -79,7 +79,7 @@ def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries, campaign
 @pytest.mark.parametrize("tries", [150, pytest.param(20_000, marks=pytest.mark.long)])
 def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries, campaign):
     rng, counts = np.random.default_rng(seed_for(tries)), {"refused": 0, "loaded the same": 0}
-    known = fl.worst_known("none", 64)
+    known = fl.load_worst_collection("none", 64)
     path = tmp_path / "w.fl"
     known.save(path)
     content = path.read_bytes()
@@ -89,7 +89,7 @@ def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries, camp
         path.write_bytes(bytes(broken))
         try:
             found = fl.load(path)
-        except fl.FileError:
+        except fl.errors.FileError:
             counts["refused"] += 1
             continue
         assert found.to_dict() == known.to_dict()

@@ -89,7 +89,7 @@ def test_mutated_files_are_rejected_or_unchanged(tmp_path, count, campaign):
         path.write_bytes(mutated(rng, content, rng.choice(originals)[0]))
         try:
             result = read(path, mmap=rng.random() < 0.2)
-        except fl.FileError:
+        except fl.errors.FileError:
             rejected += 1
         else:
             assert equal(result, document)
@@ -114,12 +114,14 @@ def test_crafted_files_are_rejected_in_little_memory(tmp_path, campaign):
             file.write(start)
             file.truncate(len(start) + hole)
         for load in (read, fl.load) if count % 10 == 0 else (read,):
-            with pytest.raises(fl.FileError, match=r"d\.fl (is damaged or not a forgetless file|cannot be read): ."):
+            with pytest.raises(
+                fl.errors.FileError, match=r"d\.fl (is damaged or not a forgetless file|cannot be read): ."
+            ):
                 pytest.fail(f"{name}: {load(path)}")
         count += 1
     for place in places(tmp_path):
         for load in (read, fl.load):
-            with pytest.raises(fl.FileError, match=place.name):
+            with pytest.raises(fl.errors.FileError, match=place.name):
                 load(place)
         count += 1
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -131,17 +133,19 @@ def test_crafted_files_are_rejected_in_little_memory(tmp_path, campaign):
 def test_a_future_version_is_named(tmp_path):
     path = tmp_path / "d.fl"
     path.write_bytes(file_of({}, {**METADATA, "version": "2"}))
-    with pytest.raises(fl.FileError, match=r"d\.fl .* format version '2', this forgetless reads 1; upgrade forgetless"):
+    with pytest.raises(
+        fl.errors.FileError, match=r"d\.fl .* format version '2', this forgetless reads 1; upgrade forgetless"
+    ):
         fl.load(path)
 
 
 def test_an_unknown_kind_is_named(tmp_path):
     write(tmp_path / "d.fl", Document("\x1b[31mnews", {}))
     with pytest.raises(
-        fl.FileError, match=r"d\.fl holds '\\+x1b\[31mnews', which this forgetless cannot load; upgrade"
+        fl.errors.FileError, match=r"d\.fl holds '\\+x1b\[31mnews', which this forgetless cannot load; upgrade"
     ):
         fl.load(tmp_path / "d.fl")
-    with pytest.raises(fl.FileError, match="not 'tasks'"):
+    with pytest.raises(fl.errors.FileError, match="not 'tasks'"):
         read(tmp_path / "d.fl", "tasks")
 
 

@@ -59,5 +59,5 @@ def test_sparse_rows_of_a_forged_model_are_never_multiplied(stored, tmp_path, pa
             arrays[name][-1] = 0
 
     path.write_bytes(resealed(content, change))
-    with pytest.raises(fl.FileError, match=r"m\.npz is damaged or not a model file"):
+    with pytest.raises(fl.errors.FileError, match=r"m\.npz is damaged or not a model file"):
         kind.load(path)

@@ -44,7 +44,7 @@ def test_numbers_that_are_not_finite_are_refused(stored, tmp_path, value):
             wrong = array.copy()
             wrong.reshape(-1)[-1] = value
             path.write_bytes(reader.pack(header, {**arrays, name: wrong}))
-            with pytest.raises(fl.FileError, match=r"is not finite|is below"):
+            with pytest.raises(fl.errors.FileError, match=r"is not finite|is below"):
                 kind.load(path)
             seen.add(name)
     assert seen >= {
@@ -67,7 +67,7 @@ def test_held_out_rows_must_be_there_and_belong_to_tasks(stored, tmp_path):
         ({**arrays, "state.holdout.counts": np.array([2, 2, 2, 3])}, "holdout.y has the shape"),
     ):
         path.write_bytes(reader.pack(header, changed))
-        with pytest.raises(fl.FileError, match=words):
+        with pytest.raises(fl.errors.FileError, match=words):
             kind.load(path)
 
 
@@ -105,7 +105,7 @@ def test_headers_are_checked(stored, tmp_path, change):
         return {**header, **change}, arrays
 
     path.write_bytes(resealed(content, changed))
-    with pytest.raises(fl.FileError, match=r"m\.npz"):
+    with pytest.raises(fl.errors.FileError, match=r"m\.npz"):
         kind.load(path)
 
 
@@ -117,7 +117,7 @@ def test_a_header_nested_without_end_is_refused(stored, tmp_path):
         arrays = {name: file[name] for name in file.files}
     arrays["header"] = np.frombuffer(deep, dtype=np.uint8)
     np.savez(path, **arrays)
-    with pytest.raises(fl.FileError, match="not a forgetless model"):
+    with pytest.raises(fl.errors.FileError, match="not a forgetless model"):
         kind.load(path)
 
 
@@ -129,22 +129,22 @@ def test_every_array_of_a_checkpoint_is_validated_even_if_the_checksum_agrees(tm
 
     search = {"schedule": fl.Ridge(1.0), "k": 4, "n_starts": 2, "n_tasks": 3, "n_features": 2, "n_rounds": 2}
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**search, checkpoint=path, progress=stop)
+        fl.find_worst_collection(**search, checkpoint=path, progress=stop)
     assert repr(fl.load(path)) == "search of 2 starts after 0 rounds; resume it with checkpoint=path, resume=True"
     document = read(path)
     for name, value in document.arrays.items():
         for wrong in (value[None], value.reshape(-1)[:0], value.astype(bool), -1 - value.astype(int)):
             write(path, replace(document, arrays={**document.arrays, name: wrong}))
-            with pytest.raises(fl.FileError, match=r"c\.fl is damaged"):
-                fl.worst_collection(**search, checkpoint=path, resume=True)
+            with pytest.raises(fl.errors.FileError, match=r"c\.fl is damaged"):
+                fl.find_worst_collection(**search, checkpoint=path, resume=True)
             calls += 1
         others = {other: value for other, value in document.arrays.items() if other != name}
         write(path, replace(document, arrays=others))
-        with pytest.raises(fl.FileError, match="is missing"):
+        with pytest.raises(fl.errors.FileError, match="is missing"):
             fl.load(path)
     for key in (None, 3, "x", "[1, 2, 3, -4]", '[1, 2, 3, "a"]', "[" * 9000):
         write(path, replace(document, header={"key": key}))
-        with pytest.raises(fl.FileError, match=r"c\.fl is damaged"):
+        with pytest.raises(fl.errors.FileError, match=r"c\.fl is damaged"):
             fl.load(path)
     assert calls == 12
 

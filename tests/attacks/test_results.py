@@ -14,9 +14,9 @@ RESULTS = {
     "tasks": TASKS,
     "trace": fl.simulate(TASKS, {"a": 1.0, "b": 2.0}, 4, n_trials=3, seed=0),
     "expectation": fl.expect(TASKS, 1.0, 4, record="all"),
-    "certificate": fl.certify(TASKS, "increasing", 9),
+    "bound-comparison": fl.compare_bounds(TASKS, "increasing", 9),
     "advice": fl.advise(TASKS, 9),
-    "worst-collection": fl.worst_known("none", 64),
+    "worst-collection": fl.load_worst_collection("none", 64),
 }
 
 JSONS = st.recursive(
@@ -34,7 +34,7 @@ def paths_in(plain, at=()):
         yield from paths_in(each, (*at, key))
 
 
-@pytest.mark.parametrize("name", ["certificate", "advice", "worst-collection"])
+@pytest.mark.parametrize("name", ["bound-comparison", "advice", "worst-collection"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_forged_headers_are_rejected_or_printed(name, data, tmp_path_factory):
@@ -50,7 +50,7 @@ def test_forged_headers_are_rejected_or_printed(name, data, tmp_path_factory):
     forged(path, header=header)
     try:
         loaded = fl.load(path)
-    except fl.FileError:
+    except fl.errors.FileError:
         return
     assert repr(loaded)
     assert isinstance(loaded.to_dict(), dict)
@@ -87,7 +87,7 @@ def test_forged_arrays_are_rejected_or_shown(name, tmp_path):
         forged(path, arrays=others if odd is None else {**others, each: odd})
         try:
             loaded = fl.load(path)
-        except fl.FileError:
+        except fl.errors.FileError:
             rejected += 1
         else:
             assert repr(loaded)
@@ -114,18 +114,18 @@ def test_forged_headers_are_rejected(name, change, tmp_path):
     path = tmp_path / "f.fl"
     RESULTS[name].save(path)
     forged(path, header={**read(path).header, **change})
-    with pytest.raises(fl.FileError, match=r"f\.fl is damaged"):
+    with pytest.raises(fl.errors.FileError, match=r"f\.fl is damaged"):
         fl.load(path)
 
 
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.parametrize(
-    "kind", ["tasks", "trace", "expectation", "certificate", "advice", "worst-collection", "x", ""]
+    "kind", ["tasks", "trace", "expectation", "bound-comparison", "advice", "worst-collection", "x", ""]
 )
 def test_a_file_that_claims_another_kind_is_rejected(name, kind, tmp_path):
     path = tmp_path / "f.fl"
     RESULTS[name].save(path)
     if kind != name:
         forged(path, kind=kind)
-        with pytest.raises(fl.FileError, match=r"f\.fl"):
+        with pytest.raises(fl.errors.FileError, match=r"f\.fl"):
             fl.load(path)

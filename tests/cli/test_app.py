@@ -62,7 +62,7 @@ def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     assert json.loads(out)["drift"] == pytest.approx(expected.drift.tolist())
     code, out, _ = run(capsys, "simulate", *words, "--trials", 300)
     assert json.loads(out)["step"][-1] == 6
-    code, out, _ = run(capsys, "certify", *words)
+    code, out, _ = run(capsys, "compare-bounds", *words)
     assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0])
 
 
@@ -88,10 +88,10 @@ def test_tables_for_people(archive, capsys):
         assert code == 0
         assert "average_loss" in out
         assert out.splitlines()[-1].split()[0] == "50"
-    assert "bound that applies" in run(capsys, "certify", archive, "--k", 50)[1]
+    assert "bound that applies" in run(capsys, "compare-bounds", archive, "--k", 50)[1]
     code, out, _ = run(capsys, "bounds")
-    assert out.count(" bound of ") == len(fl.bounds.catalogue)
-    assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.bounds.catalogue)
+    assert out.count(" bound of ") == len(fl.theory.bounds.catalogue)
+    assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.theory.bounds.catalogue)
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "seen_loss", "worst_case", "worst-case", "expected"])
@@ -200,7 +200,7 @@ def test_schedule_names_mean_the_same_to_every_command_and_estimator(name, uncen
     path, frame = uncentred
     schedule = shared.schedule_of(name, 4)
     words = [path, "--task", "station", "--target", "y", "--schedule", name]
-    for command in ("expect", "certify", "simulate"):
+    for command in ("expect", "compare-bounds", "simulate"):
         assert run(capsys, command, *words, "--k", 4)[0] == 0
     assert run(capsys, "fit", *words, "--out", tmp_path / "model.npz")[0] == 0
     X, y, groups = frame[list("pqr")].to_numpy(), frame["y"].to_numpy(), frame["station"].to_numpy()
@@ -238,15 +238,15 @@ BAD = [
     (["expect", "ARCHIVE", "--k", "3", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
     (["expect", "ARCHIVE", "--k", "2", "--schedule", "fixed"], 1, "k must be at least 3"),
     (["expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
-    (["certify", "CSV", "--k", "3"], 1, "say which is the task"),
-    (["certify", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
+    (["compare-bounds", "CSV", "--k", "3"], 1, "say which is the task"),
+    (["compare-bounds", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
     (
-        ["certify", "CSV", "--k", "3", "--task", "p", "--target", "y"],
+        ["compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "y"],
         1,
         "features and target must be numbers, but station",
     ),
-    (["certify", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
-    (["certify", "CSV", "--k", "3", "--task", "p", "--target", "station"], 1, "must be numbers, but station"),
+    (["compare-bounds", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
+    (["compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "station"], 1, "must be numbers, but station"),
     (["expect", "FOLDER", "--k", "3"], 1, "is a folder"),
     (["simulate", "ARCHIVE", "--k", "3", "--seed", "-1"], 2, "not in the range"),
     (["reproduce", "--out", "ARCHIVE"], 1, "is a file"),
@@ -272,15 +272,6 @@ def test_the_package_runs_as_a_module():
     assert (done.returncode, "forgetless" in done.stdout) == (0, True)
 
 
-def test_without_torch_the_benchmark_of_networks_says_what_to_install():
-    code = (
-        "import sys; sys.modules['torch'] = None; from forgetless.cli import app; sys.exit(app.main(['bench', 'deep']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: forgetless.torch needs PyTorch")
-
-
 def test_debug_shows_where_it_happened(capsys):
     for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
         with pytest.raises(FileNotFoundError):
@@ -289,7 +280,7 @@ def test_debug_shows_where_it_happened(capsys):
 
 def test_other_files_are_refused(tmp_path, capsys):
     (tmp_path / "x.doc").write_text("hello")
-    assert "or .npz files, not .doc" in run(capsys, "expect", tmp_path / "x.doc", "--k", 3)[2]
+    assert ".npz or .fl files, not .doc" in run(capsys, "expect", tmp_path / "x.doc", "--k", 3)[2]
     np.savez(tmp_path / "y.npz", X=np.eye(2))
     assert "groups, y is missing" in run(capsys, "expect", tmp_path / "y.npz", "--k", 3)[2]
     (tmp_path / "z.npz").write_bytes(b"PK nonsense")
@@ -330,18 +321,18 @@ def test_progress_goes_to_a_terminal_only(archive):
 
 
 def test_certified_prints_the_bound_of_a_schedule(capsys):
-    words = ("certified", "--schedule", "increasing:1", "--k", 20, "--quantity", "seen_loss", "--radius", 2)
+    words = ("upper-bound", "--schedule", "increasing:1", "--k", 20, "--quantity", "seen_loss", "--radius", 2)
     code, out, err = run(capsys, *words, "--json")
     assert (code, err) == (0, "")
-    found = fl.certified(fl.schedules.increasing(1.0), 20, quantity="seen_loss", radius=2.0)
+    found = fl.upper_bound(fl.schedules.increasing(1.0), 20, quantity="seen_loss", radius=2.0)
     assert json.loads(out) == found.to_dict()
     assert run(capsys, *words)[1] == f"{found!r}\n"
-    code, out, _ = run(capsys, "certified", "--schedule", "none", "--k", 20, "--average", 2)
+    code, out, _ = run(capsys, "upper-bound", "--schedule", "none", "--k", 20, "--average", 2)
     assert code == 0
     assert "t^2-average" in out
-    code, _, err = run(capsys, "certified", "--schedule", "increasing", "--k", 20, "--average", 2)
+    code, _, err = run(capsys, "upper-bound", "--schedule", "increasing", "--k", 20, "--average", 2)
     assert code == 1
     assert "one fixed filter" in err
-    code, _, err = run(capsys, "certified", "--schedule", "cyclic", "--k", 20)
+    code, _, err = run(capsys, "upper-bound", "--schedule", "cyclic", "--k", 20)
     assert code == 2
     assert "needs n_tasks" in err

@@ -40,7 +40,7 @@ def test_models_are_shown(tmp_path, capsys, options):
 
 
 def test_worst_collections_and_checkpoints_are_shown(tmp_path, capsys):
-    worst = fl.worst_known("none", 64)
+    worst = fl.load_worst_collection("none", 64)
     worst.save(tmp_path / "w.fl")
     code, out, _ = run(capsys, "show", tmp_path / "w.fl")
     assert code == 0
@@ -51,7 +51,7 @@ def test_worst_collections_and_checkpoints_are_shown(tmp_path, capsys):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(fl.Ridge(1.0), 4, n_starts=3, checkpoint=tmp_path / "c", progress=stop)
+        fl.find_worst_collection(fl.Ridge(1.0), 4, n_starts=3, checkpoint=tmp_path / "c", progress=stop)
     code, out, _ = run(capsys, "show", tmp_path / "c")
     assert code == 0
     assert "search of 3 starts after 0 rounds" in out

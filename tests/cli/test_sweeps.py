@@ -201,5 +201,5 @@ def done(path):
     try:
         with Store(path) as store:
             return store.finished()
-    except fl.StoreError:  # not yet made
+    except fl.errors.StoreError:  # not yet made
         return set()

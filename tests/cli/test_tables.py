@@ -208,7 +208,7 @@ def test_every_help_has_examples_and_schedules_are_completed(capsys):
         assert f"Examples:\n    forgetless {name}" in out
     for command, names in (
         ("fit", ["increasing", "increasing-budget"]),
-        ("certify", ["increasing", "increasing-budget"]),
+        ("compare-bounds", ["increasing", "increasing-budget"]),
     ):
         option = next(each for each in cli.app.cli.commands[command].params if each.name == "schedule")
         assert [item.value for item in option.shell_complete(None, "incr")] == names

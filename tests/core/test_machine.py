@@ -95,7 +95,7 @@ def test_a_refusal_says_how_much_and_what_to_do(monkeypatch):
         (lambda: fl.expect(TASKS, fl.schedules.end_ramp(), 10**8), "a schedule of 100,000,000 strengths"),
         (lambda: fl.expect(TASKS, fl.schedules.increasing_budget(2), 10**8), "a schedule of"),
         (lambda: fl.expect(TASKS, fl.schedules.unregularized_first(fl.Ridge(1.0)), 10**8), "a schedule of"),
-        (lambda: fl.certify(TASKS, fl.schedules.increasing(), 10**8), "a schedule of"),
+        (lambda: fl.compare_bounds(TASKS, fl.schedules.increasing(), 10**8), "a schedule of"),
         (lambda: fl.advise(TASKS, 10**8), "a schedule of"),
         (lambda: fl.expect(TASKS, fl.Ridge(1.0), 10**8, record="all"), "a curve of 100,000,000 steps"),
         (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10, n_trials=10**8), "the state of 100,000,000 trials"),
@@ -182,7 +182,7 @@ def test_engines_look_at_the_clock(monkeypatch):
     for call in (
         lambda: fl.simulate(TASKS, fl.Ridge(1.0), 40_000),
         lambda: fl.expect(TASKS, fl.Ridge(1.0), 40_000, metrics="seen_loss"),
-        lambda: fl.expect(TASKS, fl.Ridge(1.0), 10, ordering=fl.Reshuffled()),
+        lambda: fl.expect(TASKS, fl.Ridge(1.0), 10, ordering=fl.RandomReshuffling()),
         lambda: fl.expect(TASKS, fl.Ridge(1.0), 40_000, ordering=fl.Cyclic()),
     ):
         with pytest.warns(RuntimeWarning, match="minutes more"):

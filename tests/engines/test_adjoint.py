@@ -22,7 +22,7 @@ def test_gradient_equals_finite_differences(objective, realizable, probabilities
             return fl.worst_case(tasks, fl.Ridge(values), 6, ordering=ordering).loss
         return fl.expect(tasks, fl.Ridge(values), 6, ordering=ordering, start=start).average_loss[0]
 
-    found = fl.gradient(tasks, fl.Ridge(coefficients), 6, ordering=ordering, objective=objective, start=start)
+    found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 6, ordering=ordering, objective=objective, start=start)
     assert found.loss == pytest.approx(loss(coefficients), rel=1e-12)
     for t in range(6):
         h = 1e-5 * coefficients[t]
@@ -34,7 +34,7 @@ def test_gradient_equals_finite_differences(objective, realizable, probabilities
 def test_gradient_of_an_unregularized_step(rng):
     """At λ = 0 the derivative is one-sided and finite."""
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))
-    found = fl.gradient(tasks, fl.schedules.unregularized_first(fl.Ridge(0.5)), 4)
+    found = fl.loss_gradient(tasks, fl.schedules.unregularized_first(fl.Ridge(0.5)), 4)
     h = 1e-7
     moved = fl.expect(tasks, fl.Ridge([h, 0.5, 0.5, 0.5]), 4).average_loss[0]
     assert found.coefficient[0] == pytest.approx((moved - found.loss) / h, rel=1e-5)
@@ -43,7 +43,7 @@ def test_gradient_of_an_unregularized_step(rng):
 def test_the_worst_case_in_one_coordinate_by_hand():
     """A step on one row of 1 leaves (λ/(1 + λ))²/2, whose derivative is λ/(1 + λ)³."""
     one = fl.TaskCollection([([[1.0]], [0.0])])
-    found = fl.gradient(one, fl.Ridge([3.0]), 1, objective="worst_case")
+    found = fl.loss_gradient(one, fl.Ridge([3.0]), 1, objective="worst_case")
     assert found.loss == pytest.approx(9 / 32)
     np.testing.assert_allclose(found.coefficient, [3 / 64])
 
@@ -60,6 +60,8 @@ def test_the_softened_largest_eigenvalue_is_a_norm_with_its_derivative():
 
 
 def test_tasks_without_a_direction_have_no_loss():
-    found = fl.gradient(fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))]), fl.Ridge(1.0), 4, objective="worst_case")
+    found = fl.loss_gradient(
+        fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))]), fl.Ridge(1.0), 4, objective="worst_case"
+    )
     assert found.loss == 0.0
     assert not np.any(found.coefficient)

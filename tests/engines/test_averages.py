@@ -58,7 +58,7 @@ def test_random_orders_of_all_tasks_equal_enumeration(r, realizable, compiled, r
     epochs = list(itertools.permutations(range(3)))
     orders = [((*one, *two)[:5], 1 / len(epochs) ** 2) for one in epochs for two in epochs]
     truth = enumerated(pairs, filter_, orders, start, r)["average_loss"]
-    found = fl.expect(tasks, filter_, 5, ordering=fl.Reshuffled(), start=start, average=r)
+    found = fl.expect(tasks, filter_, 5, ordering=fl.RandomReshuffling(), start=start, average=r)
     assert found.average_loss[0] == pytest.approx(truth, rel=1e-11)
     short = fl.Ridge(0.3)
     truth = enumerated(pairs, short, literal.all_orderings(3, 3, replacement=False), start, r)["average_loss"]
@@ -66,7 +66,7 @@ def test_random_orders_of_all_tasks_equal_enumeration(r, realizable, compiled, r
     assert found.average_loss[0] == pytest.approx(truth, rel=1e-11)
 
 
-@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.Sequence([2, 0, 0, 1, 2])], ids=repr)
+@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.FixedOrder([2, 0, 0, 1, 2])], ids=repr)
 @pytest.mark.parametrize("r", POWERS)
 def test_one_order_equals_its_literal_run(r, ordering, rng):
     pairs, tasks, filter_, start = problem(rng, 5, realizable=False, targets=2)
@@ -82,7 +82,7 @@ def test_equals_simulation_within_four_standard_errors(number):
     M, d, k = int(rng.integers(2, 7)), int(rng.integers(1, 8)), int(rng.integers(3, 40))
     pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=None if number % 3 else 2)
     tasks = fl.TaskCollection(pairs)
-    ordering = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.Reshuffled()][number % 3]
+    ordering = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.RandomReshuffling()][number % 3]
     schedule = [fl.Projection(), fl.Ridge(0.3), fl.schedules.increasing(0.5)][number // 3 % 3]
     options = {"ordering": ordering, "start": rng.standard_normal(tasks.start().shape), "average": POWERS[number % 4]}
     exact = fl.expect(tasks, schedule, k, **options).average_loss[0]
@@ -139,7 +139,7 @@ def test_long_averages_cross_block_borders(backend, rng):
 LAWS = [
     fl.WithReplacement(),
     fl.WithReplacement([0.6, 0.1, 0.3]),
-    fl.Reshuffled(),
+    fl.RandomReshuffling(),
     fl.Cyclic(),
     fl.WithoutReplacement(),
 ]
@@ -194,7 +194,7 @@ def test_a_power_that_is_none_is_refused_by_name(value, rng):
 
 def test_what_is_not_exact_is_refused_by_name(rng):
     _, tasks, _, _ = problem(rng, 4)
-    for ordering in (None, fl.Reshuffled()):
+    for ordering in (None, fl.RandomReshuffling()):
         with pytest.raises(NoExactLawError, match=r"average=2 .*metrics=seen_loss, drift; use simulate"):
             fl.expect(tasks, fl.Projection(), 3, ordering=ordering, average=2, metrics=("seen_loss", "drift"))
     for method in ("dense", "lanczos"):

@@ -91,7 +91,7 @@ def check_many_steps(number):
         found = fl.expect(tasks, filter_, k, ordering=law, start=start, method=method)
         assert agrees(found, "average_loss", truth), (number, method, found.average_loss, truth, found.error)
         if found.error < 1e-3 and filter_.horizon is not None:
-            slope = fl.gradient(tasks, filter_, k, ordering=law, start=start)
+            slope = fl.loss_gradient(tasks, filter_, k, ordering=law, start=start)
             assert slope.loss == pytest.approx(float(truth), rel=10 * found.error)
 
 
@@ -119,7 +119,7 @@ def test_weak_tasks_keep_their_digits(weak, monkeypatch):
     dense = fl.expect(tasks, fl.Ridge(1.0), k, method="dense")
     assert dense.average_loss[0] == pytest.approx(float(truth["average_loss"]), rel=1e-12)
     varying = fl.Ridge([1.0] * k)
-    slope = fl.gradient(tasks, varying, k)
+    slope = fl.loss_gradient(tasks, varying, k)
     assert slope.loss == pytest.approx(float(truth["average_loss"]), rel=1e-12)
     moved = fl.Ridge([1.0, 1.0, 1.0, 1.0 + 1e-6])
     change = many_digits.expected(pairs, moved, literal.all_orderings(2, k), np.zeros(2))["average_loss"]
@@ -135,7 +135,7 @@ def test_weak_tasks_keep_their_digits(weak, monkeypatch):
 
 
 def test_the_certificate_of_weak_tasks():
-    certificate = fl.certify(fl.TaskCollection(WEAK), fl.Ridge(1.0), 4)
+    certificate = fl.compare_bounds(fl.TaskCollection(WEAK), fl.Ridge(1.0), 4)
     assert certificate.average_loss == pytest.approx(0.278417076345994, rel=1e-13)
 
 
@@ -279,9 +279,9 @@ def test_nearly_parallel_tasks_are_rounded_relative_to_the_distance():
 
 def test_a_certificate_says_where_no_digit_is_known():
     tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5])])
-    certificate = fl.certify(tasks, fl.schedules.increasing(), 2000)
+    certificate = fl.compare_bounds(tasks, fl.schedules.increasing(), 2000)
     assert certificate.errors["seen_loss"] == 1.0
     assert "seen-task loss   not known to any digit" in repr(certificate)
-    ordinary = fl.certify(tasks, fl.schedules.increasing(), 20)
+    ordinary = fl.compare_bounds(tasks, fl.schedules.increasing(), 20)
     assert max(ordinary.errors.values()) < 1e-6
     assert "not known" not in repr(ordinary)

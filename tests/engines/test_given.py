@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.given import as_ordering, as_schedule
+from forgetless.engines.inputs import as_ordering, as_schedule
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
@@ -15,14 +15,16 @@ PLAIN = [fl.Ridge(2.0), fl.schedules.increasing(0.5), fl.Projection()]
 def test_a_dict_is_what_its_schedules_are_one_by_one():
     found = fl.expect(TASKS, NAMED, 9, metrics=("average_loss", "seen_loss"), record="all")
     worst = fl.worst_case(TASKS, NAMED, 9)
-    proved = fl.certify(TASKS, NAMED, 9)
+    proved = fl.compare_bounds(TASKS, NAMED, 9)
     assert found.labels == worst.labels == tuple(proved) == tuple(NAMED)
     for i, (label, schedule) in enumerate(zip(NAMED, PLAIN, strict=True)):
         alone = fl.expect(TASKS, schedule, 9, metrics=("average_loss", "seen_loss"), record="all")
         np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9)
         np.testing.assert_allclose(found[label].average_loss, alone.average_loss, rtol=1e-9)
         assert worst.loss[i] == pytest.approx(fl.worst_case(TASKS, schedule, 9).loss, rel=1e-9)
-        assert proved[label].average_loss == pytest.approx(fl.certify(TASKS, schedule, 9).average_loss, rel=1e-12)
+        assert proved[label].average_loss == pytest.approx(
+            fl.compare_bounds(TASKS, schedule, 9).average_loss, rel=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_labels_are_kept_in_frames():
         fl.expect(TASKS, NAMED, 9, record=[3, 9]),
         fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=0, record=[3, 9]),
         fl.worst_case(TASKS, NAMED, 9, record=[3, 9]),
-        fl.certify(TASKS, NAMED, 9),
+        fl.compare_bounds(TASKS, NAMED, 9),
     ):
         frame = found.to_frame()
         assert list(dict.fromkeys(frame["schedule"])) == list(NAMED)
@@ -112,10 +114,10 @@ def test_cyclic_by_name_knows_the_tasks():
 
 
 def test_certified_and_advised_by_name_too():
-    assert fl.certified("increasing", 16).constant == fl.certified(fl.schedules.increasing(), 16).constant
+    assert fl.upper_bound("increasing", 16).constant == fl.upper_bound(fl.schedules.increasing(), 16).constant
     by_name = fl.advise(TASKS, 8, ordering="reshuffled", also={"mine": 0.7})
-    assert by_name.options == fl.advise(TASKS, 8, ordering=fl.Reshuffled(), also={"mine": fl.Ridge(0.7)}).options
-    assert fl.gradient(TASKS, 0.5, 4).loss == fl.gradient(TASKS, fl.Ridge(0.5), 4).loss
+    assert by_name.options == fl.advise(TASKS, 8, ordering=fl.RandomReshuffling(), also={"mine": fl.Ridge(0.7)}).options
+    assert fl.loss_gradient(TASKS, 0.5, 4).loss == fl.loss_gradient(TASKS, fl.Ridge(0.5), 4).loss
 
 
 @pytest.mark.parametrize(

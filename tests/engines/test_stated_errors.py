@@ -80,10 +80,10 @@ def test_the_bound_is_the_one_that_is_documented(law, noise, name):
         ordering = fl.WithReplacement(probabilities)
         orders = [(each, np.prod(probabilities[list(each)])) for each in itertools.product(range(M), repeat=k)]
     elif law == "one order":
-        ordering, orders = fl.Sequence([0, 2, 2, 1]), [((0, 2, 2, 1), 1.0)]
+        ordering, orders = fl.FixedOrder([0, 2, 2, 1]), [((0, 2, 2, 1), 1.0)]
         probabilities = np.array([0.25, 0.25, 0.5])
     else:
-        ordering = fl.Reshuffled()
+        ordering = fl.RandomReshuffling()
         epochs = list(itertools.permutations(range(M)))
         orders = [((*a, *b)[:k], 1 / len(epochs) ** 2) for a in epochs for b in epochs]
     found = fl.expect(tasks, fl.Ridge(np.array(LAMBDAS)), k, ordering=ordering, metrics=(name,), start=[START])

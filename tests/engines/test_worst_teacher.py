@@ -19,7 +19,7 @@ def brute_force(pairs, filter_, orders):
         product = np.eye(d)
         for t, m in enumerate(order):
             xi, vectors = np.linalg.eigh(pairs[m][0].T @ pairs[m][0])
-            share = filter_.at(t)(np.where(xi > 1e-12, xi, 0))
+            share = filter_.at(t).factors(np.where(xi > 1e-12, xi, 0))
             product = (np.eye(d) - (vectors * share) @ vectors.T) @ product
         V += probability * product.T @ H @ product
     return 0.5 * np.linalg.eigvalsh(V)[-1]
@@ -31,12 +31,12 @@ LAWS = {
     "part of an epoch": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
     "an epoch": (fl.WithoutReplacement(), 3, lambda: literal.all_orderings(3, 3, replacement=False)),
     "epochs": (
-        fl.Reshuffled(),
+        fl.RandomReshuffling(),
         5,
         lambda: [((*a, *b)[:5], 1 / 36) for a, b in itertools.product(itertools.permutations(range(3)), repeat=2)],
     ),
     "cyclic": (fl.Cyclic(), 5, lambda: [((0, 1, 2, 0, 1), 1.0)]),
-    "sequence": (fl.Sequence([2, 2, 0, 1]), 4, lambda: [((2, 2, 0, 1), 1.0)]),
+    "sequence": (fl.FixedOrder([2, 2, 0, 1]), 4, lambda: [((2, 2, 0, 1), 1.0)]),
 }
 
 
@@ -84,7 +84,7 @@ def test_cycles_are_raised_to_powers(rng):
     steps = [0, 1, 2, 3, 14, 15, 50, 52]
     fast = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Cyclic(), record=steps)
     order = fl.Cyclic().sample(3, 52).tolist()
-    slow = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Sequence(order), record=steps)
+    slow = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.FixedOrder(order), record=steps)
     np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-10)
     far = fl.worst_case(tasks, fl.Ridge(1e4), 10**6, ordering=fl.Cyclic())
     assert 0 < far.loss < fast.loss[0]

@@ -72,7 +72,7 @@ def test_widening_names_features_and_counts_them():
 @pytest.mark.parametrize("name", MODELS)
 def test_twelve_tasks_are_six_a_file_and_six_bit_for_bit(name, tmp_path):
     tasks = list(months())
-    whole, first = (fl.make_pipeline(fl.TableEncoder(), MODELS[name]()) for _ in range(2))
+    whole, first = (fl.tables.make_pipeline(fl.tables.TableEncoder(), MODELS[name]()) for _ in range(2))
     for X, y in tasks:
         whole.partial_fit(X, y)
     for X, y in tasks[:6]:
@@ -89,7 +89,9 @@ def test_twelve_tasks_are_six_a_file_and_six_bit_for_bit(name, tmp_path):
 
 
 def test_an_ordinary_table_is_learned():
-    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True))
+    model = fl.tables.make_pipeline(
+        fl.tables.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True)
+    )
     for X, y in months():
         model.partial_fit(X, y)
     X, y = list(months(13, seed=5))[-1]
@@ -101,7 +103,7 @@ def test_an_ordinary_table_is_learned():
 
 
 def test_a_refused_task_changes_nothing():
-    model = fl.make_pipeline(fl.TableEncoder(min_count=1), fl.ContinualRidge(standardize=True))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.ContinualRidge(standardize=True))
     (X, y), (more, _) = list(months(2))
     model.partial_fit(X, y)
     before, state = model[0].to_plain(), model[-1]._state
@@ -115,20 +117,20 @@ def test_a_refused_task_changes_nothing():
 
 def test_other_steps_learn_too_or_must_be_ready():
     X, y = next(months())
-    model = fl.make_pipeline(fl.TableEncoder(), StandardScaler(), fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), StandardScaler(), fl.ContinualRidge()).partial_fit(X, y)
     assert model[1].n_samples_seen_ == len(X)
     words = ColumnTransformer([("shop", OneHotEncoder(), ["shop"]), ("price", "passthrough", ["price"])])
     X = X.fillna({"price": 0.0})
     with pytest.raises(TypeError, match="step 'columntransformer', ColumnTransformer, has no partial_fit"):
-        fl.make_pipeline(words, fl.ContinualRidge()).partial_fit(X, y)
-    model = fl.make_pipeline(words.fit(X), "passthrough", fl.ContinualRidge()).partial_fit(X, y)
+        fl.tables.make_pipeline(words, fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.tables.make_pipeline(words.fit(X), "passthrough", fl.ContinualRidge()).partial_fit(X, y)
     assert model.predict(X).shape == y.shape
 
 
 def test_scikit_learns_own_pipeline_learns_a_whole_table():
     tasks = list(months())
     X, y = pd.concat([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
-    model = make_pipeline(fl.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True))
+    model = make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(rank=30, standardize=True, fit_intercept=True))
     model.fit(X, y, continualridge__groups=np.repeat(np.arange(12), 40))
     assert model[-1].n_tasks_seen_ == 12
     assert model.score(X, y) > 0.9
@@ -136,7 +138,7 @@ def test_scikit_learns_own_pipeline_learns_a_whole_table():
 
 
 def test_classes_are_learned_from_tables():
-    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidgeClassifier(standardize=True))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidgeClassifier(standardize=True))
     for X, y in months():
         model.partial_fit(X, np.where(y > 5, "high", "low"), classes=["high", "low"])
     assert model.score(X, np.where(y > 5, "high", "low")) > 0.8
@@ -145,9 +147,9 @@ def test_classes_are_learned_from_tables():
 def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
     path = tmp_path / "m.npz"
     X, y = next(months())
-    model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y)
     model.save(path)
-    with pytest.raises(fl.FileError, match=r"use forgetless\.load_model"):
+    with pytest.raises(fl.errors.FileError, match=r"use forgetless\.load_model"):
         fl.ContinualRidge.load(path)
     assert np.array_equal(fl.load(path).predict(X), model.predict(X))
     model.save(path, state="predict")
@@ -155,19 +157,21 @@ def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
     model[-1].save(path)
     assert isinstance(fl.load_model(path), fl.ContinualRidge)
     with pytest.raises(TypeError, match="a file holds a TableEncoder and a streaming model"):
-        fl.make_pipeline(StandardScaler(), fl.ContinualRidge()).partial_fit([[1.0], [2.0]], [1.0, 2.0]).save(path)
+        fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge()).partial_fit([[1.0], [2.0]], [1.0, 2.0]).save(
+            path
+        )
 
 
 def test_a_forged_encoder_is_refused(tmp_path):
     path = tmp_path / "m.npz"
     X, y = next(months())
-    fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y).save(path)
+    fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y).save(path)
     arrays = read_arrays(path, "model")
     header = json.loads(arrays.pop("header").tobytes())
     arrays.pop("sha256")
     for encoder in ("code", {**header["encoder"], "order": header["encoder"]["order"][:-1]}):
         path.write_bytes(pack({**header, "encoder": encoder}, arrays))
-        with pytest.raises(fl.FileError, match="is damaged or not a model file"):
+        with pytest.raises(fl.errors.FileError, match="is damaged or not a model file"):
             fl.load_model(path)
 
 
@@ -175,14 +179,14 @@ def test_collections_are_made_of_tables():
     X, y = next(months())
     table = X.assign(sales=y, month=np.repeat([2, 1], 20)).drop(columns="day")
     with pytest.raises(ValueError, match=r"column 'shop' must hold finite numbers, got words; use encoder="):
-        fl.TaskCollection.from_frame(table, "month", "sales")
-    tasks = fl.TaskCollection.from_frame(table, "month", "sales", encoder=fl.TableEncoder())
+        fl.TaskCollection.from_table(table, "month", "sales")
+    tasks = fl.TaskCollection.from_table(table, "month", "sales", encoder=fl.tables.TableEncoder())
     assert (tasks.n_tasks, tasks.n_features) == (2, 3)
     np.testing.assert_allclose(tasks[0].y, y[20:])
-    plain = fl.TaskCollection.from_frame(table[["month", "price", "sales"]].to_dict("list"), "month", ["sales"])
+    plain = fl.TaskCollection.from_table(table[["month", "price", "sales"]].to_dict("list"), "month", ["sales"])
     assert (plain.target_shape, plain.n_features) == ((1,), 1)
     with pytest.raises(ValueError, match="frame has no column 'year' for the task"):
-        fl.TaskCollection.from_frame(table, "year", "sales")
+        fl.TaskCollection.from_table(table, "year", "sales")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -190,14 +194,18 @@ def test_tables_of_every_library_give_the_same_model(library):
     """Task by task, with predictions, and as a collection."""
     made, models = [LIBRARIES["dict"], LIBRARIES[library]], []
     for make in made:
-        model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(alpha=0.1, fit_intercept=True, standardize=True))
+        model = fl.tables.make_pipeline(
+            fl.tables.TableEncoder(), fl.ContinualRidge(alpha=0.1, fit_intercept=True, standardize=True)
+        )
         for X, y in itertools.islice(months(), 3):
             table = {name: X[name].tolist() for name in X.columns}
             model.partial_fit(make(table), y)
         models.append(model)
     np.testing.assert_allclose(models[1].predict(made[1](table)), models[0].predict(table), rtol=1e-12)
     whole = {**table, "month": ["a"] * 20 + ["b"] * (len(y) - 20), "sales": y.tolist()}
-    tasks = [fl.TaskCollection.from_frame(make(whole), "month", "sales", encoder=fl.TableEncoder()) for make in made]
+    tasks = [
+        fl.TaskCollection.from_table(make(whole), "month", "sales", encoder=fl.tables.TableEncoder()) for make in made
+    ]
     for ours, theirs in zip(*tasks, strict=True):
         np.testing.assert_array_equal(ours.X, theirs.X)
 
@@ -208,7 +216,10 @@ def test_tall_tasks_are_learned_as_if_all_at_once(alpha, standardize):
     """From XᵀX alone, in one pass, or from rows where that loses too many digits."""
     rng = np.random.default_rng(0)
     options = {"alpha": alpha, "fit_intercept": True, "standardize": standardize}
-    tall, plain = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(**options)), fl.ContinualRidge(**options)
+    tall, plain = (
+        fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(**options)),
+        fl.ContinualRidge(**options),
+    )
     for t in range(3):
         X = rng.standard_normal((12_000, 3)) * [1, 100, 0.01] + 5 * t
         y = X @ [1.0, 0.1, 10.0] + rng.standard_normal(12_000)

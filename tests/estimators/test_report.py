@@ -151,7 +151,9 @@ def test_tasks_of_single_rows_are_decided_by_chance():
 @pytest.mark.parametrize("standardize", [True, False])
 def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
     rng = np.random.default_rng(0)
-    model = fl.make_pipeline(fl.TableEncoder(), fl.JointRidge(alpha=1e-8, fit_intercept=True, standardize=standardize))
+    model = fl.tables.make_pipeline(
+        fl.tables.TableEncoder(), fl.JointRidge(alpha=1e-8, fit_intercept=True, standardize=standardize)
+    )
     towns, sizes, targets = [], [], []
     for _ in range(10):
         town, size = rng.choice(["Ulm", "Bonn", "Jena"], 100, p=[0.6, 0.3, 0.1]), 100 * rng.random(100)
@@ -176,7 +178,7 @@ def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
 def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
     covered = []
     for seed in range(20):
-        model = fl.make_pipeline(fl.TableEncoder(), made(rank=10))
+        model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(rank=10))
         rng = np.random.default_rng(seed)
         for part in stream(20, seed=seed):
             names = {f"f{i}": part.X[:, i] * 10.0**i for i in range(3)}
@@ -189,7 +191,7 @@ def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
 
 
 def test_the_page_holds_all_of_it(tmp_path):
-    model = fl.make_pipeline(fl.TableEncoder(), made(rank=10))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(rank=10))
     tasks = [Part(part.label, {f"f{i}": part.X[:, i] for i in range(3)}, part.y) for part in stream(12, change=8)]
     run = follow(model, [Part(p.label, frame(p.X), p.y) for p in tasks])
     page.write(run, tmp_path / "r.html", "settings", ["a note"])
@@ -224,7 +226,7 @@ def test_single_rows_are_not_called_held_out():
 def test_an_effect_is_that_of_one_deviation_of_sparse_rows_too():
     rng = np.random.default_rng(0)
     size, words = 50 + rng.random(200), rng.choice(["good thing", "bad thing"], 200)
-    model = fl.make_pipeline(fl.TableEncoder(text=["words"]), made(rank=30))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(text=["words"]), made(rank=30))
     model.partial_fit({"size": size, "words": words}, 3 * size + (words == "good thing"))
     found = page.coefficients(model).columns
     at = found["feature"].index("size")

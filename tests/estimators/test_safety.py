@@ -154,7 +154,7 @@ def test_blocks_that_can_be_read_once_only_are_recognised():
     with pytest.raises(ValueError, match="2 rows when read again and 4 the first time"):
         model.partial_fit_blocks(lambda: next(reads))
     assert not hasattr(model, "coef_")
-    with pytest.raises(fl.ConvergenceError, match="generator"):
+    with pytest.raises(fl.errors.ConvergenceError, match="generator"):
         model.partial_fit_blocks(block for block in [(X, y)])
     with pytest.raises(ValueError, match="holdout needs tasks as arrays"):
         fl.ContinualRidge(holdout=0.5).partial_fit_blocks([(X, y)])
@@ -259,7 +259,7 @@ def test_recursive_least_squares_cannot_change_its_prior():
 
 @pytest.mark.parametrize("model", [fl.JointRidge(), fl.RecursiveLeastSquares()], ids=str)
 def test_baselines_refuse_what_they_cannot_square(model):
-    with np.errstate(all="ignore"), pytest.raises((fl.ConvergenceError, OverflowError)):
+    with np.errstate(all="ignore"), pytest.raises((fl.errors.ConvergenceError, OverflowError)):
         model.fit(X * 1e160, y)
 
 
@@ -279,7 +279,7 @@ INTERRUPTED = [
     ("_remembering.learn_many", {"schedule": "auto"}),
     ("_candidates.Candidates.choosing", {"schedule": "auto", "rank": 2}),
 ]
-INTERRUPTED += [("_monitor.History.with_row", options) for options in ({}, {"rank": 2}, {"schedule": "auto"})]
+INTERRUPTED += [("monitor.History.with_row", options) for options in ({}, {"rank": 2}, {"schedule": "auto"})]
 
 
 @pytest.mark.parametrize(("where", "options"), INTERRUPTED)

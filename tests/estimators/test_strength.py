@@ -22,7 +22,7 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
     optimised = fl.optimal_schedule(collection, k=6)
     for schedule in (advised, optimised, fl.schedules.end_ramp(), fl.schedules.noise_aware()):
         model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
-        trace = fl.simulate(collection, schedule, 6, ordering=fl.Sequence(range(6)), record="last")
+        trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
         np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
         model.save(tmp_path / "m.npz")
         np.testing.assert_array_equal(fl.ContinualRidge.load(tmp_path / "m.npz").coef_, model.coef_)
@@ -33,7 +33,7 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "schedule", [kind(2) if kind is fl.schedules.Cyclic else kind() for kind in PROPORTIONAL], ids=repr
+    "schedule", [kind(2) if kind is fl.schedules.cyclic else kind() for kind in PROPORTIONAL], ids=repr
 )
 def test_presets_scale_with_the_radius(schedule):
     unit, other = schedule(9, 1.0), schedule(9, 3.0)
@@ -122,7 +122,7 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
     class Soft(fl.Filter):
         horizon = None
 
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return np.tanh(eigenvalues)
 
     own = fl.ContinualRidge(schedule=Soft(), loss="mean").fit(X, y)
@@ -249,7 +249,7 @@ def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
     strength, whole = Strength(schedule, 11, "error"), schedule(11, radius)
     for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
         found, expected = strength.at(task, radius), whole.at(task - 1)
-        assert found.value_at_radius(radius) == pytest.approx(expected.value_at_radius(radius), rel=1e-13)
+        assert found.factor_at_radius(radius) == pytest.approx(expected.factor_at_radius(radius), rel=1e-13)
         known = strength.ready_coefficient(task, radius)
         if isinstance(whole, fl.Ridge):
             assert known == pytest.approx(float(expected.coefficient), rel=1e-13)

@@ -55,7 +55,7 @@ def test_the_policy_allows_this_script_and_style_alone(served):
 )
 def test_no_words_end_the_element_they_stand_in(words):
     source = {"kind": "file", "name": words, "task": words, "target": words}
-    tasks = fl.constructions.two_tasks(1.0)
+    tasks = fl.theory.constructions.two_tasks(1.0)
     _, data, _, _ = parts(fl.explorer.explore(tasks, k=5, source=source).html)
     assert data["source"] == source
     assert not set("<>&") & set(embedded(source))
@@ -72,7 +72,7 @@ def test_constants_are_those_of_the_catalogue():
 
 def test_worst_collections_in_the_page_have_their_values():
     for known in shipped():
-        found = fl.worst_known(known["schedule"], known["k"])
+        found = fl.load_worst_collection(known["schedule"], known["k"])
         pairs = []
         for row, count in zip(known["rows"], known["counts"], strict=True):
             X = np.atleast_2d(row)
@@ -132,8 +132,8 @@ def test_plain_schedules_are_the_same_filters(schedule):
         want = {"none": fl.Projection(), "increasing": fl.schedules.increasing(scale=own.get("scale", 1.0))}[
             own["preset"]
         ]
-        assert fl.schedules.resolve(want, k, radius)(1.3) == pytest.approx(
-            fl.schedules.resolve(schedule, k, radius)(1.3)
+        assert fl.schedules.resolve(want, k, radius).factors(1.3) == pytest.approx(
+            fl.schedules.resolve(schedule, k, radius).factors(1.3)
         )
         return
     unit = {"ridge": square, "size": 1 / square, "budget": 1.0}[plain["scheme"]]
@@ -141,12 +141,12 @@ def test_plain_schedules_are_the_same_filters(schedule):
     values = [unit * value for value in own["values"]]
     found = filter_of({"scheme": plain["scheme"], "values": values, "other": other})
     for xi in (0.01, 0.4, 3.9):
-        want = np.broadcast_to(fl.schedules.resolve(schedule, k, radius)(xi), (k,))
-        np.testing.assert_allclose(np.broadcast_to(found(xi), (k,)), want, rtol=1e-12)
+        want = np.broadcast_to(fl.schedules.resolve(schedule, k, radius).factors(xi), (k,))
+        np.testing.assert_allclose(np.broadcast_to(found.factors(xi), (k,)), want, rtol=1e-12)
 
 
 def test_orders_by_name():
-    assert isinstance(ordering_of({"order": "reshuffled"}), fl.Reshuffled)
+    assert isinstance(ordering_of({"order": "reshuffled"}), fl.RandomReshuffling)
     assert ordering_of({"order": "one", "sequence": [0, 1, 1]}).sample(2, 3).tolist() == [0, 1, 1]
     with pytest.raises(ValueError, match="order must be one"):
         ordering_of({"order": "sideways"})

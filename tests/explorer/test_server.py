@@ -148,14 +148,14 @@ def test_curves_are_exact_for_tasks_that_only_python_holds(server, order):
     assert status == 200
     named = {
         "with": fl.WithReplacement,
-        "reshuffled": fl.Reshuffled,
+        "reshuffled": fl.RandomReshuffling,
         "without": fl.WithoutReplacement,
         "cyclic": fl.Cyclic,
     }
     want = fl.expect(LARGE, fl.Ridge(np.ones(k)), k, ordering=named[order](), record=np.arange(k + 1)).average_loss
     np.testing.assert_allclose(answer["loss"], want, rtol=1e-12)
     if order == "with":
-        np.testing.assert_allclose(answer["slope"], fl.gradient(LARGE, fl.Ridge(np.ones(k)), k).coefficient)
+        np.testing.assert_allclose(answer["slope"], fl.loss_gradient(LARGE, fl.Ridge(np.ones(k)), k).coefficient)
     else:
         assert answer["slope"] is None
 
@@ -167,9 +167,9 @@ def test_losses_that_are_not_defined_are_null(server):
 
 
 def test_python_certifies_and_advises_on_tasks_of_the_page(server):
-    status, answer = ask(server, "certify", {**QUESTION, **TASKS})
+    status, answer = ask(server, "compare_bounds", {**QUESTION, **TASKS})
     assert status == 200
-    assert answer["certified"] == pytest.approx(fl.certified(fl.Ridge(1.0), 8, distance=1.0).value, rel=1e-6)
+    assert answer["upper_bound"] == pytest.approx(fl.upper_bound(fl.Ridge(1.0), 8, distance=1.0).value, rel=1e-6)
     assert "bound that applies" in answer["text"]
     status, answer = ask(server, "advise", {**QUESTION, **TASKS})
     assert status == 200
@@ -177,5 +177,5 @@ def test_python_certifies_and_advises_on_tasks_of_the_page(server):
 
 
 def test_no_certificate_for_an_order_that_no_theorem_covers(server):
-    _, answer = ask(server, "certify", {**QUESTION, **TASKS, "order": "cyclic"})
-    assert "certified" not in answer
+    _, answer = ask(server, "compare_bounds", {**QUESTION, **TASKS, "order": "cyclic"})
+    assert "upper_bound" not in answer

@@ -23,12 +23,12 @@ SCHEDULES = {
     "fixed": s.fixed(),
     "increasing": s.increasing(),
     "increasing-half": s.increasing(scale=0.5),
-    "increasing-quarter": s.certified(),
+    "increasing-quarter": s.increasing(scale=1 / 4),
     "fixed-budget": s.fixed_budget(),
     "fixed-budget-5": s.fixed_budget(n_steps=5),
     "increasing-budget": s.increasing_budget(),
     "increasing-budget-3": s.increasing_budget(n_steps=3, scale=1.0),
-    "capped-budget": s.certified_budget(),
+    "capped-budget": s.capped_budget(),
     "cyclic": s.cyclic(4),
     "constant": s.constant(fl.Ridge(0.3)),
     "projection": s.constant(fl.Projection()),
@@ -44,9 +44,9 @@ ORDERINGS = {
     "with-replacement": fl.WithReplacement(),
     "weighted": fl.WithReplacement([0.1, 0.2, 0.3, 0.4]),
     "without-replacement": fl.WithoutReplacement(),
-    "reshuffling": fl.Reshuffled(),
+    "reshuffling": fl.RandomReshuffling(),
     "cyclic": fl.Cyclic(),
-    "fixed-order": fl.Sequence([3, 0, 0, 1, 2, 3, 1, 0, 2, 2, 1, 3]),
+    "fixed-order": fl.FixedOrder([3, 0, 0, 1, 2, 3, 1, 0, 2, 2, 1, 3]),
 }
 
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
@@ -92,7 +92,7 @@ def laboratory():
     collection = tasks(noise=0.5)
     for schedule in ("fixed", "increasing", "increasing-budget", "constant"):
         value = SCHEDULES[schedule]
-        gradient = fl.gradient(collection, value, K)
+        gradient = fl.loss_gradient(collection, value, K)
         for parameter, derivative in gradient.parameters.items():
             yield f"loss_gradient/{schedule}/{parameter}", derivative
         average = fl.expect(collection, value, K, average=1.0)
@@ -107,22 +107,25 @@ def bounds():
     """Yield the constants and bounds."""
     for schedule in ("fixed", "increasing", "increasing-half", "increasing-quarter", "fixed-budget", "capped-budget"):
         for quantity in ("average_loss", "seen_loss"):
-            bound = fl.certified(SCHEDULES[schedule], 32, quantity=quantity)
+            bound = fl.upper_bound(SCHEDULES[schedule], 32, quantity=quantity)
             yield f"upper_bound/{schedule}/{quantity}", [bound.value, bound.constant]
     for scheme in ("budget", "ridge"):
-        best = fl.optimal_certified(8, scheme=scheme)
-        yield f"minimax_schedule/{scheme}", [best.certified.value, *best.strengths]
+        best = fl.minimax_schedule(8, scheme=scheme)
+        yield f"minimax_schedule/{scheme}", [best.upper_bound.value, *best.strengths]
     for schedule in ("fixed", "increasing", "increasing-budget"):
-        comparison = fl.certify(tasks(), SCHEDULES[schedule], K)
+        comparison = fl.compare_bounds(tasks(), SCHEDULES[schedule], K)
         yield f"compare_bounds/{schedule}", [comparison.average_loss, comparison.seen_loss, comparison.worst_case]
         for each in comparison.bounds:
             if each.value is not None:
                 yield f"compare_bounds/{schedule}/{each.name}", each.value
     for name in ("none", "fixed", "increasing"):
-        worst = fl.worst_known(name, 64)
+        worst = fl.load_worst_collection(name, 64)
         yield f"worst_collection/{name}", worst.value
-    yield "two_tasks", [*fl.two_task_optimum([0.2, 0.7], [3, 9]), fl.two_task_loss([0.2, 0.7], 0.4, [3, 9])]
-    yield "last_iterate", [float(value) for value in fl.linear_decay(6, 0.5)]
+    yield (
+        "two_tasks",
+        [*fl.theory.two_task_optimum([0.2, 0.7], [3, 9]), fl.theory.two_task_loss([0.2, 0.7], 0.4, [3, 9])],
+    )
+    yield "last_iterate", [float(value) for value in fl.theory.linear_decay(6, 0.5)]
 
 
 def advice():

@@ -27,7 +27,7 @@ SCHEDULES = {
 @pytest.fixture(scope="module")
 def small():
     return {
-        name: fl.worst_collection(schedule, 10, n_features=3, n_tasks=4, n_starts=4, n_rounds=40)
+        name: fl.find_worst_collection(schedule, 10, n_features=3, n_tasks=4, n_starts=4, n_rounds=40)
         for name, schedule in SCHEDULES.items()
     }
 
@@ -50,13 +50,13 @@ def same(a, b):
 
 
 def test_a_resumed_search_ends_as_one_never_stopped(tmp_path):
-    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    path, whole = tmp_path / "state", fl.find_worst_collection(**SEARCH)
     for round_ in (3, 17):
         with pytest.raises(KeyboardInterrupt):
-            fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=stop_at(round_))
+            fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True, progress=stop_at(round_))
         assert [file.name for file in tmp_path.iterdir()] == ["state"]
     seen = []
-    resumed = fl.worst_collection(**SEARCH, checkpoint=path, resume=True, progress=lambda *told: seen.append(told))
+    resumed = fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True, progress=lambda *told: seen.append(told))
     assert seen[0][:2] == (18, 60)  # finished rounds are not computed again
     best = [float(what.removeprefix("rounds, best k·loss ")) for _, _, what in seen]
     assert best == sorted(best)
@@ -66,7 +66,7 @@ def test_a_resumed_search_ends_as_one_never_stopped(tmp_path):
 
 
 def test_an_interruption_in_the_middle_of_a_round_loses_only_that_round(tmp_path, monkeypatch):
-    path, whole = tmp_path / "state", fl.worst_collection(**SEARCH)
+    path, whole = tmp_path / "state", fl.find_worst_collection(**SEARCH)
     left = [9]
     evaluate = _minimize._evaluate
 
@@ -78,8 +78,8 @@ def test_an_interruption_in_the_middle_of_a_round_loses_only_that_round(tmp_path
 
     monkeypatch.setattr(_minimize, "_evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**SEARCH, checkpoint=path)
-    assert same(fl.worst_collection(**SEARCH, checkpoint=path, resume=True), whole)
+        fl.find_worst_collection(**SEARCH, checkpoint=path)
+    assert same(fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True), whole)
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
@@ -87,7 +87,7 @@ def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("forgetless.guarantees.search"), "_SAVE_EVERY", 0.0)
     sizes = []
     path = tmp_path / "state"
-    fl.worst_collection(
+    fl.find_worst_collection(
         **SEARCH,
         checkpoint=path,
         progress=lambda *told: sizes.append(path.exists() and path.stat().st_size),
@@ -99,12 +99,12 @@ def test_checkpoints_are_written_on_the_way(tmp_path, monkeypatch):
 def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
     path = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
-        fl.worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
+        fl.find_worst_collection(**SEARCH, checkpoint=path, progress=stop_at(2))
     before = path.read_bytes()
     with pytest.raises(FileNotFoundError, match=r"there is no folder .* for the checkpoint"):
-        fl.worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
+        fl.find_worst_collection(**SEARCH, checkpoint=tmp_path / "no" / "state")
     with pytest.raises(FileExistsError, match="continue it with resume=True, or remove it"):
-        fl.worst_collection(**SEARCH, checkpoint=path)
+        fl.find_worst_collection(**SEARCH, checkpoint=path)
     for change in (
         {"seed": 1},
         {"k": 11},
@@ -114,15 +114,15 @@ def test_checkpoints_are_not_lost_or_mixed_up(tmp_path):
         {"rank": 2},
     ):
         with pytest.raises(ValueError, match="checkpoint of another search; give the same arguments"):
-            fl.worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
+            fl.find_worst_collection(**{**SEARCH, **change}, checkpoint=path, resume=True)
     assert path.read_bytes() == before
     for content in (b"", before[:200], b"hello"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="state is damaged or not a forgetless file"):
-            fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
-    fl.worst_known("none", 64).save(path)
-    with pytest.raises(fl.FileError, match="state holds 'worst-collection', not 'checkpoint'"):
-        fl.worst_collection(**SEARCH, checkpoint=path, resume=True)
+            fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True)
+    fl.load_worst_collection("none", 64).save(path)
+    with pytest.raises(fl.errors.FileError, match="state holds 'worst-collection', not 'checkpoint'"):
+        fl.find_worst_collection(**SEARCH, checkpoint=path, resume=True)
 
 
 # Files ------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_forged_files_are_rejected(change, message, small, tmp_path):
     document = read(path)
     header, arrays = change(dict(document.header), dict(document.arrays))
     write(path, replace(document, header=header, arrays=arrays))
-    with pytest.raises(fl.FileError, match=f"worst.fl is damaged or not a forgetless file: .*{message}"):
+    with pytest.raises(fl.errors.FileError, match=f"worst.fl is damaged or not a forgetless file: .*{message}"):
         fl.load(path)
 
 
@@ -223,7 +223,7 @@ REFERENCE = {
 @pytest.mark.parametrize(("name", "k"), REFERENCE)
 def test_shipped_collections_have_their_values(name, k):
     """By a plain loop over d × d matrices, and not below the values known before."""
-    found = fl.worst_known(name, k)
+    found = fl.load_worst_collection(name, k)
     filter_ = s.resolve(SCHEDULES[name], k, 1.0)
     p, rows = found.probabilities, found.rows
     V = (rows.T * p) @ rows
@@ -247,16 +247,16 @@ def test_shipped_collections_have_their_values(name, k):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["none", "fixed", "increasing"])
 def test_recorded_commands_find_what_is_shipped(name, tmp_path):
-    shipped = fl.worst_known(name, 64)
+    shipped = fl.load_worst_collection(name, 64)
     assert cli.main([*shipped.command.split()[1:], "--out", str(tmp_path / "found.fl")]) == 0
     assert fl.load(tmp_path / "found.fl").value >= shipped.value * (1 - 1e-4)
 
 
 def test_unknown_names_are_answered_with_the_known_ones():
     with pytest.raises(ValueError, match=r"one of fixed-256, .*, got 'rising' and 64; search for others"):
-        fl.worst_known("rising", 64)
+        fl.load_worst_collection("rising", 64)
     with pytest.raises(ValueError, match="got 'fixed' and 65"):
-        fl.worst_known("fixed", 65)
+        fl.load_worst_collection("fixed", 65)
 
 
 # The command ------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_the_command_finds_prints_and_saves(tmp_path, capsys):
     code, out, err = run(capsys, *WORDS, "--out", tmp_path / "found.fl")
     assert (code, err) == (0, "")
     found = fl.load(tmp_path / "found.fl")
-    expected = fl.worst_collection(**SEARCH)
+    expected = fl.find_worst_collection(**SEARCH)
     assert same(found, expected)
     assert found.command == "forgetless worst-collection --schedule increasing" + " ".join(
         ["", *WORDS[1:7], "--rank", "1", *WORDS[7:], "--kind", "mixed", "--seed", "0"]
@@ -291,8 +291,8 @@ def test_the_command_finds_prints_and_saves(tmp_path, capsys):
 def test_an_interrupted_command_can_be_resumed(tmp_path, capsys, monkeypatch):
     out = tmp_path / "found.fl"
     with monkeypatch.context() as patch:
-        search = fl.worst_collection
-        patch.setattr(fl, "worst_collection", lambda *a, **b: search(*a, **{**b, "progress": stop_at(5)}))
+        search = fl.find_worst_collection
+        patch.setattr(fl, "find_worst_collection", lambda *a, **b: search(*a, **{**b, "progress": stop_at(5)}))
         code, _, err = run(capsys, *WORDS, "--out", out)
     assert code == 130
     assert "interrupted" in err
@@ -302,7 +302,7 @@ def test_an_interrupted_command_can_be_resumed(tmp_path, capsys, monkeypatch):
     assert code == 1
     assert "continue it with resume=True" in err
     assert run(capsys, *WORDS, "--out", out, "--resume")[0] == 0
-    assert same(fl.load(out), fl.worst_collection(**SEARCH))
+    assert same(fl.load(out), fl.find_worst_collection(**SEARCH))
     assert [path.name for path in tmp_path.iterdir()] == ["found.fl"]
 
 

@@ -33,15 +33,15 @@ def random_step(rng):
     if kind == "ridge":
         lam = 10 ** rng.uniform(np.log10(0.03), np.log10(30), 2)
         base = fl.Ridge(lam.max())
-        return fl.Ridge(lam[0]), lambda x: base(x) / base(1.0), steps_of(fl.Ridge(lam), 2)
+        return fl.Ridge(lam[0]), lambda x: base.factors(x) / base.factors(1.0), steps_of(fl.Ridge(lam), 2)
     if kind == "budget":
         n, gamma = rng.integers(1, 31, 2), rng.uniform(0.02, 1.0, 2)
         base = fl.GradientDescent(int(n.min()), float(gamma.min()))
-        chi = (lambda x: x) if n.min() == 1 else (lambda x: base(x) / base(1.0))
+        chi = (lambda x: x) if n.min() == 1 else (lambda x: base.factors(x) / base.factors(1.0))
         return fl.GradientDescent(int(n[0]), float(gamma[0])), chi, steps_of(fl.GradientDescent(n, gamma), 2)
     if kind == "fixed":
         filter_ = [fl.Ridge(10 ** rng.uniform(-1.5, 1.5)), fl.Projection(), fl.GradientDescent(9, 0.1)][rng.integers(3)]
-        return filter_, lambda x: filter_(x) / filter_(1.0), steps_of(filter_, 2)
+        return filter_, lambda x: filter_.factors(x) / filter_.factors(1.0), steps_of(filter_, 2)
     time = rng.uniform(0.1, 8.0, 2)
     return Flow(time[0]), lambda x: x, steps_of(Flow(time), 2)
 
@@ -63,7 +63,7 @@ def smallest_gap(rng, part=1.0):
     m = rng.uniform(least_m(kappa), 1.1)
     new = mesh.step(g, alpha, kappa, part * steps.price(0, m), m)
     F, f_new = ((U * (rho * np.interp(rho, mesh.r, values))) @ U.T for values in (g, new))
-    kept = [np.eye(len(rho)) - (V * phi(xi)) @ V.T for V, xi in pairs]
+    kept = [np.eye(len(rho)) - (V * phi.factors(xi)) @ V.T for V, xi in pairs]
     after = sum(w * K @ F @ K for w, K in zip(p, kept, strict=True))
     return np.linalg.eigvalsh(f_new - after)[0] / alpha
 
@@ -98,7 +98,7 @@ def test_suprema_are_not_below_those_of_a_dense_grid(rng):
 def test_compiled_steps_are_those_of_arrays(rng):
     from forgetless.guarantees import _majorant_numba
 
-    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.certified_budget()):
+    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.capped_budget()):
         k = int(rng.integers(2, 40))
         steps, plain = steps_of(schedule(k, 1.0), k), Mesh(Mesh.of(k).r)
         fast = Mesh(plain.r, _majorant_numba)

@@ -1,4 +1,4 @@
-"""Certificates of filters that the package does not know: what is looked at, and where."""
+"""BoundComparisons of filters that the package does not know: what is looked at, and where."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Dip(fl.Filter):
 
     rate: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
 
 
@@ -26,7 +26,7 @@ class Knee(fl.Filter):
 
     rate: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return 1e-6 * np.minimum(1.0, eigenvalues / 1e-9) + self.rate * eigenvalues
 
 
@@ -34,14 +34,14 @@ class Knee(fl.Filter):
 class Slow(fl.Ridge):
     """A class derived from ridge that is none."""
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
 
-    def share_of_singular(self, singular_values):
-        return self.share(singular_values**2)
+    def formula_of_singular(self, singular_values):
+        return self.formula(singular_values**2)
 
-    def kept_of_singular(self, singular_values):
-        return 1 - self.share(singular_values**2)
+    def residual_formula(self, singular_values):
+        return 1 - self.formula(singular_values**2)
 
 
 @pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
@@ -49,23 +49,23 @@ def test_certify_looks_at_a_filter_where_the_tasks_do(rate):
     row = np.sqrt(0.9651)
     tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
     dip = Dip(rate).scaled(9.0)
-    checks = {check.name: check for check in fl.certify(tasks, dip, 20).bounds}
-    for name in ("certified", "certified, seen tasks"):
+    checks = {check.name: check for check in fl.compare_bounds(tasks, dip, 20).bounds}
+    for name in ("computed", "computed, seen tasks"):
         assert not checks[name].applies
         assert "Scaled is not near ξ = 0.9651 R²" in checks[name].reason
-    elsewhere = fl.certify(fl.constructions.two_tasks(0.5), Flow(rate), 20)
-    assert next(check for check in elsewhere.bounds if check.name == "certified").ratio >= 1
+    elsewhere = fl.compare_bounds(fl.theory.constructions.two_tasks(0.5), Flow(rate), 20)
+    assert next(check for check in elsewhere.bounds if check.name == "computed").ratio >= 1
 
 
 def test_slopes_at_zero_are_looked_for_where_they_hide():
     knee = Knee(np.array([0.3, 0.2]))
     m, kappa = 0.75, 0.300001
-    theta = knee(np.array([1e-9]))[:, 0] / 1e-9 - kappa
+    theta = knee.factors(np.array([1e-9]))[:, 0] / 1e-9 - kappa
     assert steps_of(knee, 2).price(0, m) >= theta[0] ** 2 / (2 * m * theta[0] + kappa**2)
 
 
 def test_classes_derived_from_ours_are_taken_by_their_values():
-    tasks = fl.constructions.two_tasks(0.5)
+    tasks = fl.theory.constructions.two_tasks(0.5)
     for schedule in (Slow(0.1), Slow(np.linspace(0.1, 1.0, 20))):
-        checks = fl.certify(tasks, schedule, 20).bounds
-        assert all(check.ratio >= 1 for check in checks if check.name.startswith("certified") and check.applies)
+        checks = fl.compare_bounds(tasks, schedule, 20).bounds
+        assert all(check.ratio >= 1 for check in checks if check.name.startswith("computed") and check.applies)

@@ -74,7 +74,7 @@ def test_value_equals_worst_case_on_copies(name, rank, rng):
 
 def test_the_convention_is_that_of_the_constructions():
     """The claim of rare_tasks, whose frequent task is repeated, from three rows and probabilities."""
-    k, tasks = 64, fl.constructions.rare_tasks(64)
+    k, tasks = 64, fl.theory.constructions.rare_tasks(64)
     rows = np.concatenate([task.X for task in tasks])[[0, 1, -1]]
     p = np.array([[1, 1, tasks.n_tasks - 2]]) / tasks.n_tasks
     filter_ = s.increasing()(k, 1.0)
@@ -112,7 +112,7 @@ def test_two_tasks_against_brute_force(filter_):
     brute = max(
         -minimize(loss, point, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10}).fun for point in best
     )
-    found = fl.worst_collection(filter_, 3, n_features=2, n_tasks=2, n_starts=8)
+    found = fl.find_worst_collection(filter_, 3, n_features=2, n_tasks=2, n_starts=8)
     assert brute * (1 - 2e-4) <= found.value <= brute * (1 + 1e-6)
 
 
@@ -122,7 +122,7 @@ SMALL = {"none": fl.Projection(), "fixed": s.fixed(), "increasing": s.increasing
 @pytest.fixture(scope="module")
 def small():
     return {
-        name: fl.worst_collection(schedule, 16, n_features=3, n_tasks=4, n_starts=12, starts="random")
+        name: fl.find_worst_collection(schedule, 16, n_features=3, n_tasks=4, n_starts=12, starts="random")
         for name, schedule in SMALL.items()
     }
 
@@ -130,8 +130,13 @@ def small():
 @pytest.mark.parametrize("name", SMALL)
 def test_random_starts_alone_beat_the_constructions(name, small):
     found = small[name]
-    known = [fl.constructions.rare_tasks(16, n_rare, w, c) for n_rare in (1, 2) for w in (2.0, 5.0) for c in (0.3, 0.6)]
-    known = [*known, fl.constructions.unseen_task(16)]
+    known = [
+        fl.theory.constructions.rare_tasks(16, n_rare, w, c)
+        for n_rare in (1, 2)
+        for w in (2.0, 5.0)
+        for c in (0.3, 0.6)
+    ]
+    known = [*known, fl.theory.constructions.unseen_task(16)]
     assert found.value > 16 * max(fl.worst_case(tasks, SMALL[name], 16).loss for tasks in known)
 
 
@@ -143,7 +148,7 @@ def test_what_is_found_is_a_collection_with_that_value(name, small):
     assert found.evaluate() == pytest.approx(found.value, rel=1e-9)
     direct = fl.expect(found.tasks, SMALL[name], 16).average_loss[0]
     assert 16 * direct == pytest.approx(found.value, rel=1e-9)
-    certificate = found.certify()
+    certificate = found.compare_bounds()
     assert certificate.average_loss == pytest.approx(found.loss, rel=1e-9)
     assert certificate.distance == pytest.approx(1.0, abs=1e-9)
     assert all(check.ratio >= 1 for check in certificate.bounds if check.applies and check.ratio is not None)
@@ -171,7 +176,7 @@ def test_the_summary_says_what_matters(small):
 
 @pytest.mark.parametrize(("k", "n_features", "n_tasks"), [(1, 1, 1), (2, 1, 2), (4, 2, 1), (4, 5, 3)])
 def test_smallest_sizes(k, n_features, n_tasks):
-    found = fl.worst_collection(fl.Ridge(1.0), k, n_features=n_features, n_tasks=n_tasks, n_starts=2, n_rounds=30)
+    found = fl.find_worst_collection(fl.Ridge(1.0), k, n_features=n_features, n_tasks=n_tasks, n_starts=2, n_rounds=30)
     assert found.evaluate() == pytest.approx(found.value, rel=1e-9)
     assert found.rows.shape == (len(found.counts), n_features)
     if n_tasks == 1:  # the only task has norm 1: ½·k·(λ/(1 + λ))^{2k}
@@ -181,7 +186,7 @@ def test_smallest_sizes(k, n_features, n_tasks):
 def test_higher_ranks_are_worse_for_the_increasing_schedule(tmp_path):
     """At k = 8: 0.7626 with rank one, 0.7666 with two; nothing is above the constant for every k."""
     sizes = {"n_features": 5, "n_tasks": 5, "n_starts": 12}
-    one, two = (fl.worst_collection(s.increasing(), 8, rank=rank, **sizes) for rank in (1, 2))
+    one, two = (fl.find_worst_collection(s.increasing(), 8, rank=rank, **sizes) for rank in (1, 2))
     assert round(one.value, 4) == 0.7626
     assert 1.004 * one.value < two.value < 8 / 9 * 1.04
     assert one.rows.ndim == 2
@@ -201,12 +206,12 @@ def test_higher_ranks_are_worse_for_the_increasing_schedule(tmp_path):
     rows = two.rows.copy()
     rows[0, 1] = rows[0, 0]
     replace(two, rows=rows).save(tmp_path / "two.fl")
-    with pytest.raises(fl.FileError, match="rows of a task must be orthogonal"):
+    with pytest.raises(fl.errors.FileError, match="rows of a task must be orthogonal"):
         fl.load(tmp_path / "two.fl")
 
 
 def test_custom_filters_are_searched_but_not_saved(tmp_path):
-    found = fl.worst_collection(Flow(0.8), 6, n_features=2, n_tasks=3, n_starts=4, n_rounds=60)
+    found = fl.find_worst_collection(Flow(0.8), 6, n_features=2, n_tasks=3, n_starts=4, n_rounds=60)
     assert found.evaluate() == pytest.approx(found.value, rel=1e-9)
     with pytest.raises(TypeError, match="Flow, which cannot be written"):
         found.save(tmp_path / "x.json")
@@ -215,13 +220,13 @@ def test_custom_filters_are_searched_but_not_saved(tmp_path):
 
 def test_seeds_and_starts():
     arguments = {"n_features": 2, "n_tasks": 3, "n_starts": 4, "n_rounds": 20}
-    first, again, other = (fl.worst_collection(s.fixed(), 8, **arguments, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (fl.find_worst_collection(s.fixed(), 8, **arguments, seed=seed) for seed in (0, 0, 1))
     assert first.value == again.value
     assert np.array_equal(first.rows, again.rows)
     assert not np.array_equal(first.rows, other.rows)
-    more = fl.worst_collection(s.fixed(), 8, **{**arguments, "n_starts": 8}, seed=0)
+    more = fl.find_worst_collection(s.fixed(), 8, **{**arguments, "n_starts": 8}, seed=0)
     assert more.value >= first.value * (1 - 1e-4)
-    rare = fl.worst_collection(s.fixed(), 8, **arguments, starts="rare")
+    rare = fl.find_worst_collection(s.fixed(), 8, **arguments, starts="rare")
     assert "starts='rare'" in rare.command
 
 
@@ -283,4 +288,4 @@ BAD = [
 @pytest.mark.parametrize(("change", "kind", "message"), BAD, ids=[repr(case[0]) for case in BAD])
 def test_bad_input(change, kind, message):
     with pytest.raises(kind, match=message):
-        fl.worst_collection(**{"schedule": s.increasing(), "k": 8, **change})
+        fl.find_worst_collection(**{"schedule": s.increasing(), "k": 8, **change})

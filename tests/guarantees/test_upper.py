@@ -8,7 +8,7 @@ import pytest
 import forgetless as fl
 from forgetless.engines.problem import Problem
 from forgetless.guarantees._as_bounds import CERTIFICATES
-from forgetless.guarantees.certificate import setting_of
+from forgetless.guarantees.comparison import setting_of
 from forgetless.guarantees.upper import half_supremum
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
@@ -27,28 +27,28 @@ def decay(k):
         (s.increasing(), 1.0077),
         (s.increasing(1.0), 0.4162),
         (s.increasing(0.25), 0.3175),
-        (s.certified(), 0.3175),
+        (s.increasing(scale=1 / 4), 0.3175),
         (s.increasing_budget(), 0.8909),
-        (s.certified_budget(), 0.3036),
+        (s.capped_budget(), 0.3036),
     ],
 )
 def test_constants_of_256_steps(schedule, constant):
-    assert constant - 2e-5 <= fl.certified(schedule, 256).constant <= constant + 2e-4
+    assert constant - 2e-5 <= fl.upper_bound(schedule, 256).constant <= constant + 2e-4
 
 
 def test_constants_of_other_settings():
     """As derived: budgets of N = 2, 4, 16, fixed strengths, no regularization, tasks seen, averages of iterates."""
     for n_steps, constant in ((2, 0.8900), (4, 0.9045), (16, 0.9153)):
-        assert fl.certified(s.increasing_budget(n_steps), 64).constant == pytest.approx(constant, abs=3e-4)
+        assert fl.upper_bound(s.increasing_budget(n_steps), 64).constant == pytest.approx(constant, abs=3e-4)
     for filter_, constant in ((fl.Ridge(1.0), 0.4637), (fl.Projection(), 0.9896), (s.fixed(), 0.6622)):
-        assert fl.certified(filter_, 256).constant == pytest.approx(constant, rel=3e-4)
-    assert fl.certified(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
+        assert fl.upper_bound(filter_, 256).constant == pytest.approx(constant, rel=3e-4)
+    assert fl.upper_bound(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
     for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
-        assert fl.certified(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
+        assert fl.upper_bound(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
 
 
 def test_a_finer_mesh_moves_little():
-    for schedule, k in ((s.increasing(), 256), (s.increasing(1.0), 100), (s.certified_budget(), 256)):
+    for schedule, k in ((s.increasing(), 256), (s.increasing(1.0), 100), (s.capped_budget(), 256)):
         coarse, fine = (half_supremum(schedule(k, 1.0), k, "average_loss", per_decade=n).per_unit for n in (90, 540))
         assert 0 <= k * (coarse - fine) <= 1e-4
 
@@ -59,7 +59,7 @@ def test_one_step_is_known_in_closed_form():
         rho = np.linspace(0, 1, 100_001)
         expected = (rho * ((1 - kappa * rho) ** 2 + kappa**2 * (1 - rho))).max() / 2
         for filter_ in (fl.Ridge(1 / kappa - 1), fl.GradientDescent(1, kappa), Flow(-np.log1p(-kappa))):
-            assert expected <= fl.certified(filter_, 1).value <= expected * (1 + 1e-3)
+            assert expected <= fl.upper_bound(filter_, 1).value <= expected * (1 + 1e-3)
 
 
 def exact_forms(X, filters, weights, p):
@@ -73,7 +73,7 @@ def exact_forms(X, filters, weights, p):
         kept = []
         for h in H:
             xi, V = np.linalg.eigh(h)
-            kept.append(np.eye(d) - (V * filters[t - 1](np.where(xi > 1e-12, xi, 0.0))) @ V.T)
+            kept.append(np.eye(d) - (V * filters[t - 1].factors(np.where(xi > 1e-12, xi, 0.0))) @ V.T)
         K = np.array(kept)
         step = lambda A, K=K: np.einsum("m,mij,jk,mkl->il", p, K, A, K)  # noqa: E731
         seen = step(seen) + np.einsum("m,mij,mjk,mkl->il", p, K, own, K) / k
@@ -118,9 +118,9 @@ def ratios(rng):
     last, seen, _ = exact_forms(X, steps[0], weights, p)
     _, _, average = exact_forms(X, steps[1], weights, p)
     proved = [
-        fl.certified(filter_, k).value,
-        fl.certified(filter_, k, quantity="seen_loss").value,
-        fl.certified(alike, k, average=r).value,
+        fl.upper_bound(filter_, k).value,
+        fl.upper_bound(filter_, k, quantity="seen_loss").value,
+        fl.upper_bound(alike, k, average=r).value,
     ]
     return [
         bound / max(np.linalg.eigvalsh(A)[-1] / 2, 1e-300)
@@ -142,8 +142,8 @@ def test_no_collection_is_worse_than_its_certificates(tries, campaign):
 @pytest.mark.parametrize("k", [64, 256])
 @pytest.mark.parametrize("name", ["none", "fixed", "increasing"])
 def test_the_worst_collections_known_are_below_their_certificates(name, k):
-    known = fl.worst_known(name, k)
-    ratio = fl.certified(known.schedule, k).constant / known.value
+    known = fl.load_worst_collection(name, k)
+    ratio = fl.upper_bound(known.schedule, k).constant / known.value
     assert ratio >= 1
     if name == "increasing":
         assert ratio <= 1.03
@@ -152,60 +152,62 @@ def test_the_worst_collections_known_are_below_their_certificates(name, k):
 def test_losses_weighted_otherwise_get_the_factor(rng):
     """Tasks drawn with p, the loss a plain mean: at most max 1/(Mp_m) times the certificate."""
     p = np.array([0.7, 0.2, 0.1])
-    plain = fl.certified(s.increasing(), 200)
-    uneven = fl.certified(s.increasing(), 200, probabilities=p)
+    plain = fl.upper_bound(s.increasing(), 200)
+    uneven = fl.upper_bound(s.increasing(), 200, probabilities=p)
     assert uneven.value == pytest.approx(plain.value / 0.3)
     assert "times 3.33333" in uneven.why
-    assert fl.certified(s.increasing(), 200, probabilities=p, weights=p).value == plain.value
-    assert fl.certified(s.increasing(), 200, weights=p).value == pytest.approx(2.1 * plain.value)
-    assert fl.certified(s.increasing(), 200, probabilities=p, quantity="seen_loss").constant < 1.31
-    assert fl.certified(s.increasing(), 200, probabilities=[1.0, 0.0]).value == 0.5
+    assert fl.upper_bound(s.increasing(), 200, probabilities=p, weights=p).value == plain.value
+    assert fl.upper_bound(s.increasing(), 200, weights=p).value == pytest.approx(2.1 * plain.value)
+    assert fl.upper_bound(s.increasing(), 200, probabilities=p, quantity="seen_loss").constant < 1.31
+    assert fl.upper_bound(s.increasing(), 200, probabilities=[1.0, 0.0]).value == 0.5
     tasks = fl.TaskCollection(random_pairs(rng, M=3))
-    for check in fl.certify(tasks, s.increasing(), 200, ordering=fl.WithReplacement(p)).bounds[-2:]:
+    for check in fl.compare_bounds(tasks, s.increasing(), 200, ordering=fl.WithReplacement(p)).bounds[-2:]:
         assert check.applies
         assert check.ratio >= 1
 
 
 def test_values_scale_and_are_capped():
-    one, other = fl.certified(s.increasing(), 50), fl.certified(s.increasing(), 50, radius=3.0, distance=0.5)
+    one, other = fl.upper_bound(s.increasing(), 50), fl.upper_bound(s.increasing(), 50, radius=3.0, distance=0.5)
     assert other.value == pytest.approx(9 * 0.25 * one.value, rel=1e-12)
     assert other.constant == pytest.approx(one.constant, rel=1e-12)
     assert one.constant == pytest.approx(50 * one.value)
     assert (one.status, one.k, one.quantity) == ("derived", 50, "average_loss")
-    assert 0.49 < fl.certified(fl.Ridge(1e6), 3).value <= 0.5
-    last_free = fl.certified(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
+    assert 0.49 < fl.upper_bound(fl.Ridge(1e6), 3).value <= 0.5
+    last_free = fl.upper_bound(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
     assert last_free.value == 2.0
     assert "trivial bound" in last_free.why
-    assert fl.certified(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
+    assert fl.upper_bound(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
 
 
 def test_steps_that_hardly_regularize_are_not_used():
     """Where λ varies its price is 1/λ: from 1e-12 R² down such steps are as those of λ = 0; no number overflows."""
-    free, tiny = (fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
+    free, tiny = (fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
     assert tiny.value == free.value < 0.5
     for lam in (1e-11, 1e-6, 1e-3):
-        assert fl.certified(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
-    assert 0 < fl.certified(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
-    assert fl.certified(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(fl.certified(fl.Ridge([1.0, 1e14]), 2).value)
+        assert fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
+    assert 0 < fl.upper_bound(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
+    assert fl.upper_bound(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(
+        fl.upper_bound(fl.Ridge([1.0, 1e14]), 2).value
+    )
     own = fl.Stages((1, 8), (fl.Projection(), Flow(decay(8))))
-    assert "of the first step it uses only" in fl.certified(own, 9).why
+    assert "of the first step it uses only" in fl.upper_bound(own, 9).why
 
 
 def test_it_says_what_it_rests_on():
-    text = repr(fl.certified(s.unregularized_first(s.increasing()), 40))
+    text = repr(fl.upper_bound(s.unregularized_first(s.increasing()), 40))
     for words in ("of the first step it uses only", "Theorem 4", "every collection that one model fits", "R²D²/k"):
         assert words in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 100
-    own = fl.certified(Flow(decay(9)), 9)
+    own = fl.upper_bound(Flow(decay(9)), 9)
     assert "it trusts the shape of the filter" in own.why
-    assert "t^2-average" in repr(fl.certified(fl.Projection(), 9, average=2))
-    assert "Theorem 3" in fl.certified(s.certified_budget(), 9).why
-    assert "Theorem 2" in fl.certified(s.fixed(), 9).why
+    assert "t^2-average" in repr(fl.upper_bound(fl.Projection(), 9, average=2))
+    assert "Theorem 3" in fl.upper_bound(s.capped_budget(), 9).why
+    assert "Theorem 2" in fl.upper_bound(s.fixed(), 9).why
 
 
 def test_digits_shown_are_rounded_upwards():
     for k in range(3, 40):
-        found = fl.certified(s.fixed(), k)
+        found = fl.upper_bound(s.fixed(), k)
         assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
 
 
@@ -213,39 +215,43 @@ def test_digits_shown_are_rounded_upwards():
 class Power(fl.Filter):
     power: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return np.minimum(1.0, eigenvalues) ** self.power
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: fl.certified(fl.GradientDescent(1, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
-        (lambda: fl.certified(Power(2.0), 9), ValueError, "needs φ.ξ. ≥ ξφ"),
-        (lambda: fl.certified(Power(np.array([1.0, 2.0])), 2), ValueError, "nonincreasing"),
-        (lambda: fl.certified(s.increasing(), 9, average=2), ValueError, "one fixed filter"),
-        (lambda: fl.certified(fl.Projection(), 9, average=-1), ValueError, "average must be nonnegative"),
-        (lambda: fl.certified(fl.Projection(), 9, average=1, quantity="seen_loss"), ValueError, "average must be None"),
-        (lambda: fl.certified(s.increasing(), 0), ValueError, "k must be at least 1"),
-        (lambda: fl.certified(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
-        (lambda: fl.certified(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
-        (lambda: fl.certified(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
-        (lambda: fl.certified(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
-        (lambda: fl.certified(s.increasing(), 9, probabilities=[0.5, 0.4]), ValueError, "probabilities must be"),
-        (lambda: fl.certified(s.increasing(), 9, probabilities=[1.0], weights=[0.5, 0.5]), ValueError, "same tasks"),
-        (lambda: fl.certified(fl.Ridge(1.0), 10**15), MemoryError, "a certificate of 1,000,000,000,000,000 steps"),
-        (lambda: fl.certified(None, 9), TypeError, "schedule must be a schedule, a filter, a name"),
-        (lambda: fl.certified(s.increasing, 9), TypeError, "schedule is Increasing itself; make one by calling it"),
-        (lambda: fl.certified(fl.Projection(), 9, average=40), ValueError, "average must be at most 32"),
-        (lambda: fl.certified(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
-        (lambda: fl.certified(s.increasing(), 9, probabilities="ab"), ValueError, "probabilities must be"),
-        (lambda: fl.certified(s.increasing(), 9, per_decade=10**10), MemoryError, "10,000,000,000 nodes per decade"),
+        (lambda: fl.upper_bound(fl.GradientDescent(1, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.upper_bound(Power(2.0), 9), ValueError, "needs φ.ξ. ≥ ξφ"),
+        (lambda: fl.upper_bound(Power(np.array([1.0, 2.0])), 2), ValueError, "nonincreasing"),
+        (lambda: fl.upper_bound(s.increasing(), 9, average=2), ValueError, "one fixed filter"),
+        (lambda: fl.upper_bound(fl.Projection(), 9, average=-1), ValueError, "average must be nonnegative"),
         (
-            lambda: fl.certified(s.increasing(), 9, quantity="seen_loss", weights=[1.0]),
+            lambda: fl.upper_bound(fl.Projection(), 9, average=1, quantity="seen_loss"),
+            ValueError,
+            "average must be None",
+        ),
+        (lambda: fl.upper_bound(s.increasing(), 0), ValueError, "k must be at least 1"),
+        (lambda: fl.upper_bound(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
+        (lambda: fl.upper_bound(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
+        (lambda: fl.upper_bound(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
+        (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
+        (lambda: fl.upper_bound(s.increasing(), 9, probabilities=[0.5, 0.4]), ValueError, "probabilities must be"),
+        (lambda: fl.upper_bound(s.increasing(), 9, probabilities=[1.0], weights=[0.5, 0.5]), ValueError, "same tasks"),
+        (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "a certificate of 1,000,000,000,000,000 steps"),
+        (lambda: fl.upper_bound(None, 9), TypeError, "schedule must be a schedule, a filter, a name"),
+        (lambda: fl.upper_bound(s.increasing, 9), TypeError, "schedule is Increasing itself; make one by calling it"),
+        (lambda: fl.upper_bound(fl.Projection(), 9, average=40), ValueError, "average must be at most 32"),
+        (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
+        (lambda: fl.upper_bound(s.increasing(), 9, probabilities="ab"), ValueError, "probabilities must be"),
+        (lambda: fl.upper_bound(s.increasing(), 9, per_decade=10**10), MemoryError, "10,000,000,000 nodes per decade"),
+        (
+            lambda: fl.upper_bound(s.increasing(), 9, quantity="seen_loss", weights=[1.0]),
             ValueError,
             "weights are for average_loss",
         ),
-        (lambda: fl.certified(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),
+        (lambda: fl.upper_bound(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),
     ],
 )
 def test_what_has_no_certificate_is_refused_by_name(call, error, words):
@@ -256,22 +262,22 @@ def test_what_has_no_certificate_is_refused_by_name(call, error, words):
 @pytest.mark.long
 def test_certify_shows_the_certificates_where_they_hold(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    found = fl.certify(tasks, s.increasing(), 120)
-    for name, quantity in (("certified", "average_loss"), ("certified, seen tasks", "seen_loss")):
+    found = fl.compare_bounds(tasks, s.increasing(), 120)
+    for name, quantity in (("computed", "average_loss"), ("computed, seen tasks", "seen_loss")):
         check = next(each for each in found.bounds if each.name == name)
         assert (check.applies, check.status, check.quantity) == (True, "derived", quantity)
-        proved = fl.certified(s.increasing(), 120, quantity=quantity, radius=tasks.radius, distance=found.distance)
+        proved = fl.upper_bound(s.increasing(), 120, quantity=quantity, radius=tasks.radius, distance=found.distance)
         assert check.value == pytest.approx(proved.value, rel=1e-9)
         others = [
             each.value for each in found.bounds if each.applies and each.quantity == quantity and each.kind == "upper"
         ]
         assert check.value == min(others)
     reasons = [
-        fl.certify(tasks, s.increasing(), 3, ordering=law).bounds[-1].reason
+        fl.compare_bounds(tasks, s.increasing(), 3, ordering=law).bounds[-1].reason
         for law in (fl.Cyclic(), fl.WithoutReplacement())
     ]
     assert all("not drawn independently" in reason for reason in reasons)
-    overshoot = fl.certify(tasks, fl.GradientDescent(1, 1.5 / tasks.radius**2), 9).bounds[-1]
+    overshoot = fl.compare_bounds(tasks, fl.GradientDescent(1, 1.5 / tasks.radius**2), 9).bounds[-1]
     assert "at most 1/R²" in overshoot.reason
     many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"), None)
     assert all("not computed here" in bound.failures(many)[0] for bound in CERTIFICATES)

@@ -16,7 +16,7 @@ def test_floats_are_not_below_balls(rng):
     cases = [(s.increasing(float(10 ** rng.uniform(-1, 1))), n, {}) for n in k]
     cases += [
         (s.increasing_budget(np.resize([2, 3, 5], 9)), 9, {"radius": 0.7}),
-        (s.certified_budget(), 11, {}),
+        (s.capped_budget(), 11, {}),
         (s.increasing(0.5), 9, {"quantity": "seen_loss", "radius": 3.0}),
         (s.increasing_budget(3), 7, {"quantity": "seen_loss"}),
         (s.unregularized_first(s.increasing()), 9, {"quantity": "seen_loss"}),
@@ -24,7 +24,7 @@ def test_floats_are_not_below_balls(rng):
         (fl.Projection(), 8, {"average": 0.0}),
     ]
     for schedule, n, options in cases:
-        plain, ball = fl.certified(schedule, n, **options).constant, upper_bound_in_balls(schedule, n, **options)
+        plain, ball = fl.upper_bound(schedule, n, **options).constant, upper_bound_in_balls(schedule, n, **options)
         assert 0 <= plain - ball <= 1e-9 * plain
 
 
@@ -37,6 +37,6 @@ def test_balls_need_a_formula():
 def test_saturated_budgets_in_balls(budgets):
     """1 − φ is below what balls of 120 bits can distinguish from zero."""
     schedule = fl.GradientDescent(np.array(budgets), 0.5)
-    bound = fl.certified(schedule, 2).constant
+    bound = fl.upper_bound(schedule, 2).constant
     assert upper_bound_in_balls(schedule, 2) == pytest.approx(bound, rel=1e-9)
     assert bound < 0.4

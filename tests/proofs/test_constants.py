@@ -7,13 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import forgetless as fl
-from forgetless import cli
 from forgetless.theory.constants import Constant, constants
 from proofs import constants as proofs
 from proofs import horizons_numba as _horizons_numba
 from proofs import induction as _induction
+from proofs.__main__ import main
 
 FIRST, *_, LAST = constants
 IDS = [constant.name for constant in constants]
@@ -189,7 +190,7 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
 
 @pytest.mark.parametrize("constant", [FIRST, LAST], ids=[FIRST.name, LAST.name])
 def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
-    """(a), (b) and the tail of docs/certificates.md in floats, written again: balls are above them, by little."""
+    """(a), (b) and the tail of docs/upper-bounds.md in floats, written again: balls are above them, by little."""
     n, P, cells, X = _induction.LEAST, _induction.PIECES, _induction._CELLS, 60.0
     found = _induction.induction(constant, n)
     A, eta = np.array(found.profile), 1 / float(constant.scale)
@@ -242,14 +243,14 @@ def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
 @pytest.mark.parametrize("constant", constants, ids=IDS)
 def test_no_collection_is_above_the_constants(constant, rng):
     """Random collections of all ranks, and the rare tasks that come close to the first constant."""
-    schedule, bound = schedule_of(constant), fl.bounds.catalogue[constant.name]
+    schedule, bound = schedule_of(constant), fl.theory.bounds.catalogue[constant.name]
     for number in range(12):
         d, k = int(rng.integers(1, 5)), int(rng.choice([1, 2, 5, 30]))
         X = [rng.standard_normal((int(rng.integers(1, d + 1)), d)) * rng.uniform(0.3, 2) for _ in range(4)]
         tasks = fl.TaskCollection([(each, each @ np.ones(d)) for each in X])
         if number == 0:
-            tasks, k = fl.constructions.rare_tasks(64), 64
-        certificate = fl.certify(tasks, schedule, k, bounds=[bound])
+            tasks, k = fl.theory.constructions.rare_tasks(64), 64
+        certificate = fl.compare_bounds(tasks, schedule, k, bounds=[bound])
         check = certificate.bounds[0]
         assert check.applies, check.reason
         assert check.published >= certificate.worst_case
@@ -258,23 +259,25 @@ def test_no_collection_is_above_the_constants(constant, rng):
 
 @pytest.mark.parametrize("constant", constants, ids=IDS)
 def test_only_their_own_schedules_have_the_constants(constant):
-    tasks, k = fl.constructions.two_tasks(1.0), 6
+    tasks, k = fl.theory.constructions.two_tasks(1.0), 6
     one, scale = constant.scheme == "one step", float(constant.scale)
     others = [schedule_of(other) for other in constants if other is not constant]
     others += [fl.Projection(), fl.Ridge(1.0), fl.schedules.increasing(scale * (1 + 1e-8))]
     others += [fl.schedules.increasing_budget(2, scale)] if scale > 0.5 else []
     for schedule in others:
-        assert fl.bounds.catalogue[constant.name].failures(fl_setting(tasks, schedule, k))
+        assert fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, schedule, k))
     own = schedule_of(constant)
-    assert not fl.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k))
-    reasons = fl.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.Reshuffled()))
+    assert not fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k))
+    reasons = fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.RandomReshuffling()))
     assert reasons == ["tasks are not drawn uniformly with replacement"]
-    assert one or fl.bounds.catalogue[constant.name].failures(fl_setting(tasks, fl.schedules.increasing_budget(16), k))
+    assert one or fl.theory.bounds.catalogue[constant.name].failures(
+        fl_setting(tasks, fl.schedules.increasing_budget(16), k)
+    )
 
 
 def fl_setting(tasks, schedule, k, ordering=None):
     from forgetless.engines.problem import Problem
-    from forgetless.guarantees.certificate import setting_of
+    from forgetless.guarantees.comparison import setting_of
 
     return setting_of(Problem.of(tasks, schedule, k, ordering, "last"), None)
 
@@ -283,14 +286,16 @@ def fl_setting(tasks, schedule, k, ordering=None):
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_the_command_says_whether_all_hold(holds, capsys, monkeypatch):
+def test_the_command_says_whether_all_hold(holds, monkeypatch):
     def prove(constant: Constant) -> proofs.Proof:
         return proofs.Proof(constant, 0.9, 0.99 if holds or constant is FIRST else 1.0, 0.5, 0.3, 2, 1.0)
 
     monkeypatch.setattr(proofs, "prove", prove)
-    assert cli.main(["proofs"]) == (0 if holds else 1)
-    out = capsys.readouterr().out
+    done = CliRunner().invoke(main)
+    assert done.exit_code == (0 if holds else 1)
+    out = done.stdout
     assert out.count("proved") == (len(constants) if holds else 1)
     assert out.count("FAILS") == (0 if holds else len(constants) - 1)
-    assert cli.main(["proofs", "--json"]) == (0 if holds else 1)
-    assert [row["holds"] for row in json.loads(capsys.readouterr().out)] == [True] + [holds] * (len(constants) - 1)
+    done = CliRunner().invoke(main, ["--json"])
+    assert done.exit_code == (0 if holds else 1)
+    assert [row["holds"] for row in json.loads(done.stdout)] == [True] + [holds] * (len(constants) - 1)

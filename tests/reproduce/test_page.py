@@ -128,7 +128,7 @@ def test_numbers_of_the_report_against_independent_computations(made):
         assert float(row["loss"]) == pytest.approx(0.5 * np.linalg.eigvalsh(V)[-1], rel=1e-9)
     for row in read(made / "figure.csv")[10::400]:
         grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
-        losses = fl.two_task_loss(float(row["theta"]), grid, int(row["k"]))
+        losses = fl.theory.two_task_loss(float(row["theta"]), grid, int(row["k"]))
         assert float(row["loss"]) <= losses.min() * (1 + 1e-9)
 
 

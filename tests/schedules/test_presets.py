@@ -17,16 +17,16 @@ s = fl.schedules
 def test_every_schedule_gives_a_filter_for_k_steps(schedule, radius):
     filter_ = resolve(schedule, 12, radius)
     assert filter_.horizon in (None, 12)
-    assert np.isfinite(filter_.learned(np.array([0.0, radius]))).all()
+    assert np.isfinite(filter_.factors_of_singular(np.array([0.0, radius]))).all()
 
 
 @given(st.integers(3, 10**6), st.floats(1e-3, 1e3))
 def test_fixed_presets_make_the_share_at_the_radius_one_over_log_k(k, radius):
     """Both fixed presets are built so that φ(R²) = 1/ln k."""
     expected = 1 / math.log(k)
-    assert s.fixed()(k, radius).value_at_radius(radius) == pytest.approx(expected, rel=1e-12)
+    assert s.fixed()(k, radius).factor_at_radius(radius) == pytest.approx(expected, rel=1e-12)
     for n_steps in (1, 2, 17):
-        assert s.fixed_budget(n_steps)(k, radius).value_at_radius(radius) == pytest.approx(expected, rel=1e-10)
+        assert s.fixed_budget(n_steps)(k, radius).factor_at_radius(radius) == pytest.approx(expected, rel=1e-10)
 
 
 @given(st.integers(1, 300), st.floats(1e-3, 1e3))
@@ -53,9 +53,9 @@ def test_unregularized_first_changes_the_first_step_only():
     assert first.coefficient[0] == 0
     np.testing.assert_array_equal(first.coefficient[1:], plain.coefficient[1:])
     budget = s.unregularized_first(s.increasing_budget())(5, 1.0)
-    share, xi = budget(np.array([0.5, 1.0])), np.array([0.5, 1.0])
+    share, xi = budget.factors(np.array([0.5, 1.0])), np.array([0.5, 1.0])
     np.testing.assert_array_equal(share[0], 1.0)
-    np.testing.assert_array_equal(share[1:], s.increasing_budget()(5, 1.0)(xi)[1:])
+    np.testing.assert_array_equal(share[1:], s.increasing_budget()(5, 1.0).factors(xi)[1:])
 
 
 def test_cyclic_matches_its_formula():

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
 from forgetless.solvers import _direct
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 from support import literal
@@ -40,7 +40,7 @@ def test_stated_errors_of_every_solver_bound_the_true_ones(rng, kind, shape, sol
         coefficient = strength * size * size
         try:
             made = learn(OneTask(Rows.of(X * size), r), fl.Ridge(coefficient), solver=solver)
-        except fl.ConvergenceError:
+        except fl.errors.ConvergenceError:
             continue
         exact = fifty_digits(X * size, r, coefficient)
         true = np.linalg.norm(made.change - exact) / np.linalg.norm(exact)
@@ -70,13 +70,13 @@ def test_what_cannot_be_computed_accurately_is_not_silent(rng):
     with pytest.warns(LinAlgWarning, match="ill-conditioned"):
         learn(OneTask(Rows.of(X), r), fl.Ridge(0.0))
     gram = Rows.of_gram(X.T @ X, 30)
-    with pytest.raises(fl.ConvergenceError, match="read again"):
+    with pytest.raises(fl.errors.ConvergenceError, match="read again"):
         learn(OneTask(gram, np.sqrt(np.sum(r**2, axis=0))[None], X.T @ r), fl.Ridge(1e-12))
-    with pytest.raises(fl.ConvergenceError, match="one array"):
+    with pytest.raises(fl.errors.ConvergenceError, match="one array"):
         learn(OneTask(Rows(lambda: iter([X]), X.shape, X.size), r), fl.Ridge(1.0), solver="svd")
     wide = sparse.csr_array(rng.standard_normal((300, 400)))
     few = Limits(memory=1000, passes=20)
-    with pytest.raises(fl.ConvergenceError, match="20 passes over a task"):
+    with pytest.raises(fl.errors.ConvergenceError, match="20 passes over a task"):
         learn(OneTask(Rows.of(wide), rng.standard_normal((300, 1))), fl.Ridge(1e-3), limits=few)
 
 

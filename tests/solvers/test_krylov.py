@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import forgetless as fl
 from forgetless.solvers import _costs, _krylov
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows
 from support import literal
@@ -45,7 +45,7 @@ def test_error_bounds_of_the_iteration_hold(seed, n, d, decay, strength):
         for tol in (1e-2, 1e-6, 1e-10):
             try:
                 made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(tol))
-            except fl.ConvergenceError:
+            except fl.errors.ConvergenceError:
                 assert strength < -2
                 continue
             true = np.linalg.norm(made.change - reference.change) / np.linalg.norm(made.change)
@@ -164,7 +164,7 @@ def test_passes_are_a_limit_that_may_be_reached(rng):
         needed = learn(OneTask(Rows.of(X), r), filter_, solver="krylov").passes
         made = learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(passes=needed))
         assert made.passes == needed > 3
-        with pytest.raises(fl.ConvergenceError):
+        with pytest.raises(fl.errors.ConvergenceError):
             learn(OneTask(Rows.of(X), r), filter_, solver="krylov", limits=Limits(passes=needed - 1))
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.solvers import _costs
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 from support import literal
@@ -75,15 +75,15 @@ def test_memory_is_a_limit_for_every_solver(rng):
     class Soft(fl.Filter):
         horizon = None
 
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return np.tanh(eigenvalues)
 
     for filter_, memory in ((Soft(), 10**6), (fl.GradientDescent(10**8, 1e-3), 4 * 10**6)):
-        with pytest.raises(fl.ConvergenceError, match="memory"):
+        with pytest.raises(fl.errors.ConvergenceError, match="memory"):
             learn(OneTask(Rows.of(X), r), filter_, limits=Limits(memory=memory))
     small, needed = Rows.of(np.eye(6, 4)), _costs.spectrum_bytes(Rows.of(np.eye(6, 4)))
     assert learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed)).solver == "svd"
-    with pytest.raises(fl.ConvergenceError, match="memory"):
+    with pytest.raises(fl.errors.ConvergenceError, match="memory"):
         learn(OneTask(small, np.ones((6, 1))), Soft(), limits=Limits(memory=needed - 1))
 
 
@@ -91,7 +91,7 @@ def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
     class Soft(fl.Filter):
         horizon = None
 
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return np.tanh(eigenvalues)
 
     X, r = rng.standard_normal((10, 6)), rng.standard_normal((10, 1))

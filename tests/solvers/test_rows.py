@@ -7,7 +7,7 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.solvers import rows as solver_rows
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn, task_norm
 from forgetless.solvers.rows import Rows, check_sparse, plain
 

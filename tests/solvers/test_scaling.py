@@ -5,7 +5,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.solvers import _scaling
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 from support.steps import relative

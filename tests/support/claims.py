@@ -73,11 +73,11 @@ def random_case(number):
         elif kind == 2 and objective != "validation":
             M, k, ordering = min(M, 5), min(M, 5), fl.WithoutReplacement()
         elif kind == 3 and objective != "validation":
-            M, ordering = min(M, 4), fl.Reshuffled()
+            M, ordering = min(M, 4), fl.RandomReshuffling()
         elif kind == 4:
             ordering = fl.WithReplacement(rng.dirichlet(np.ones(M)))
         elif kind == 5:
-            ordering = fl.Sequence(rng.integers(0, M, k).tolist())
+            ordering = fl.FixedOrder(rng.integers(0, M, k).tolist())
     noise = float(rng.choice([0.0, 0.1, 1.0, 20.0]))
     teacher = rng.standard_normal((d, targets) if targets else d)
     scales = 10.0 ** rng.uniform(-0.5, 0.5, M)
@@ -140,7 +140,7 @@ def _map(X, filter_):
     """φ(XᵀX), from an eigendecomposition."""
     eigenvalues, vectors = np.linalg.eigh(X.T @ X)
     s = np.sqrt(np.where(eigenvalues > 1e-12 * eigenvalues.max(), eigenvalues, 0.0))
-    phi = np.where(s > 0, np.asarray(filter_.learned(np.where(s > 0, s, 1.0))), 0.0)
+    phi = np.where(s > 0, np.asarray(filter_.factors_of_singular(np.where(s > 0, s, 1.0))), 0.0)
     return (vectors * phi) @ vectors.T
 
 

@@ -73,7 +73,7 @@ def in_python(case):
     else:
         filter_ = fl.GradientDescent(values.astype(int), case["other"])
     order = case["order"]
-    ordering = fl.WithReplacement() if order is None else fl.Sequence(np.resize(order, case["k"]))
+    ordering = fl.WithReplacement() if order is None else fl.FixedOrder(np.resize(order, case["k"]))
     return fl.TaskCollection(pairs), filter_, ordering
 
 

@@ -13,5 +13,5 @@ class Flow(fl.Filter):
 
     time: float
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return -np.expm1(-self.time * eigenvalues)

@@ -10,7 +10,7 @@ from forgetless.solvers.rows import Rows
 def spectral(X, r, filter_):
     """The step from a plain SVD."""
     U, s, V = np.linalg.svd(X, full_matrices=False)
-    share = np.asarray(filter_.learned(s))
+    share = np.asarray(filter_.factors_of_singular(s))
     return V.T @ ((share / s)[:, None] * (U.T @ r))
 
 

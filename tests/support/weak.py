@@ -44,7 +44,7 @@ def law_for(rng, M, k):
         return law, k, literal.all_orderings(M, k, law.law(M, k).probabilities)
     if kind == 1:
         epochs = list(itertools.product(itertools.permutations(range(M)), repeat=-(-k // M)))
-        return fl.Reshuffled(), k, [(sum(each, ())[:k], 1 / len(epochs)) for each in epochs]
+        return fl.RandomReshuffling(), k, [(sum(each, ())[:k], 1 / len(epochs)) for each in epochs]
     if kind == 2:
         return fl.WithoutReplacement(), min(k, M), literal.all_orderings(M, min(k, M), replacement=False)
     return fl.Cyclic(), k, [([t % M for t in range(k)], 1.0)]

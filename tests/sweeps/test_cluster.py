@@ -113,7 +113,9 @@ def test_one_task_is_learned_where_its_blocks_are(client, monkeypatch, side):
 
 def test_other_versions_on_workers_are_refused(client, path, monkeypatch):
     monkeypatch.setattr(fl, "__version__", "9.9")
-    with pytest.raises(fl.StoreError, match=r"^a worker has forgetless .* and the driver 9.9; install one version"):
+    with pytest.raises(
+        fl.errors.StoreError, match=r"^a worker has forgetless .* and the driver 9.9; install one version"
+    ):
         small().run(path, client)
 
 
@@ -127,7 +129,7 @@ def test_a_cluster_that_goes_takes_nothing_with_it(path):
             client.close()
             cluster.close()
 
-    with pytest.raises(fl.StoreError, match=r"^the dask cluster is gone \(.*what was committed is safe"):
+    with pytest.raises(fl.errors.StoreError, match=r"^the dask cluster is gone \(.*what was committed is safe"):
         sweep.run(path, client, progress=stop)
     there = len(sweep.table(path))
     assert 12 <= there < len(sweep)

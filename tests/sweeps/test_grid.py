@@ -100,8 +100,14 @@ def test_content_tells_values_apart():
         *(None, True, 1, 1.5, "1", [1], {"a": 1}, {1, 2}),
         *(np.arange(3), np.arange(3.0), np.zeros((0, 2)), np.zeros((2, 0)), np.float32),
         *(gauss, broken, made(1), made(2), functools.partial(gauss, d=2), functools.partial(gauss, d=3), len),
-        *(Own(1), Own(2), Own(1).__call__, fl.constructions.unseen_task),
-        *(fl.Cyclic(), fl.Sequence([1, 0]), fl.Sequence([0, 1]), fl.WithReplacement([0.5, 0.5]), fl.WithReplacement()),
+        *(Own(1), Own(2), Own(1).__call__, fl.theory.constructions.unseen_task),
+        *(
+            fl.Cyclic(),
+            fl.FixedOrder([1, 0]),
+            fl.FixedOrder([0, 1]),
+            fl.WithReplacement([0.5, 0.5]),
+            fl.WithReplacement(),
+        ),
         *(fl.Ridge(1.0), fl.Ridge([1.0, 2.0]), fl.schedules.increasing(), TASKS, fl.TaskCollection(gauss(1))),
     ]
     assert len({digest(content(value)) for value in values}) == len(values)
@@ -137,7 +143,7 @@ def test_all_schedules_meet_the_same_orders_and_nothing_else_does():
     states = {tuple(seed_of(tasks, laws[b.ordering], b).generate_state(2)) for b in sweep.batches}
     assert len(states) == len(sweep.batches) == 12
     batch = next(b for b in sweep.batches if (b.seed, b.k, b.ordering) == (1, 16, "reshuffled"))
-    orders = {"ordering": fl.Reshuffled(), "n_trials": 3, "seed": seed_of(tasks, laws["reshuffled"], batch)}
+    orders = {"ordering": fl.RandomReshuffling(), "n_trials": 3, "seed": seed_of(tasks, laws["reshuffled"], batch)}
     trace = fl.simulate(fl.TaskCollection(gauss(1)), fl.Ridge(0.3), 16, record="last", **orders)
     alone = small(schedules={"ridge": SCHEDULES["ridge"]}, n_trials=3, orderings="reshuffled", seeds=[1], k=16)
     (outcome,) = evaluate(alone, alone.batches[0])

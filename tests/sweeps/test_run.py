@@ -22,7 +22,7 @@ def path(tmp_path):
     return tmp_path / "results.db"
 
 
-ORDERINGS = {"with": fl.WithReplacement(), "cyclic": fl.Cyclic(), "without": fl.Reshuffled()}
+ORDERINGS = {"with": fl.WithReplacement(), "cyclic": fl.Cyclic(), "without": fl.RandomReshuffling()}
 
 
 def test_numbers_are_those_of_single_calls(path):
@@ -46,7 +46,7 @@ def test_numbers_are_those_of_single_calls(path):
 def test_bounds_are_those_of_a_certificate(path):
     columns = small(bounds=True, seeds=[0], k=[8]).run(path, n_workers=0).columns
     for i, name in enumerate(columns["schedule"]):
-        found = fl.certify(fl.TaskCollection(gauss(0)), SCHEDULES[name], 8)
+        found = fl.compare_bounds(fl.TaskCollection(gauss(0)), SCHEDULES[name], 8)
         upper = [b.value for b in found.bounds if b.applies and (b.kind, b.quantity) == ("upper", "average_loss")]
         assert columns["average_loss.upper"][i] == pytest.approx(min(upper), rel=1e-12)
         assert columns["average_loss.upper"][i] >= columns["average_loss"][i]
@@ -131,14 +131,14 @@ def test_what_cannot_travel_is_named(path):
         small(tasks={"a": Unpicklable()}).run(path)
     assert not path.exists()
     assert len(small(tasks={"a": Unpicklable()}).run(path, n_workers=0)) == 18
-    with pytest.raises(fl.StoreError, match=r"cannot be loaded in a worker process .*no such module"):
+    with pytest.raises(fl.errors.StoreError, match=r"cannot be loaded in a worker process .*no such module"):
         small(tasks={"b": Unloadable()}).run(path, n_workers=1)
 
 
 def test_workers_that_do_not_start_are_given_up(path, monkeypatch):
     monkeypatch.setattr(_driver, "STARTS", 2)
     monkeypatch.setattr(_workers, "initialize", os._exit)
-    with pytest.raises(fl.StoreError, match="2 worker processes ended while they started"):
+    with pytest.raises(fl.errors.StoreError, match="2 worker processes ended while they started"):
         small().run(path, n_workers=1)
 
 
@@ -165,7 +165,7 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
     )
     assert len(small().run(path, n_workers=2)) == 18
     monkeypatch.setattr(_driver.Driver, "run", lambda driver, batches: (each for each in ()))
-    with pytest.raises(fl.StoreError, match=r"9 of 27 cells are missing .* none of them could be computed"):
+    with pytest.raises(fl.errors.StoreError, match=r"9 of 27 cells are missing .* none of them could be computed"):
         small(k=[4, 16, 64]).run(path, n_workers=1)
 
 
@@ -174,7 +174,7 @@ def test_a_sweep_whose_cells_cannot_all_be_kept_is_never_complete(path, monkeypa
 
     real = grid._key
     monkeypatch.setattr(grid, "_key", lambda text: real(text[:60]))  # without the schedule
-    with pytest.raises(fl.StoreError, match=r"cells are missing .* none of them could be computed"):
+    with pytest.raises(fl.errors.StoreError, match=r"cells are missing .* none of them could be computed"):
         small().run(path, n_workers=0)
 
 

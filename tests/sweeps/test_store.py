@@ -28,7 +28,7 @@ def facts(path, words):
 
 def refused(call, *words):
     """Call, which must be refused in one sentence with these words."""
-    with pytest.raises((fl.StoreError, OSError)) as caught:
+    with pytest.raises((fl.errors.StoreError, OSError)) as caught:
         call()
     assert "\n" not in str(caught.value)
     for word in words:

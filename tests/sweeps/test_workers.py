@@ -105,7 +105,7 @@ def test_batches_are_repeated_then_split_then_repeated_as_a_whole(errors, sizes,
 
 def test_errors_of_the_machinery_end_the_run():
     sweep = small(k=4, seeds=[0])
-    with pytest.raises(fl.StoreError, match=r"workers cannot compute \(ValueError: no\)"):
+    with pytest.raises(fl.errors.StoreError, match=r"workers cannot compute \(ValueError: no\)"):
         list(_driver.Driver(Scripted(sweep, [ValueError("no")])).run(sweep.batches))
 
 
@@ -168,7 +168,7 @@ def test_a_lock_that_cannot_be_signed_holds(path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(_lock.os, "write", full)
-        with Store(path, write=True), pytest.raises(fl.StoreError, match="written by another process"):
+        with Store(path, write=True), pytest.raises(fl.errors.StoreError, match="written by another process"):
             Store(path, write=True)
     with Store(path, write=True):
         pass
@@ -192,7 +192,7 @@ def test_a_file_system_without_locks_is_named(path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(_lock.fcntl, "flock", without)
-    with pytest.raises(fl.StoreError, match=r"cannot be locked \(.*No locks available\); use a local disk"):
+    with pytest.raises(fl.errors.StoreError, match=r"cannot be locked \(.*No locks available\); use a local disk"):
         Store(path, write=True)
 
 
@@ -201,7 +201,7 @@ def test_a_store_has_one_writer_by_whatever_name(path, tmp_path):
     other = tmp_path / "link.db"
     other.symlink_to(path)
     with Store(path, write=True):
-        with pytest.raises(fl.StoreError, match="is being written by process"):
+        with pytest.raises(fl.errors.StoreError, match="is being written by process"):
             Store(other, write=True)
         with Store(other) as reader:
             assert reader.status().columns["running now"] == ["yes"]

@@ -44,7 +44,7 @@ def target(X, rng):
 def test_products_are_those_of_the_rows_written_down(seed, n, gaps, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoded, "MOST", most)
-        found = fl.TableEncoder(min_count=2).partial_fit(table(60, seed, gaps)).encoded(table(n, seed + 1, gaps))
+        found = fl.tables.TableEncoder(min_count=2).partial_fit(table(60, seed, gaps)).encoded(table(n, seed + 1, gaps))
         rows = found.summed()
     X = found.whole()
     assert np.array_equal(X, np.concatenate([found.block(low, low + 7) for low in range(0, n, 7)]))
@@ -57,7 +57,7 @@ def test_products_are_those_of_the_rows_written_down(seed, n, gaps, most):
 
 
 def test_sparse_rows_are_the_dense_ones(monkeypatch):
-    encoder, X = fl.TableEncoder(min_count=2).partial_fit(table(60, 0)), table(40, 1)
+    encoder, X = fl.tables.TableEncoder(min_count=2).partial_fit(table(60, 0)), table(40, 1)
     dense = encoder.transform(X)
     monkeypatch.setattr("forgetless.tables.encoder.WIDEST", 3)
     np.testing.assert_array_equal(encoder.transform(X).toarray(), dense)
@@ -74,7 +74,7 @@ MODELS = {
 @pytest.mark.parametrize(("name", "count"), [("ridge", 1), ("ridge", 2), ("rank", 1), ("average", 2), ("joint", 1)])
 def test_tall_tasks_are_learned_as_those_written_down(name, count, monkeypatch):
     """Row by row the ordinary way, and from counts and sums: the same functions, units and errors before learning."""
-    models = [fl.make_pipeline(fl.TableEncoder(), MODELS[name]()) for _ in range(2)]
+    models = [fl.tables.make_pipeline(fl.tables.TableEncoder(), MODELS[name]()) for _ in range(2)]
     known, done = pipeline._learned_encoded, []
     monkeypatch.setattr(pipeline, "_learned_encoded", lambda *given: done.append(known(*given)) or done[-1])
     rng = np.random.default_rng(3)
@@ -95,7 +95,7 @@ def test_tall_tasks_are_learned_as_those_written_down(name, count, monkeypatch):
 
 
 def test_targets_that_are_not_finite_are_refused_as_ever():
-    model, X = fl.make_pipeline(fl.TableEncoder(), MODELS["ridge"]()), table(12_000, 0)
+    model, X = fl.tables.make_pipeline(fl.tables.TableEncoder(), MODELS["ridge"]()), table(12_000, 0)
     y = target(X, np.random.default_rng(0)).copy()
     y[7] = np.nan
     with pytest.raises(ValueError, match="NaN"):

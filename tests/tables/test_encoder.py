@@ -1,4 +1,4 @@
-"""``fl.TableEncoder``: what each kind of column becomes, task by task, in every table library, and in files."""
+"""``fl.tables.TableEncoder``: what each kind of column becomes, task by task, in every table library, and in files."""
 
 import datetime
 import json
@@ -33,7 +33,7 @@ def by_name(encoder, table):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_kind_of_column_becomes_what_the_page_says(library):
     table = LIBRARIES[library](TABLE)
-    encoder = fl.TableEncoder(min_count=1).partial_fit(table)
+    encoder = fl.tables.TableEncoder(min_count=1).partial_fit(table)
     found = by_name(encoder, table)
     mean = (1.5 + 3.0) / 2
     assert found["price"] == [1.5, mean, 3.0, mean]
@@ -55,7 +55,7 @@ def test_every_kind_of_column_becomes_what_the_page_says(library):
 
 
 def test_the_summary_says_what_became_of_each_column():
-    told = fl.TableEncoder(min_count=2, drop=["sold"]).fit(TABLE).summary()
+    told = fl.tables.TableEncoder(min_count=2, drop=["sold"]).fit(TABLE).summary()
     assert told.columns["taken for"] == ["number", "category", "date", "empty", "left out"]
     assert told.columns["note"][0] == "2 missing, filled with the mean 2.25, 1 of them infinite"
     assert told.columns["note"][1] == "1 categories, 1 rows of rare ones together, 1 missing"
@@ -63,7 +63,7 @@ def test_the_summary_says_what_became_of_each_column():
 
 
 def test_features_keep_their_places_and_new_ones_come_behind():
-    encoder = fl.TableEncoder(min_count=2)
+    encoder = fl.tables.TableEncoder(min_count=2)
     encoder.partial_fit({"town": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
     first = encoder.get_feature_names_out().tolist()
     assert first == ["town=a", "town=(other)", "x"]
@@ -76,7 +76,7 @@ def test_features_keep_their_places_and_new_ones_come_behind():
 
 
 def test_categories_beyond_the_limit_are_hashed():
-    encoder = fl.TableEncoder(max_categories=3, min_count=1, n_buckets=4)
+    encoder = fl.tables.TableEncoder(max_categories=3, min_count=1, n_buckets=4)
     encoder.partial_fit({"id": [f"customer {i}" for i in range(50)]})
     names = encoder.get_feature_names_out().tolist()
     assert names == ["id=customer 0", "id=customer 1", "id=customer 2", "id#0", "id#1", "id#2", "id#3"]
@@ -87,7 +87,7 @@ def test_categories_beyond_the_limit_are_hashed():
 
 
 def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
-    encoder = fl.TableEncoder(text=["note"], text_features=64)
+    encoder = fl.tables.TableEncoder(text=["note"], text_features=64)
     table = {"note": ["good day", "bad night", None], "x": [1.0, 2.0, 3.0]}
     X = encoder.fit(table).transform(table)
     assert X.shape == (3, 66)
@@ -108,14 +108,14 @@ def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
     ],
 )
 def test_words_that_are_dates_are_read_as_such(words, format):
-    encoder = fl.TableEncoder().fit({"day": words})
+    encoder = fl.tables.TableEncoder().fit({"day": words})
     assert encoder.columns_["day"].format == format
     with pytest.raises(ValueError, match=r"column 'day' was dates so far .* and now holds 'soon'"):
         encoder.partial_fit({"day": ["soon"]})
 
 
 def test_declared_columns_are_taken_for_what_they_are_declared():
-    encoder = fl.TableEncoder(categorical=["code"], date=["day"], min_count=1).fit(
+    encoder = fl.tables.TableEncoder(categorical=["code"], date=["day"], min_count=1).fit(
         {"code": [3, 7], "day": [20240101, 20240102]}
     )
     assert encoder.get_feature_names_out().tolist()[:3] == ["code=3", "code=7", "day trend"]
@@ -123,7 +123,7 @@ def test_declared_columns_are_taken_for_what_they_are_declared():
 
 
 def test_a_column_without_values_becomes_one_when_they_come():
-    encoder = fl.TableEncoder().partial_fit({"x": [None, None], "y": [1, 2]})
+    encoder = fl.tables.TableEncoder().partial_fit({"x": [None, None], "y": [1, 2]})
     assert encoder.get_feature_names_out().tolist() == ["y"]
     assert encoder.partial_fit({"x": [5.0, None], "y": [1, 2]}).get_feature_names_out().tolist() == [
         "y",
@@ -133,17 +133,17 @@ def test_a_column_without_values_becomes_one_when_they_come():
 
 
 def test_mixed_values_are_words_and_lists_are_refused():
-    assert fl.TableEncoder(min_count=1).fit({"m": [1, "a", None]}).get_feature_names_out().tolist() == [
+    assert fl.tables.TableEncoder(min_count=1).fit({"m": [1, "a", None]}).get_feature_names_out().tolist() == [
         "m=1",
         "m=a",
         "m is missing",
     ]
     with pytest.raises(TypeError, match="column 'l' holds a list"):
-        fl.TableEncoder().fit({"l": [[1], [2]]})
+        fl.tables.TableEncoder().fit({"l": [[1], [2]]})
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_learned():
-    encoder = fl.TableEncoder().fit({"x": [1.0], "town": ["a"]})
+    encoder = fl.tables.TableEncoder().fit({"x": [1.0], "town": ["a"]})
     before = encoder.to_plain()
     with pytest.raises(ValueError, match=r"X lacks 1 of the 2 columns known so far, e.g. 'town'"):
         encoder.partial_fit({"x": [1.0]})
@@ -152,28 +152,28 @@ def test_what_does_not_fit_is_refused_and_nothing_is_learned():
     with pytest.raises(ValueError, match="X has no rows"):
         encoder.partial_fit({"x": [], "town": []})
     with pytest.raises(ValueError, match="column 'x' has missing or infinite values"):
-        fl.TableEncoder(impute="error").fit({"x": [math.nan, 1.0]})
+        fl.tables.TableEncoder(impute="error").fit({"x": [math.nan, 1.0]})
     with pytest.raises(ValueError, match="column 'x' is named in categorical and in drop"):
-        fl.TableEncoder(categorical=["x"], drop=["x"]).fit({"x": [1.0]})
+        fl.tables.TableEncoder(categorical=["x"], drop=["x"]).fit({"x": [1.0]})
     with pytest.raises(TypeError, match="drop must be a list of names"):
-        fl.TableEncoder(drop="x").fit({"x": [1.0]})
+        fl.tables.TableEncoder(drop="x").fit({"x": [1.0]})
     with pytest.raises(ValueError, match="no column 'z'; it has x"):
-        fl.TableEncoder(text=["z"]).fit({"x": [1.0]})
+        fl.tables.TableEncoder(text=["z"]).fit({"x": [1.0]})
     assert encoder.to_plain() == before
     assert encoder.transform({"x": ["2.5"], "town": ["a"], "more": [1]}).tolist() == [[2.5, 1.0]]
 
 
 def test_parameters_are_scikit_learns():
-    encoder = fl.TableEncoder(min_count=3, drop=["x"])
+    encoder = fl.tables.TableEncoder(min_count=3, drop=["x"])
     assert clone(encoder).get_params() == encoder.get_params()
     array = np.array([[1.0, 2.0], [3.0, np.nan]])
-    assert fl.TableEncoder().fit_transform(array).tolist() == [[1, 2, 0], [3, 2, 1]]
+    assert fl.tables.TableEncoder().fit_transform(array).tolist() == [[1, 2, 0], [3, 2, 1]]
 
 
 def test_all_checks_of_scikit_learn_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks provoke warnings of their own
-        results = check_estimator(fl.TableEncoder(), on_skip=None, on_fail=None)
+        results = check_estimator(fl.tables.TableEncoder(), on_skip=None, on_fail=None)
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) >= 30
 
@@ -184,7 +184,7 @@ VALUES = st.one_of(st.none(), st.floats(), st.text(max_size=4), st.booleans(), s
 @settings(max_examples=60, deadline=None)
 @given(tasks=st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), min_size=1, max_size=4))
 def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
-    encoder = fl.TableEncoder(min_count=2, max_categories=3, categorical=["a"])
+    encoder = fl.tables.TableEncoder(min_count=2, max_categories=3, categorical=["a"])
     for task in tasks:
         a, b = zip(*task, strict=True)
         try:
@@ -193,7 +193,7 @@ def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
             return
         X = encoder.transform({"a": list(a), "b": list(b)})
         assert np.all(np.isfinite(X))
-        back = fl.TableEncoder.from_plain(json.loads(json.dumps(encoder.to_plain())))
+        back = fl.tables.TableEncoder.from_plain(json.loads(json.dumps(encoder.to_plain())))
         assert back.transform({"a": list(a), "b": list(b)}).tolist() == X.tolist()
         assert back.to_plain() == encoder.to_plain()
 
@@ -214,7 +214,7 @@ def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
     ],
 )
 def test_a_spoiled_encoder_is_refused(spoil):
-    plain = json.loads(json.dumps(fl.TableEncoder(min_count=1).fit(TABLE).to_plain()))
+    plain = json.loads(json.dumps(fl.tables.TableEncoder(min_count=1).fit(TABLE).to_plain()))
     spoil(plain)
     with pytest.raises((ValueError, TypeError)):
-        fl.TableEncoder.from_plain(plain)
+        fl.tables.TableEncoder.from_plain(plain)

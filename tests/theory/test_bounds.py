@@ -10,16 +10,16 @@ import forgetless as fl
 
 s = fl.schedules
 
-CATALOGUE = fl.bounds.catalogue
+CATALOGUE = fl.theory.bounds.catalogue
 
 
 def test_numbers_of_the_bounds():
     """Rows 2, 3, 8 and 14 of the errata."""
     np.testing.assert_allclose(
-        [fl.bounds.near_optimal_constant(k) for k in (3, 10, 100)], [2.700, 2.117, 1.963], atol=6e-4
+        [fl.theory.bounds.near_optimal_constant(k) for k in (3, 10, 100)], [2.700, 2.117, 1.963], atol=6e-4
     )
-    assert fl.bounds.near_optimal_constant(10**300) == pytest.approx(math.e**2 / 4, rel=2e-3)
-    assert all(fl.bounds.near_optimal_constant(k) <= 5 for k in range(3, 2000))
+    assert fl.theory.bounds.near_optimal_constant(10**300) == pytest.approx(math.e**2 / 4, rel=2e-3)
+    assert all(fl.theory.bounds.near_optimal_constant(k) <= 5 for k in range(3, 2000))
     at = {name: CATALOGUE[name].evaluate for name in ("increasing", "fixed, near-optimal", "increasing, seen tasks")}
     assert at["increasing"](39, 1, 1) == pytest.approx(0.5)
     assert at["fixed, near-optimal"](36, 1, 1) < 0.5 < at["fixed, near-optimal"](35, 1, 1)
@@ -68,7 +68,7 @@ PINNED = {
 def test_every_constant_and_least_k_is_that_of_its_theorem():
     """By hand, so that a constant or a least k that changes is noticed; v₀²/(2c_{k+1}) from exact rationals."""
     assert set(PINNED) == {bound.name for bound in CATALOGUE if bound.constant_known}
-    weights = fl.last_iterate_weights(200, Fraction(3, 13), Fraction(1))
+    weights = fl.theory.last_iterate_weights(200, Fraction(3, 13), Fraction(1))
     assert PINNED["increasing, finite k"][1] == pytest.approx(float(weights.bound), rel=1e-6)
     for name, (least, value, extras) in PINNED.items():
         bound = CATALOGUE[name]

@@ -16,23 +16,25 @@ SCHEDULES = [fl.Ridge(0.4), fl.Projection(), s.fixed(), s.increasing(), s.increa
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_claims_equal_exact_values(schedule):
     for theta in (0.05, 0.7, 1.5, 2.8):
-        two = fl.constructions.two_tasks(theta)
+        two = fl.theory.constructions.two_tasks(theta)
         assert two.claim(schedule, 9) == pytest.approx(fl.worst_case(two, schedule, 9).loss, rel=1e-12)
     for k, sign in itertools.product((2, 3, 10, 40), (1, -1)):
-        unseen = fl.constructions.unseen_task(k, sign)
+        unseen = fl.theory.constructions.unseen_task(k, sign)
         np.testing.assert_array_equal(unseen.radii, np.ones(k))  # the theorem's R, of every task
         steps = max(k, 3)
         exact = fl.expect(unseen, schedule, steps, start=unseen.origin).average_loss[0]
         assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
         assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
     for n, weight, cosine in [(1, 3.0, 0.0), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
-        rare = fl.constructions.rare_tasks(30, n, weight, cosine)
+        rare = fl.theory.constructions.rare_tasks(30, n, weight, cosine)
         assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).loss, rel=1e-10)
 
 
 def test_unregularized_limit_of_the_unseen_task():
     k = 10**4
-    assert fl.constructions.unseen_task(k).claim(fl.Projection(), k) * 2 * math.e * k == pytest.approx(1.0, rel=1e-3)
+    assert fl.theory.constructions.unseen_task(k).claim(fl.Projection(), k) * 2 * math.e * k == pytest.approx(
+        1.0, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("k", [2, 9, 25])
@@ -42,22 +44,22 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
     if schedule is s.from_coefficients:
         schedule = s.from_coefficients(rng.uniform(0, 30, k))
     start = rng.standard_normal(4)
-    tasks = fl.constructions.seen_task(k, start)
+    tasks = fl.theory.constructions.seen_task(k, start)
     assert tasks.radius == pytest.approx(1.0)
     assert np.linalg.norm(start - tasks.teacher(start)) == pytest.approx(1.0)
     losses = []
     for place in range(k):
         order = [0] * k
         order[place] = k - 1
-        found = fl.expect(tasks, schedule, k, ordering=fl.Sequence(order), metrics="seen_loss", start=start)
+        found = fl.expect(tasks, schedule, k, ordering=fl.FixedOrder(order), metrics="seen_loss", start=start)
         losses.append(found.seen_loss[0])
-    attained = [loss >= fl.constructions.seen_task_loss(k) * (1 - 1e-9) for loss in losses]
+    attained = [loss >= fl.theory.constructions.seen_task_loss(k) * (1 - 1e-9) for loss in losses]
     assert all(attained)
     each = 1 / k * (1 - 1 / k) ** (k - 1)  # of one given place for the odd task and none elsewhere
-    assert k * each == pytest.approx(fl.constructions.seen_task_probability(k), rel=1e-12)
-    assert fl.constructions.seen_task_probability(k) >= 1 / math.e
+    assert k * each == pytest.approx(fl.theory.constructions.seen_task_probability(k), rel=1e-12)
+    assert fl.theory.constructions.seen_task_probability(k) >= 1 / math.e
     if k >= 9:
-        assert fl.constructions.seen_task_loss(k) >= 1 / (144 * k)
+        assert fl.theory.constructions.seen_task_loss(k) >= 1 / (144 * k)
     exact = fl.expect(tasks, schedule, k, metrics="seen_loss", start=start).seen_loss[0]
     assert exact >= tasks.claim(schedule, k)
 
@@ -68,25 +70,27 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
     "filter_", [fl.Ridge(1e-3), fl.Ridge(1.0), fl.Ridge(1e3), fl.Projection(), fl.GradientDescent(1, 1.9)], ids=repr
 )
 def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, n, filter_):
-    tasks = fl.constructions.seen_task(k)
+    tasks = fl.theory.constructions.seen_task(k)
     exact = fl.expect(tasks, filter_, n, metrics="seen_loss", start=tasks.origin).seen_loss[0]
     claim = tasks.claim(filter_, n)
     assert 0 <= claim <= exact * (1 + 1e-12)
-    if n == k and filter_.projects:
-        assert claim == pytest.approx(fl.constructions.seen_task_probability(k) * fl.constructions.seen_task_loss(k))
+    if n == k and filter_.is_projection:
+        assert claim == pytest.approx(
+            fl.theory.constructions.seen_task_probability(k) * fl.theory.constructions.seen_task_loss(k)
+        )
     assert claim > 0 or n == 1
 
 
 def test_bad_constructions():
     for call, error, message in [
-        (lambda: fl.constructions.two_tasks(0.0), ValueError, "theta must be positive"),
-        (lambda: fl.constructions.two_tasks(4.0), ValueError, r"theta must lie in \(0, π\)"),
-        (lambda: fl.constructions.two_tasks(1.0, [1.0]), ValueError, "teacher must have shape"),
-        (lambda: fl.constructions.unseen_task(1), ValueError, "k must be at least 2"),
-        (lambda: fl.constructions.unseen_task(5, 2), ValueError, "sign must be"),
-        (lambda: fl.constructions.seen_task(5, [1.0]), ValueError, "at least two features"),
-        (lambda: fl.constructions.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
-        (lambda: fl.constructions.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
+        (lambda: fl.theory.constructions.two_tasks(0.0), ValueError, "theta must be positive"),
+        (lambda: fl.theory.constructions.two_tasks(4.0), ValueError, r"theta must lie in \(0, π\)"),
+        (lambda: fl.theory.constructions.two_tasks(1.0, [1.0]), ValueError, "teacher must have shape"),
+        (lambda: fl.theory.constructions.unseen_task(1), ValueError, "k must be at least 2"),
+        (lambda: fl.theory.constructions.unseen_task(5, 2), ValueError, "sign must be"),
+        (lambda: fl.theory.constructions.seen_task(5, [1.0]), ValueError, "at least two features"),
+        (lambda: fl.theory.constructions.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
+        (lambda: fl.theory.constructions.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
     ]:
         with pytest.raises(error, match=message):
             call()
@@ -94,6 +98,6 @@ def test_bad_constructions():
 
 @pytest.mark.parametrize(("k", "n_rare", "n_tasks"), [(2, 1, 2), (2, 3, 4), (14, 1, 2), (35, 2, 5)])
 def test_rare_tasks_have_a_frequent_one_beside_them(k, n_rare, n_tasks):
-    tasks = fl.constructions.rare_tasks(k, n_rare=n_rare)
+    tasks = fl.theory.constructions.rare_tasks(k, n_rare=n_rare)
     assert tasks.n_tasks == n_tasks
     assert tasks.span_dimension == n_rare + 1

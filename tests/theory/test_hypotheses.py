@@ -134,14 +134,14 @@ def test_what_is_said_about_orderings():
         fl.WithReplacement(): (True, False, False),
         fl.WithReplacement([0.2, 0.3, 0.5]): (False, False, False),
         fl.WithoutReplacement(): (False, True, False),
-        fl.Reshuffled(): (False, True, False),
+        fl.RandomReshuffling(): (False, True, False),
         fl.Cyclic(): (False, False, True),
     }
     for ordering, expected in orderings.items():
         known = (hypotheses.UNIFORM, hypotheses.WITHOUT, hypotheses.CYCLIC)
         found = tuple(holds(each, three, fl.Ridge(1.0), 3, ordering=ordering) for each in known)
         assert found == expected, ordering
-    assert not holds(hypotheses.WITHOUT, three, fl.Ridge(1.0), 4, ordering=fl.Reshuffled())
+    assert not holds(hypotheses.WITHOUT, three, fl.Ridge(1.0), 4, ordering=fl.RandomReshuffling())
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 2**20])
@@ -188,7 +188,7 @@ def test_contradictions_are_overlooked_up_to_a_thousandth_of_the_distance_over_r
 
 def construction(kind, k, place, tilt=0.0, stretch=1.0):
     """The tasks of a construction with the odd one at a place; its row turned by an angle, or of another length."""
-    pairs = [(np.array(task.X), np.array(task.y)) for task in getattr(fl.constructions, kind)(k)]
+    pairs = [(np.array(task.X), np.array(task.y)) for task in getattr(fl.theory.constructions, kind)(k)]
     X, _ = odd = pairs.pop()
     teacher = np.linalg.lstsq(
         np.concatenate([A for A, _ in [*pairs, odd]]), np.concatenate([b for _, b in [*pairs, odd]])

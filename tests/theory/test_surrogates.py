@@ -28,7 +28,7 @@ def test_a_gradient_step_on_the_surrogate_is_the_step(tasks, rng):
     w = rng.standard_normal(tasks.start().shape)
     for filter_, eta in itertools.product(filters_for(tasks), (1e-3, 0.7, 50.0)):
         for task in tasks:
-            f = fl.surrogate(task, filter_, eta, tasks.radius)
+            f = fl.theory.surrogate(task, filter_, eta, tasks.radius)
             np.testing.assert_allclose(f.step(w), fl.step(w, task, filter_), rtol=1e-13, atol=1e-15)
             A, solution = f.matrix, np.linalg.pinv(task.X, rcond=1e-12) @ task.y
             np.testing.assert_allclose(f.gradient(w), A @ (w - solution), atol=1e-9 * np.abs(A).max())
@@ -37,7 +37,7 @@ def test_a_gradient_step_on_the_surrogate_is_the_step(tasks, rng):
 
 def test_the_three_properties_hold_in_numbers(tasks, rng):
     for filter_ in filters_for(tasks):
-        check = fl.check_reduction(tasks, filter_, 0.37)
+        check = fl.theory.check_reduction(tasks, filter_, 0.37)
         assert check.smallest_curvature >= 0
         assert check.largest_curvature <= check.smoothness * (1 + 1e-12)
         assert check.lower * (1 - 1e-12) <= check.smallest_ratio
@@ -45,7 +45,7 @@ def test_the_three_properties_hold_in_numbers(tasks, rng):
         if tasks.is_realizable():
             assert check.largest_value_at_teacher < 1e-20 * (1 + check.smoothness)
         for task in tasks:  # the sandwich itself, at random points
-            f = fl.surrogate(task, filter_, 0.37, tasks.radius)
+            f = fl.theory.surrogate(task, filter_, 0.37, tasks.radius)
             w = rng.standard_normal(tasks.start().shape)
             excess = task.loss(w) - task.floor
             assert check.lower * f.value(w) <= excess * (1 + 1e-9) + 1e-12
@@ -55,9 +55,9 @@ def test_the_three_properties_hold_in_numbers(tasks, rng):
 def test_constants_of_the_paper():
     """Smoothness R²/(η(R²+λ)), lower λη and upper R²/β for L2; η/(γN) for a budget."""
     task = fl.TaskCollection([([[2.0, 0.0]], [1.0])])[0]
-    f = fl.surrogate(task, fl.Ridge(3.0), 0.5)
+    f = fl.theory.surrogate(task, fl.Ridge(3.0), 0.5)
     assert (f.smoothness, f.lower) == (pytest.approx(4 / (0.5 * 7)), pytest.approx(1.5))
-    g = fl.surrogate(task, fl.GradientDescent(4, 0.1), 0.5)
+    g = fl.theory.surrogate(task, fl.GradientDescent(4, 0.1), 0.5)
     assert (g.smoothness, g.lower) == (pytest.approx((1 - 0.6**4) / 0.5), pytest.approx(0.5 / 0.4))
     assert f.upper == pytest.approx(4 / f.smoothness)
 
@@ -69,21 +69,21 @@ def test_filters_that_are_not_concave_are_refused_with_the_place():
 
     @dataclass(frozen=True, eq=False)
     class Square(fl.Filter):
-        def share(self, eigenvalues):
+        def formula(self, eigenvalues):
             return eigenvalues**2 / (1 + eigenvalues**2)
 
         def slope(self):
             return 0.0
 
     with pytest.raises(ValueError, match=r"not concave near ξ = .* within \[0, R²\]"):
-        fl.surrogate(task, Square(), 1.0)
+        fl.theory.surrogate(task, Square(), 1.0)
     with pytest.raises(ValueError, match=r"decreases near ξ = .*step_size below 1/R²"):
-        fl.surrogate(task, fl.GradientDescent(2, 1.5), 1.0)
+        fl.theory.surrogate(task, fl.GradientDescent(2, 1.5), 1.0)
     for call, error, message in [
-        (lambda: fl.surrogate(task, fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
-        (lambda: fl.surrogate(task, fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
-        (lambda: fl.surrogate(task, 0.5, 1.0), TypeError, "needs a Task"),
-        (lambda: fl.surrogate(task, fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the task"),
+        (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
+        (lambda: fl.theory.surrogate(task, fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
+        (lambda: fl.theory.surrogate(task, 0.5, 1.0), TypeError, "needs a Task"),
+        (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the task"),
     ]:
         with pytest.raises(error, match=message):
             call()
@@ -94,7 +94,7 @@ class Kinked(fl.Filter):
 
     horizon = None
 
-    def share(self, eigenvalues):
+    def formula(self, eigenvalues):
         return np.minimum(eigenvalues, 0.5) + 0.5 * np.maximum(eigenvalues - 0.9, 0.0)
 
     def slope(self):
@@ -122,9 +122,9 @@ def test_concavity_is_checked_at_any_scale_without_warnings(scale):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for filter_ in (fl.Projection(), fl.Ridge(scale * scale), fl.GradientDescent(3, 0.5 / scale / scale)):
-            fl.surrogate(task, filter_, 1.0)
+            fl.theory.surrogate(task, filter_, 1.0)
         with pytest.raises(ValueError, match="decreases near"):
-            fl.surrogate(task, fl.GradientDescent(2, 1.5 / scale / scale), 1.0)
+            fl.theory.surrogate(task, fl.GradientDescent(2, 1.5 / scale / scale), 1.0)
 
 
 def test_descent_on_the_surrogates_follows_the_learner(rng):
@@ -132,30 +132,30 @@ def test_descent_on_the_surrogates_follows_the_learner(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, realizable=False))
     k = 30
     order = fl.WithReplacement().sample(4, k, seed=1)
-    etas = fl.linear_decay(k, 3 / (13 * tasks.radius**2))
+    etas = fl.theory.linear_decay(k, 3 / (13 * tasks.radius**2))
     for schedule in (s.increasing(), s.increasing_budget(n_steps=3)):
         filter_ = schedule(k, tasks.radius)
 
         def gradient(w, m, t, filter_=filter_):
-            return fl.surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
+            return fl.theory.surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
 
-        path = fl.descend(gradient, order, etas, np.zeros(6))
-        trace = fl.simulate(tasks, schedule, k, ordering=fl.Sequence(order.tolist()), record="all")
+        path = fl.theory.descend(gradient, order, etas, np.zeros(6))
+        trace = fl.simulate(tasks, schedule, k, ordering=fl.FixedOrder(order.tolist()), record="all")
         np.testing.assert_allclose(path, trace.weights[0], rtol=1e-10, atol=1e-13)
 
 
 def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=3))
     k, R2 = 4, tasks.radius**2
-    etas = fl.linear_decay(k, 3 / (13 * R2))
+    etas = fl.theory.linear_decay(k, 3 / (13 * R2))
     filter_ = s.increasing()(k, tasks.radius)
-    surrogates = [[fl.surrogate(task, filter_.at(t), etas[t], tasks.radius) for task in tasks] for t in range(k)]
+    surrogates = [[fl.theory.surrogate(task, filter_.at(t), etas[t], tasks.radius) for task in tasks] for t in range(k)]
 
     points, teacher = rng.standard_normal((6, 6)), tasks.teacher()
 
     def check(scale=1.0, etas=etas, units=1.0, minimizer=teacher):
         """With all losses in other units, and the step sizes with them."""
-        return fl.check_time_varying(
+        return fl.theory.check_time_varying(
             lambda w, m, t: units * tasks[m].loss(w),
             lambda w, m, t: units * scale * surrogates[t - 1][m].value(w),
             lambda w, m, t: units * scale * surrogates[t - 1][m].gradient(w),
@@ -179,21 +179,21 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
 
 @pytest.mark.parametrize("k", [*range(1, 61), 100, 300])
 def test_weights_are_nonnegative_in_exact_arithmetic(k):
-    weights = fl.last_iterate_weights(k, Fraction(3, 13), Fraction(1))
+    weights = fl.theory.last_iterate_weights(k, Fraction(3, 13), Fraction(1))
     assert min(weights.c) >= 0
     assert weights.c[-1] >= Fraction(3, 13) / (k + 1)
-    floats = fl.last_iterate_weights(k, 3 / 13, 1.0)
+    floats = fl.theory.last_iterate_weights(k, 3 / 13, 1.0)
     assert float(weights.bound) == pytest.approx(floats.bound, rel=1e-12)
     assert weights.bound * (k + 1) <= Fraction(39, 2)
 
 
 def test_weights_turn_negative_for_steps_the_lemma_does_not_allow():
     """At ηβ = 9/10, above 3/13, the proof breaks down; the sequence shows it."""
-    weights = fl.last_iterate_weights(50, Fraction(9, 10), Fraction(1))
+    weights = fl.theory.last_iterate_weights(50, Fraction(9, 10), Fraction(1))
     assert min(weights.c) < 0
 
 
 def test_finite_k_constants_of_the_theorem():
     """(k+1)·v₀²/(2c_{k+1}): 8.25 at k = 2, 14.9 at 10, 18.9 at 100, towards 19.5."""
-    found = [(k + 1) * fl.last_iterate_weights(k, 3 / 13, 1.0).bound for k in (2, 10, 100, 10**5)]
+    found = [(k + 1) * fl.theory.last_iterate_weights(k, 3 / 13, 1.0).bound for k in (2, 10, 100, 10**5)]
     np.testing.assert_allclose(found, [8.25, 14.9, 18.9, 19.5], atol=0.06)

@@ -37,7 +37,7 @@ def precise(theta, coefficient, k):
 def test_two_tasks_to_eight_digits_at_a_million_steps(theta, coefficient, k):
     expected = precise(theta, coefficient, k)
     tasks = two_tasks(theta)
-    assert fl.two_task_loss(theta, coefficient, k) == pytest.approx(expected, rel=1e-8, abs=1e-290)
+    assert fl.theory.two_task_loss(theta, coefficient, k) == pytest.approx(expected, rel=1e-8, abs=1e-290)
     for method in ("dense", "lanczos"):
         found = fl.worst_case(tasks, fl.Ridge(coefficient), k, method=method)
         assert found.loss == pytest.approx(expected, rel=1e-8, abs=1e-290), method
@@ -60,7 +60,7 @@ def diagonal(theta, coefficient, k):
 def test_two_tasks_at_coefficients_of_any_size(theta, coefficient):
     k = np.array([0, 1, 2, 100, 10**6])
     expected = [diagonal(theta, coefficient, int(each)) for each in k]
-    np.testing.assert_allclose(fl.two_task_loss(theta, coefficient, k), expected, rtol=1e-12, atol=1e-290)
+    np.testing.assert_allclose(fl.theory.two_task_loss(theta, coefficient, k), expected, rtol=1e-12, atol=1e-290)
 
 
 TABLE = {
@@ -74,29 +74,31 @@ TABLE = {
 
 @pytest.mark.parametrize("theta", TABLE)
 def test_best_coefficients_of_the_two_task_problem(theta):
-    found, _ = fl.two_task_optimum(theta, np.array(list(TABLE[theta])))
+    found, _ = fl.theory.two_task_optimum(theta, np.array(list(TABLE[theta])))
     np.testing.assert_allclose(found, list(TABLE[theta].values()), atol=6e-4)
 
 
 def test_the_best_coefficient_is_the_global_one():
     """Against a fine grid, also where there are two local minima (θ = π/16, k = 28: 6.15 and 11.3)."""
     theta, k = np.meshgrid(np.array([0.03, np.pi / 16, 0.5, 1.2, 2.9, 2.93375]), np.arange(1, 60))
-    coefficient, loss = fl.two_task_optimum(theta, k)
+    coefficient, loss = fl.theory.two_task_optimum(theta, k)
     fine = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 20_000)])
     for where in np.ndindex(theta.shape):
-        assert loss[where] <= fl.two_task_loss(theta[where], fine, k[where]).min() * (1 + 1e-9)
-        assert fl.two_task_loss(theta[where], coefficient[where], k[where]) == pytest.approx(loss[where], rel=1e-12)
-    local = fl.two_task_loss(np.pi / 16, np.array([5.9, 6.15, 6.4, 8.0, 11.0, 11.3, 11.6]), 28)
+        assert loss[where] <= fl.theory.two_task_loss(theta[where], fine, k[where]).min() * (1 + 1e-9)
+        assert fl.theory.two_task_loss(theta[where], coefficient[where], k[where]) == pytest.approx(
+            loss[where], rel=1e-12
+        )
+    local = fl.theory.two_task_loss(np.pi / 16, np.array([5.9, 6.15, 6.4, 8.0, 11.0, 11.3, 11.6]), 28)
     assert local[1] < min(local[0], local[2])
     assert local[5] < min(local[4], local[6])
 
 
 def test_optima_near_the_drop_and_near_zero():
-    coefficient, _ = fl.two_task_optimum(2.93375, 25)
+    coefficient, _ = fl.theory.two_task_optimum(2.93375, 25)
     assert coefficient == pytest.approx(10.434, abs=2e-3)
-    coefficient, _ = fl.two_task_optimum(0.0014566789790271784, 936633)
+    coefficient, _ = fl.theory.two_task_optimum(0.0014566789790271784, 936633)
     assert coefficient == pytest.approx(0.00636, abs=2e-5)
-    assert fl.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(precise_small(1e-9, 7.45e-9), rel=1e-9)
+    assert fl.theory.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(precise_small(1e-9, 7.45e-9), rel=1e-9)
 
 
 def precise_small(theta, coefficient):
@@ -112,5 +114,5 @@ def precise_small(theta, coefficient):
 def test_linear_regime():
     """λ⋆ ≈ k / ln cot(θ/2) while kθ² is small."""
     theta, k = 0.01, np.array([50, 500, 2000])
-    found, _ = fl.two_task_optimum(theta, k)
+    found, _ = fl.theory.two_task_optimum(theta, k)
     np.testing.assert_allclose(found, k / np.log(1 / np.tan(theta / 2)), rtol=0.05)

@@ -151,7 +151,7 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
     rest = {name: column for name, column in columns.items() if name != task and name not in targets}
     if not rest:
         raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
-    X = _together(rest, "; use encoder=fl.TableEncoder()") if encoder is None else encoder.fit_transform(rest)
+    X = _together(rest, "; use encoder=fl.tables.TableEncoder()") if encoder is None else encoder.fit_transform(rest)
     y = _together({name: columns[name] for name in targets}, "")
     X, y = X.toarray() if hasattr(X, "toarray") else X, y[:, 0] if isinstance(target, str) else y
     return X, y, labels_of(columns[task], task)

@@ -5,7 +5,7 @@ from typing import Any
 from forgetless._core.arrays import to_numpy
 from forgetless.advice import _sampled
 from forgetless.advice._losses import Losses
-from forgetless.advice.answer import Option
+from forgetless.advice.results import Option
 from forgetless.engines.expectation import expect
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError

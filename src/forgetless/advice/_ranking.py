@@ -12,7 +12,7 @@ from forgetless.advice._claims import up
 from forgetless.advice._data import fits
 from forgetless.advice._losses import Losses
 from forgetless.advice._shapes import Curve, Shape, scan, shapes, significant
-from forgetless.advice.answer import Option
+from forgetless.advice.results import Option
 from forgetless.filters import Filter
 from forgetless.schedules import noise_aware, planned_for
 

@@ -8,7 +8,7 @@ import numpy as np
 from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless.advice._losses import Evaluate
-from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.orderings import OneOrder, Ordering
 from forgetless.schedules import Schedule

@@ -11,13 +11,14 @@ from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
-from forgetless.engines.given import OrderingLike
+from forgetless.engines.inputs import OrderingLike
 from forgetless.engines.problem import Problem, check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, progress_callback
-from forgetless.schedules import Coefficients, Preset, resolve
+from forgetless.schedules import Preset, resolve
+from forgetless.schedules.shapes import Coefficients
 from forgetless.tasks import TaskCollection
 
 _SOFT = (1e-2, 1e-4)
@@ -132,7 +133,7 @@ def optimal_schedule(
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> s = fl.optimal_schedule(fl.constructions.two_tasks(np.pi / 8), k=16, objective="worst_case")
+    >>> s = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 8), k=16, objective="worst_case")
     >>> np.round(s.coefficients[-4:], 1).tolist(), round(s.gap, 2)
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
@@ -263,7 +264,9 @@ class _Search:
         """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
         coefficients, logs = self.coordinates.coefficients(x), self.coordinates.logs(x)
         tasks, filter_ = self.adjoint.moments.tasks, Ridge(coefficients)
-        loss, by_share, _ = self.adjoint(filter_.learned(tasks.singular_values), len(coefficients), softness)
+        loss, by_share, _ = self.adjoint(
+            filter_.factors_of_singular(tasks.singular_values), len(coefficients), softness
+        )
         slopes = through_parameters(filter_, by_share, tasks)["coefficient"]
         changes = np.diff(logs)
         value = np.log(loss + self.rounding) + self.smooth * float(changes @ changes)

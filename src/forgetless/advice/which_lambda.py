@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._core import validate
-from forgetless.advice import _data, _sampled, _words
+from forgetless.advice import _data, _sampled, _text
 from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
-from forgetless.advice.answer import OBJECTIVES, Advice, Option, ScaleCurve
+from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.expectation import expect
-from forgetless.engines.given import OrderingLike, ScheduleLike
+from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
@@ -84,7 +84,7 @@ def advise(
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> a = fl.advise(fl.constructions.two_tasks(np.pi / 16), k=128, objective="worst_case")
+    >>> a = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), k=128, objective="worst_case")
     >>> type(a.best).__name__, a.best.length
     ('EndRamp', 0.0625)
     >>> losses = {row["shape"]: row["loss"] for row in a.table}
@@ -195,7 +195,7 @@ def _by_runs(
         known: dict[str, Any] = {objective: loss, "error": error}
         options.append(Option(best[i].shape.name, schedules[i], scale, loss, **known))
     about = f"losses are means of {runs.n_runs} random runs on all tasks, the same orders for every schedule, ± one"
-    about += f" standard error (seed {seed}); what is claimed above holds within {_words.SURE:.0f} of them."
+    about += f" standard error (seed {seed}); what is claimed above holds within {_text.SURE:.0f} of them."
     return curves, options, runs, [f"{about} Neither how flat the optimum is nor a wrong horizon's price was computed."]
 
 
@@ -214,13 +214,13 @@ def _written(
     shown = best_of_each(curves)
     own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
     first = problem.initial(objective)
-    facts = _words.Facts(tasks, problem.k, objective, options, problem.least, own.scales, first, runs)
-    said = _words.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
+    facts = _text.Facts(tasks, problem.k, objective, options, problem.least, own.scales, first, runs)
+    said = _text.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
     sentences = [
-        *_words.reasoning(facts),
-        _words.horizon_claims(facts, horizon),
+        *_text.reasoning(facts),
+        _text.horizon_claims(facts, horizon),
         [said],
-        _words.average_claims(facts, average),
+        _text.average_claims(facts, average),
     ]
     drawn = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
@@ -239,7 +239,7 @@ def _written(
         noise=noise,
         horizon={name: loss / best.loss for name, (_, loss, _) in horizon.items()},
         guarantee=said.text,
-        why=_words.written([claims for claims in sentences if claims]),
+        why=_text.written([claims for claims in sentences if claims]),
         claims=tuple(claim for claims in sentences for claim in claims),
         n_runs=0 if runs is None else runs.n_runs,
         notes=tuple(notes),

@@ -116,15 +116,15 @@ def _summary(table: Table) -> Table:
 
 for command in (
     tasks.advise,
-    tasks.certify,
+    tasks.compare_bounds,
     tasks.expect,
     tasks.simulate,
     explore.explore,
     streams.fit,
     streams.evaluate,
     streams.predict,
-    certificates.certified,
-    search.worst_collection,
+    certificates.upper_bound,
+    search.find_worst_collection,
     sweeps.sweep,
     files.show,
 ):
@@ -145,8 +145,11 @@ def completion(shell: str) -> None:
 EXAMPLES = {
     "advise": ("forgetless advise tasks.npz --k 200", "forgetless advise table.csv --task month --target sales --k 12"),
     "bounds": ("forgetless bounds", "forgetless bounds --json"),
-    "certified": ("forgetless certified --schedule increasing --k 256",),
-    "certify": ("forgetless certify tasks.npz --k 200", "forgetless certify tasks.npz --k 200 --schedule fixed --json"),
+    "upper-bound": ("forgetless upper-bound --schedule increasing --k 256",),
+    "compare-bounds": (
+        "forgetless compare-bounds tasks.npz --k 200",
+        "forgetless compare-bounds tasks.npz --k 200 --schedule fixed --json",
+    ),
     "completion": ("forgetless completion bash >> ~/.bashrc",),
     "expect": (
         "forgetless expect tasks.npz --k 200",

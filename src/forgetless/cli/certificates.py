@@ -1,4 +1,4 @@
-"""The command ``certified``."""
+"""The command ``upper-bound``."""
 
 import json
 
@@ -8,7 +8,7 @@ from forgetless.cli.shared import SCHEDULE_HELP, schedule_of
 from forgetless.reporting.progress import terminal_progress
 
 
-@click.command("certified")
+@click.command("upper-bound")
 @click.option("--k", type=click.IntRange(1), required=True, help="Number of steps.")
 @click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
 @click.option("--quantity", type=click.Choice(["average_loss", "seen_loss"]), default="average_loss", show_default=True)
@@ -16,7 +16,7 @@ from forgetless.reporting.progress import terminal_progress
 @click.option("--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task.")
 @click.option("--distance", type=float, default=1.0, show_default=True, help="D, from the start to the joint solution.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def certified(
+def upper_bound(
     k: int,
     schedule: str,
     quantity: str,
@@ -29,7 +29,7 @@ def certified(
     import forgetless as fl
 
     with terminal_progress() as tell:
-        found = fl.certified(
+        found = fl.upper_bound(
             schedule_of(schedule),
             k,
             quantity=quantity,

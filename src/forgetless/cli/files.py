@@ -16,7 +16,7 @@ LABELS = {
     "rows": "rows learned",
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
-    "prequential_mse_": "their mean squared error, with the first task, before which nothing was known",
+    "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
     "seen_mse_": "mean squared error of held-out rows of all tasks",
     "kept_": "share of what was seen that is remembered",
     "radius_": "largest norm of a task so far",
@@ -74,27 +74,26 @@ def _lines(about: dict[str, Any]) -> list[str]:
     lines = [f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"]
     origin = about["provenance"]
     if origin:
-        call = f"by {origin['call']} " if "call" in origin else ""
-        text = f"created {origin.get('created')} {call}of forgetless {origin.get('forgetless')}"
-        lines.append(printable(text, 200))
+        call = f"{origin['call']} of " if "call" in origin else ""
+        lines.append(printable(f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}", 200))
     return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
 
 
 def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
-    """Return what is known of a stream beside its coefficients."""
-    found: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
-    about = getattr(fitted, "table_", None)
-    if about is not None:
-        found |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
-        found["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
+    """Return facts about a fitted model beside its coefficients."""
+    facts: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
+    table = getattr(fitted, "table_", None)
+    if table is not None:
+        facts |= {"rows": table["rows"], "task": table["task"], "targets": ", ".join(table["targets"])}
+        facts["last tasks"] = ", ".join(printable(label, 30) for label in table["tasks"][-5:])
     history = estimator.history_
     if len(history["strength"]):
-        found["strength of the last task"] = float(history["strength"][-1])
+        facts["strength of the last task"] = float(history["strength"][-1])
     late = history["task"] > 1
     if late.any():
-        found["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
+        facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
     for name in ("prequential_mse_", "seen_mse_", "kept_", "radius_"):
         value = getattr(estimator, name, math.nan)
-        if value == value:  # NaN where it is not known
-            found[name] = value
-    return found
+        if value == value:  # NaN where it was not computed
+            facts[name] = value
+    return facts

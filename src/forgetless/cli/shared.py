@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from forgetless._core.averages import LARGEST
-from forgetless.engines.given import as_ordering
+from forgetless.engines.inputs import as_ordering
 from forgetless.orderings import NAMES
 from forgetless.reporting.text import printable
 from forgetless.schedules.names import usage

@@ -131,10 +131,10 @@ def fit(
         words = {*model[0].words_}
     tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows, words - {task, *target})
     parts = iter(tasks)  # a large file is being read from here on, while other things are loaded
-    encoder = fl.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
+    encoder = fl.tables.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
     first = next(parts)  # reads the table, or its beginning: then the number of tasks is known, or unknown for good
     if model is None:
-        model = fl.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
+        model = fl.tables.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
         tasks.notes += notes_on.of_first_task(first.X)
     about = model.table_

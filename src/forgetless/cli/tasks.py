@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from forgetless.advice.answer import OBJECTIVES
+from forgetless.advice.results import OBJECTIVES
 from forgetless.cli.shared import about_file, about_tasks, average_option, ordering_of, say, schedule_of
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import terminal_progress
@@ -31,14 +31,14 @@ def _print_curves(curves: dict[str, list[float]], as_json: bool, note: str) -> N
 
 @click.command()
 @about_tasks
-def certify(file: Path, task: str, target: str, k: int, schedule: str, ordering: str, as_json: bool) -> None:
+def compare_bounds(file: Path, task: str, target: str, k: int, schedule: str, ordering: str, as_json: bool) -> None:
     """Print the exact expected loss on tasks from FILE beside every bound that applies."""
     import forgetless as fl
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
     with terminal_progress() as tell:
         tell(0, 0, "computing exact losses")
-        found = fl.certify(tasks, chosen, k, law)
+        found = fl.compare_bounds(tasks, chosen, k, ordering=law)
     click.echo(json.dumps(found.to_dict()) if as_json else repr(found))
 
 

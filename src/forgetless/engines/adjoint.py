@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
-from forgetless.engines.given import OrderingLike, ScheduleLike
+from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
 from forgetless.engines.problem import Problem
 from forgetless.engines.reference import measured
@@ -44,7 +44,7 @@ class LossGradient:
         return self.parameters["coefficient"]
 
 
-def gradient(
+def loss_gradient(
     tasks: TaskCollection,
     schedule: ScheduleLike,
     k: int,
@@ -77,15 +77,15 @@ def gradient(
     --------
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0]], [1.0])])
-    >>> g = fl.gradient(tasks, fl.Ridge(1.0), k=1)      # loss ½(λ/(1 + λ))²
+    >>> g = fl.loss_gradient(tasks, fl.Ridge(1.0), k=1)      # loss ½(λ/(1 + λ))²
     >>> round(g.loss, 6), g.coefficient.round(6).tolist()
     (0.125, [0.125])
     """
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
-        raise TypeError(f"gradient takes one schedule, got {len(problem.filters)}; call it for each")
+        raise TypeError(f"loss_gradient takes one schedule, got {len(problem.filters)}; call it for each")
     if not isinstance(problem.law, Draws):
-        raise TypeError(f"gradient needs draws with replacement, got {problem.ordering!r}")
+        raise TypeError(f"loss_gradient needs draws with replacement, got {problem.ordering!r}")
     worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"
     if worst and start is not None:
         raise ValueError('start does not matter for objective="worst_case"; leave it out')
@@ -96,7 +96,7 @@ def gradient(
     loss, by_share, direction = adjoint(problem.shares_of(0, 0, problem.k), problem.k)
     slopes = through_parameters(filter_, by_share, tasks)
     if not slopes:
-        raise TypeError(f"gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
+        raise TypeError(f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
     if direction is None:
         return LossGradient(loss, slopes)
     if moments.size == 0:  # no task has a direction: every teacher has loss 0
@@ -192,5 +192,5 @@ def _forward(operator: Operator, start: Array, forms: list[Array], shares: Float
 
 def through_parameters(filter: Filter, by_share: Floats, tasks: TaskCollection) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
-    sensitivities = filter.sensitivities(tasks.singular_values)
+    sensitivities = filter.parameter_derivatives(tasks.singular_values)
     return {name: np.sum(by_share * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}

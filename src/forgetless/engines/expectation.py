@@ -5,7 +5,7 @@ from typing import Any
 
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
-from forgetless.engines.given import OrderingLike, Schedules
+from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Computed, Problem
 from forgetless.engines.results import Expectation
 from forgetless.metrics import METRICS, check_metrics

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Array, Floats, from_numpy
 from forgetless._core.validate import check_memory
-from forgetless.engines.given import Labels, OrderingLike, as_ordering, as_schedules
+from forgetless.engines.inputs import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
@@ -65,7 +65,7 @@ class Problem:
         if law is None:
             raise NoExactLawError(
                 f"ordering {self.ordering!r} has no exact expectation, since its law() gives none; use simulate, or "
-                "one of WithReplacement, WithoutReplacement, Reshuffled, Cyclic and Sequence"
+                "one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and Sequence"
             )
         check_law(law, self.ordering, self.tasks.n_tasks, self.k)
         return law
@@ -221,7 +221,7 @@ def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
 
 def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
-    shares = share_rows(part, part.learned(singular_values), len(singular_values))
+    shares = share_rows(part, part.factors_of_singular(singular_values), len(singular_values))
     low, high = (float(shares.min()), float(shares.max())) if shares.size else (0.0, 0.0)
     if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
@@ -260,7 +260,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     # Filters are monotone up to their overshoot, so the ends of the spectrum tell.
     ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
     with np.errstate(over="ignore"):
-        worst = np.max(np.abs(filter_.kept(ends)))
+        worst = np.max(np.abs(filter_.residual_factors(ends)))
     if not worst <= 1 + ROUNDED:
         raise ValueError(
             f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at most 2/R² = "

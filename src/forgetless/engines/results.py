@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines import stored
-from forgetless.engines.given import Labels
+from forgetless.engines.inputs import Labels
 from forgetless.io.document import Document, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
 from forgetless.reporting import html

@@ -14,7 +14,7 @@ from forgetless._core.products import one_blas_thread
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
-from forgetless.engines.given import OrderingLike, Schedules
+from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_shares, share_rows
 from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
@@ -175,7 +175,7 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     shares = checked_shares(part, singular_values)
     if not track:
         return shares, np.zeros((1, 1))
-    return shares, share_rows(part, part.kept(singular_values), len(singular_values))
+    return shares, share_rows(part, part.residual_factors(singular_values), len(singular_values))
 
 
 def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool) -> None:

@@ -10,7 +10,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
-from forgetless.engines.given import OrderingLike, Schedules
+from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Forms, Problem
 from forgetless.engines.results import WorstCase

@@ -13,7 +13,7 @@ from forgetless.estimators._scheme import Continual
 from forgetless.estimators.directions import Directions, diagonal, squared_norm
 from forgetless.estimators.state import Change, Gathered, Learned, State, squares
 from forgetless.filters import Filter, Ridge
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.many import learn_many
 from forgetless.solvers.one_task import Learned as Solution
 from forgetless.solvers.one_task import learn

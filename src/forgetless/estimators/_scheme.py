@@ -10,7 +10,7 @@ from forgetless.estimators.model import StreamingModel
 from forgetless.estimators.state import Change, Gathered, Learned, Plan, State
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules.names import named
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
 
 LOSSES = ("sum", "mean")

@@ -9,8 +9,9 @@ import numpy as np
 from forgetless._core import validate
 from forgetless.estimators.monitor import nbytes
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.schedules import Constant, Preset, resolve
+from forgetless.schedules import Preset, resolve
 from forgetless.schedules.names import is_proportional
+from forgetless.schedules.shapes import Constant
 
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""

@@ -7,11 +7,11 @@ import numpy as np
 
 from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice.which_lambda import advise
-from forgetless.engines.adjoint import gradient
+from forgetless.engines.adjoint import loss_gradient
 from forgetless.engines.expectation import expect
 from forgetless.explorer.plain import MOST_STEPS, filter_of, ordering_of, tasks_of
-from forgetless.guarantees.certificate import certify
-from forgetless.guarantees.upper import certified
+from forgetless.guarantees.comparison import compare_bounds
+from forgetless.guarantees.upper import upper_bound
 from forgetless.orderings import WithReplacement
 from forgetless.tasks import TaskCollection
 
@@ -27,7 +27,7 @@ class Answers:
 
     def __init__(self, tasks: TaskCollection | None) -> None:
         self.tasks = tasks
-        self.known = {"curve": self.curve, "certify": self.certify, "advise": self.advise}
+        self.known = {"curve": self.curve, "compare_bounds": self.compare_bounds, "advise": self.advise}
 
     def __call__(self, action: str, question: dict[str, Any]) -> dict[str, Any]:
         """Return the answer as plain values; ValueError or TypeError says what is wrong with the question."""
@@ -57,21 +57,21 @@ class Answers:
         slope, note = None, "no gradient for this order, measure or scheme"
         exact = isinstance(ordering, WithReplacement) and metric == "average_loss" and average is None
         if exact and question["scheme"] != "budget":
-            (values,) = gradient(tasks, filter_, k).parameters.values()
+            (values,) = loss_gradient(tasks, filter_, k).parameters.values()
             slope, note = _listed(values), ""
         return {"loss": _listed(to_numpy(found.values[metric])), "slope": slope, "note": note}
 
-    def certify(self, question: dict[str, Any]) -> dict[str, Any]:
+    def compare_bounds(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return every bound that applies to the schedule on these tasks, and its certificate."""
         tasks, k = self._about(question)
         filter_, ordering = filter_of(question), ordering_of(question)
-        found = certify(tasks, filter_, k, ordering)
+        found = compare_bounds(tasks, filter_, k, ordering=ordering)
         answer: dict[str, Any] = {"title": "Exact losses, and every bound that applies", "text": repr(found)}
         goal = question["metric"]
         fits = tasks.is_realizable() and isinstance(ordering, WithReplacement) and question.get("average") is None
         if fits and goal in ("average_loss", "seen_loss") and tasks.radius > 0:
-            own = certified(filter_, k, quantity=goal, radius=tasks.radius, distance=found.distance)
-            answer |= {"certified": own.value, "text": f"{own!r}\n\n{answer['text']}"}
+            own = upper_bound(filter_, k, quantity=goal, radius=tasks.radius, distance=found.distance)
+            answer |= {"upper_bound": own.value, "text": f"{own!r}\n\n{answer['text']}"}
         return answer
 
     def advise(self, question: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     Parameters
     ----------
     data : mapping, optional
-        Plain values: ``state``, ``tasks``, ``source``, ``certified``; a server adds ``token``, ``held`` and ``large``.
+        Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held``, ``large``.
     served : bool, default False
         Whether the page may ask the server that it comes from, and nobody else.
 
@@ -128,13 +128,13 @@ def constants() -> dict[str, float]:
 @cache
 def shipped() -> tuple[dict[str, Any], ...]:
     """Return the worst collections known, as the page takes them."""
-    from forgetless.guarantees.collection import worst_known
+    from forgetless.guarantees.collection import load_worst_collection
 
     words = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
     found = []
     for schedule, title in words.items():
         for k in (64, 256):
-            known = worst_known(schedule, k)
+            known = load_worst_collection(schedule, k)
             plain = {"name": f"{schedule}-{k}", "title": f"{title}, k = {k}", "schedule": schedule, "k": k}
             plain |= {"rows": known.rows.tolist(), "counts": known.counts.tolist(), "teacher": known.teacher.tolist()}
             found.append(plain)

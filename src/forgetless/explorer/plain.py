@@ -8,8 +8,9 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.orderings import Cyclic, Ordering, Reshuffled, Sequence, WithoutReplacement, WithReplacement
-from forgetless.schedules import Increasing, Schedule, resolve
+from forgetless.orderings import Cyclic, FixedOrder, Ordering, RandomReshuffling, WithoutReplacement, WithReplacement
+from forgetless.schedules import Schedule, resolve
+from forgetless.schedules.presets import Increasing
 from forgetless.tasks import Task, TaskCollection
 
 FEATURES = 60
@@ -110,8 +111,8 @@ def filter_of(plain: Any) -> Filter:
 def ordering_of(plain: Any) -> Ordering:
     """Return the ordering that a page sent."""
     if plain["order"] == "one":
-        return Sequence(plain["sequence"])
-    named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": Reshuffled, "without": WithoutReplacement}
+        return FixedOrder(plain["sequence"])
+    named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": RandomReshuffling, "without": WithoutReplacement}
     if plain["order"] not in named:
         raise ValueError(f"order must be one, {', '.join(named)}, got {plain['order']!r}")
     found: Ordering = named[plain["order"]]()

@@ -12,9 +12,10 @@ from forgetless._core.arrays import to_numpy
 from forgetless.explorer.page import page
 from forgetless.explorer.plain import FEATURES, MOST_STEPS, is_literal, plain_schedule, plain_tasks
 from forgetless.filters import Filter
-from forgetless.guarantees.upper import certified
+from forgetless.guarantees.upper import upper_bound
 from forgetless.io.atomic import replace_file
-from forgetless.schedules import Increasing, Schedule, resolve
+from forgetless.schedules import Schedule, resolve
+from forgetless.schedules.presets import Increasing
 from forgetless.tasks import TaskCollection
 
 
@@ -93,7 +94,7 @@ def explore(
     --------
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> tasks = fl.constructions.two_tasks(np.pi / 8)
+    >>> tasks = fl.theory.constructions.two_tasks(np.pi / 8)
     >>> shown = fl.explore(tasks, fl.schedules.increasing(), k=50)
     >>> len(shown.html) < 300_000
     True
@@ -123,7 +124,7 @@ def explore(
             f"tasks must span at most {FEATURES} coordinates for the page, got {tasks.span_dimension}; use fewer "
             "features, or open their file with Python behind the page: forgetless explore FILE"
         )
-    data["certified"] = _certified(tasks, chosen, k)
+    data["upper_bound"] = _upper_bound(tasks, chosen, k)
     return Explorer(tasks, data)
 
 
@@ -157,12 +158,12 @@ def _distance(tasks: TaskCollection) -> float:
     return float(np.linalg.norm(to_numpy(tasks.teacher())))
 
 
-def _certified(tasks: TaskCollection, schedule: Schedule | Filter, k: int) -> float | None:
-    """Return the certificate of a schedule for tasks that one model fits; None where there is none."""
+def _upper_bound(tasks: TaskCollection, schedule: Schedule | Filter, k: int) -> float | None:
+    """Return the upper bound of a schedule for tasks that one model fits; None where there is none."""
     if not tasks.is_realizable() or tasks.radius == 0:
         return None
     try:
         filter_ = resolve(schedule, k, tasks.radius)
-        return certified(filter_, k, radius=tasks.radius, distance=_distance(tasks)).value
+        return upper_bound(filter_, k, radius=tasks.radius, distance=_distance(tasks)).value
     except ValueError:  # of steps that no theorem covers
         return None

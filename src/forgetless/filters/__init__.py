@@ -13,6 +13,6 @@ or vectors with one value per step.
 
 from forgetless.filters.base import Filter, Scaled
 from forgetless.filters.composed import Stages
-from forgetless.filters.leaves import GradientDescent, Projection, Ridge
+from forgetless.filters.schemes import GradientDescent, Projection, Ridge
 
 __all__ = ["Filter", "GradientDescent", "Projection", "Ridge", "Scaled", "Stages"]

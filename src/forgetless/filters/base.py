@@ -13,10 +13,10 @@ from forgetless._core.arrays import Array, namespace_of
 
 
 class Filter(ABC):
-    """Base of all filters; to add one, write a frozen dataclass with a ``share`` method.
+    """Base of all filters; to add one, write a frozen dataclass with a ``formula`` method.
 
     Every dataclass field may be a number or a vector with one value per step; broadcasting is done here. All the rest
-    follows from ``share``: its derivatives by differences, its slope at zero by extrapolation, its copy for rescaled
+    follows from ``formula``: its derivatives by differences, its slope at zero by extrapolation, its copy for rescaled
     data as :class:`Scaled`. A filter that knows better overrides them.
 
     Attributes
@@ -34,11 +34,11 @@ class Filter(ABC):
     >>> @dataclass(frozen=True, eq=False)
     ... class GradientFlow(fl.Filter):
     ...     time: float
-    ...     def share(self, eigenvalues):
+    ...     def formula(self, eigenvalues):
     ...         return -np.expm1(-self.time * eigenvalues)
-    >>> GradientFlow(2.0)(np.array([0.0, 1.0])).round(4).tolist()
+    >>> GradientFlow(2.0).factors(np.array([0.0, 1.0])).round(4).tolist()
     [0.0, 0.8647]
-    >>> GradientFlow(np.array([1.0, 2.0]))(np.array([0.0, 1.0])).shape
+    >>> GradientFlow(np.array([1.0, 2.0])).factors(np.array([0.0, 1.0])).shape
     (2, 2)
     >>> round(GradientFlow(2.0).strength(), 9)
     0.5
@@ -47,31 +47,31 @@ class Filter(ABC):
     explicit = False
 
     @abstractmethod
-    def share(self, eigenvalues: Array) -> Array:
+    def formula(self, eigenvalues: Array) -> Array:
         """Return φ(ξ) elementwise; parameters and ``eigenvalues`` broadcast against each other."""
 
-    def share_of_singular(self, singular_values: Array) -> Array:
+    def formula_of_singular(self, singular_values: Array) -> Array:
         """Return φ(s²) from singular values s of X; override it where squaring loses range or accuracy."""
-        return self.share(singular_values * singular_values)
+        return self.formula(singular_values * singular_values)
 
-    def kept_of_singular(self, singular_values: Array) -> Array:
+    def residual_formula(self, singular_values: Array) -> Array:
         """Return 1 − φ(s²), the share of the error that survives; override it where φ rounds to 1."""
-        return 1.0 - self.share_of_singular(singular_values)
+        return 1.0 - self.formula_of_singular(singular_values)
 
-    def share_slope(self, eigenvalues: Array) -> Array:
-        """Return φ'(ξ) elementwise at ξ > 0, broadcasting like ``share``.
+    def formula_derivative(self, eigenvalues: Array) -> Array:
+        """Return φ'(ξ) elementwise at ξ > 0, broadcasting like ``formula``.
 
         By central differences: steps of 1e-5 balance truncation (h²) and rounding (1e-16/h) at about 1e-10.
         """
         h = 1e-5 * eigenvalues
-        return (self.share(eigenvalues + h) - self.share(eigenvalues - h)) / (2.0 * h)
+        return (self.formula(eigenvalues + h) - self.formula(eigenvalues - h)) / (2.0 * h)
 
-    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
-        """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``share_of_singular``.
+    def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
+        """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``formula_of_singular``.
 
-        By differences as in ``share_slope``, of all parameters that are real numbers; forward ones at θ = 0, below
-        which a parameter may not be allowed. They know ∂φ/∂θ to about 1e-16/(1e-5 θ): ten digits where θ changes φ,
-        fewer where it hardly does. Override it for more, or to leave out whole numbers, which have no derivative.
+        By differences as in ``formula_derivative``, of all parameters that are real numbers; forward ones at θ = 0,
+        below which a parameter may not be allowed. Their error is about 1e-16/(1e-5 θ): ten digits where θ changes φ,
+        fewer where it hardly does. Override it for more, or to leave out integers, which have no derivative.
         """
         real = [(name, value) for name, value in self._parameters() if _is_real(value)]
         return {name: self._by_differences(name, value, singular_values) for name, value in real}
@@ -93,43 +93,43 @@ class Filter(ABC):
         """Return the filter that does to √factor·X what this one does to X: its φ at ξ is φ(ξ/factor)."""
         return self if factor == 1.0 else Scaled(self, factor)
 
-    def covered(self, radius: float) -> bool:
+    def within_theory(self, radius: float) -> bool:
         """Whether the theorems on the two schemes speak of this filter on tasks of the given radius."""
         return False
 
     @property
-    def projects(self) -> bool:
+    def is_projection(self) -> bool:
         """Whether every step solves its task exactly."""
         return False
 
-    def __call__(self, eigenvalues: Array) -> Array:
+    def factors(self, eigenvalues: Array) -> Array:
         """Return φ(ξ), of shape ``eigenvalues.shape``, or (horizon,) + that shape with per-step parameters."""
         xi = as_array(eigenvalues)
-        return self._for(xi).share(xi)
+        return self._for(xi).formula(xi)
 
-    def learned(self, singular_values: Array) -> Array:
-        """Return φ(s²) like ``__call__``, from singular values."""
+    def factors_of_singular(self, singular_values: Array) -> Array:
+        """Return φ(s²) like ``factors``, from singular values."""
         s = as_array(singular_values)
-        return self._for(s).share_of_singular(s)
+        return self._for(s).formula_of_singular(s)
 
-    def kept(self, singular_values: Array) -> Array:
+    def residual_factors(self, singular_values: Array) -> Array:
         """Return 1 − φ(s²) like ``learned``."""
         s = as_array(singular_values)
-        return self._for(s).kept_of_singular(s)
+        return self._for(s).residual_formula(s)
 
     def derivative(self, eigenvalues: Array) -> Array:
-        """Return φ'(ξ) like ``__call__``, at ξ > 0."""
+        """Return φ'(ξ) like ``factors``, at ξ > 0."""
         xi = as_array(eigenvalues)
-        return self._for(xi).share_slope(xi)
+        return self._for(xi).formula_derivative(xi)
 
-    def sensitivities(self, singular_values: Array) -> dict[str, Array]:
+    def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
         """Return ∂φ(s²)/∂θ of every parameter θ by name, each like ``learned``."""
         s = as_array(singular_values)
-        return self._for(s).parameter_slopes(s)
+        return self._for(s).formula_gradients(s)
 
-    def value_at_radius(self, radius: float) -> float | NDArray[np.float64]:
+    def factor_at_radius(self, radius: float) -> float | NDArray[np.float64]:
         """Return φ(R²), which is ηβ, the only number the fixed-strength bounds need."""
-        value = np.asarray(self.learned(np.asarray(radius, dtype=np.float64)))
+        value = np.asarray(self.factors_of_singular(np.asarray(radius, dtype=np.float64)))
         return float(value) if value.ndim == 0 else value
 
     @property
@@ -176,7 +176,7 @@ class Filter(ABC):
         theta = xp.asarray(value, dtype=singular_values.dtype, device=device(singular_values))
 
         def at(moved: Array) -> Array:
-            return self._with({name: moved}).share_of_singular(singular_values)
+            return self._with({name: moved}).formula_of_singular(singular_values)
 
         h = 1e-5 * xp.abs(theta)
         if bool(xp.any(theta == 0)):
@@ -226,7 +226,7 @@ def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
     """
     decades = np.concatenate([[0.0], np.logspace(-40, 40, 321)])
     with np.errstate(all="ignore"):  # far beyond the radius anything may happen
-        shares = np.atleast_2d(np.asarray(filter(decades), dtype=np.float64))
+        shares = np.atleast_2d(np.asarray(filter.factors(decades), dtype=np.float64))
     first = np.argmax(shares > 1e-2, axis=1)
     first[~np.any(shares > 1e-2, axis=1)] = len(decades)
     tops = decades[first - 1]
@@ -240,7 +240,7 @@ def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
 
 def _extrapolated(filter: Filter, top: float) -> float:
     points = top * 0.5 ** np.arange(7)
-    table = np.asarray(filter(points), dtype=np.float64) / points
+    table = np.asarray(filter.factors(points), dtype=np.float64) / points
     for order in range(1, len(points)):
         table = table[1:] + (table[1:] - table[:-1]) / (2.0**order - 1.0)
     return float(table[0])
@@ -253,7 +253,7 @@ class Scaled(Filter):
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.filters.Scaled(fl.Ridge(1.0), 4.0)([4.0]) == fl.Ridge(4.0)([4.0])
+    >>> fl.filters.Scaled(fl.Ridge(1.0), 4.0).factors([4.0]) == fl.Ridge(4.0).factors([4.0])
     array([ True])
     """
 
@@ -265,36 +265,36 @@ class Scaled(Filter):
         return self.inner.horizon
 
     @property
-    def projects(self) -> bool:
-        return self.inner.projects
+    def is_projection(self) -> bool:
+        return self.inner.is_projection
 
     @property
     def explicit(self) -> bool:  # type: ignore[override]
         return self.inner.explicit
 
-    def covered(self, radius: float) -> bool:
-        return self.inner.covered(radius / self.factor**0.5)
+    def within_theory(self, radius: float) -> bool:
+        return self.inner.within_theory(radius / self.factor**0.5)
 
     def at(self, steps: int | slice) -> "Scaled":
         return Scaled(self.inner.at(steps), self.factor)
 
-    def share(self, eigenvalues: Array) -> Array:
-        return self(eigenvalues)
+    def formula(self, eigenvalues: Array) -> Array:
+        return self.factors(eigenvalues)
 
-    def __call__(self, eigenvalues: Array) -> Array:
-        return self.inner(as_array(eigenvalues) / self.factor)
+    def factors(self, eigenvalues: Array) -> Array:
+        return self.inner.factors(as_array(eigenvalues) / self.factor)
 
-    def learned(self, singular_values: Array) -> Array:
-        return self.inner.learned(as_array(singular_values) / self.factor**0.5)
+    def factors_of_singular(self, singular_values: Array) -> Array:
+        return self.inner.factors_of_singular(as_array(singular_values) / self.factor**0.5)
 
-    def kept(self, singular_values: Array) -> Array:
-        return self.inner.kept(as_array(singular_values) / self.factor**0.5)
+    def residual_factors(self, singular_values: Array) -> Array:
+        return self.inner.residual_factors(as_array(singular_values) / self.factor**0.5)
 
     def derivative(self, eigenvalues: Array) -> Array:
         return self.inner.derivative(as_array(eigenvalues) / self.factor) / self.factor
 
-    def sensitivities(self, singular_values: Array) -> dict[str, Array]:
-        return self.inner.sensitivities(as_array(singular_values) / self.factor**0.5)
+    def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
+        return self.inner.parameter_derivatives(as_array(singular_values) / self.factor**0.5)
 
     def slope(self) -> float | NDArray[np.float64]:
         return self.inner.slope() / self.factor

@@ -71,25 +71,25 @@ class Stages(Filter):
             first += length
         return Stages(tuple(lengths), tuple(parts))
 
-    def share(self, eigenvalues: Array) -> Array:
-        return self(eigenvalues)
+    def formula(self, eigenvalues: Array) -> Array:
+        return self.factors(eigenvalues)
 
-    def __call__(self, eigenvalues: Array) -> Array:
-        return self._stack(as_array(eigenvalues), lambda part, xi: part(xi))
+    def factors(self, eigenvalues: Array) -> Array:
+        return self._stack(as_array(eigenvalues), lambda part, xi: part.factors(xi))
 
-    def learned(self, singular_values: Array) -> Array:
-        return self._stack(as_array(singular_values), lambda part, s: part.learned(s))
+    def factors_of_singular(self, singular_values: Array) -> Array:
+        return self._stack(as_array(singular_values), lambda part, s: part.factors_of_singular(s))
 
-    def kept(self, singular_values: Array) -> Array:
-        return self._stack(as_array(singular_values), lambda part, s: part.kept(s))
+    def residual_factors(self, singular_values: Array) -> Array:
+        return self._stack(as_array(singular_values), lambda part, s: part.residual_factors(s))
 
     def derivative(self, eigenvalues: Array) -> Array:
         return self._stack(as_array(eigenvalues), lambda part, xi: part.derivative(xi))
 
-    def sensitivities(self, singular_values: Array) -> dict[str, Array]:
+    def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
         s = as_array(singular_values)
         zero = namespace_of(s).zeros_like(s)
-        slopes = {part: part.sensitivities(s) for part in self.parts}
+        slopes = {part: part.parameter_derivatives(s) for part in self.parts}
         names = dict.fromkeys(name for each in slopes.values() for name in each)
         return {name: self._stack(s, lambda part, _, name=name: slopes[part].get(name, zero)) for name in names}
 
@@ -102,16 +102,16 @@ class Stages(Filter):
     def scaled(self, factor: float) -> "Stages":
         return Stages(self.lengths, tuple(part.scaled(factor) for part in self.parts))
 
-    def covered(self, radius: float) -> bool:
-        return all(part.covered(radius) for part in self.parts)
+    def within_theory(self, radius: float) -> bool:
+        return all(part.within_theory(radius) for part in self.parts)
 
     @property
     def explicit(self) -> bool:  # type: ignore[override]
         return all(part.explicit for part in self.parts)
 
     @property
-    def projects(self) -> bool:
-        return all(part.projects for part in self.parts)
+    def is_projection(self) -> bool:
+        return all(part.is_projection for part in self.parts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stages):

@@ -24,13 +24,13 @@ class ScheduleBound(Bound):
         return True
 
     def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
-        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.certified(schedule, k)")
+        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.upper_bound(schedule, k)")
 
     def failures(self, setting: Setting) -> list[str]:
         reasons = super().failures(setting)
         if setting.k > _MAX_STEPS:
             reasons.append(
-                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.certified(schedule, k) for it"
+                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
             filter_ = in_units(setting.filter, setting.radius)
@@ -72,13 +72,13 @@ def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
         rate="computed",
         min_k=1,
         hypotheses=(REALIZABLE, INDEPENDENT),
-        citation=f"docs/certificates.md, {theorem}; computed by fl.certified",
+        citation=f"docs/upper-bounds.md, {theorem}; computed by fl.upper_bound",
         status="derived",
     )
 
 
 CERTIFICATES = (
-    _certificate("certified", "average_loss", "Theorems 1 to 4"),
-    _certificate("certified, seen tasks", "seen_loss", "Theorem 5"),
+    _certificate("computed", "average_loss", "Theorems 1 to 4"),
+    _certificate("computed, seen tasks", "seen_loss", "Theorem 5"),
 )
 """The bounds that ``certify`` checks in addition to the catalogue."""

@@ -75,7 +75,7 @@ class Adversary:
 
     def shares(self, eigenvalues: Floats) -> Floats:
         """Return φ_t(ξ) of shape (k, B, M, r)."""
-        return np.broadcast_to(self.filter(eigenvalues), (self.k, *eigenvalues.shape))
+        return np.broadcast_to(self.filter.factors(eigenvalues), (self.k, *eigenvalues.shape))
 
     def loss(self, units: Floats, eigenvalues: Floats, p: Floats) -> Floats:
         """Return the worst loss over unit teachers, of shape (B,)."""

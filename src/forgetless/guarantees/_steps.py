@@ -190,9 +190,9 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     base, name, slope = EIGENVALUES, LINEAR, 1.0
     if least_n > 1:
         filter_ = GradientDescent(least_n, least)
-        base = np.asarray(filter_(EIGENVALUES) / filter_(1.0))
+        base = np.asarray(filter_.factors(EIGENVALUES) / filter_.factors(1.0))
         name = f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        slope = least_n * least / float(filter_(1.0))
+        slope = least_n * least / float(filter_.factors(1.0))
     cells = _Cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED)
     same = (n == least_n) & ((gamma == least) | (n == 1))
     return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name, unused)
@@ -205,7 +205,7 @@ def _any(filter_: Filter, k: int) -> Steps:
     """Return the steps of custom filters, in their own base or in χ(ξ) = ξ."""
     name, points = type(filter_).__name__, f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues"
     if filter_.horizon is None:
-        shares = _checked(filter_, np.asarray(filter_(EIGENVALUES), dtype=np.float64)[None])[0]
+        shares = _checked(filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None])[0]
         if np.any(shares < shares[-1] * EIGENVALUES * (1 - _TRUSTED)):
             raise ValueError(f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have")
         return _own(np.full(k, shares[-1]), f"its own, {name}/κ", assumes=points)
@@ -213,7 +213,7 @@ def _any(filter_: Filter, k: int) -> Steps:
     unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
     for part in _parts(k):
-        shares = _checked(filter_, np.asarray(filter_.at(part)(EIGENVALUES), dtype=np.float64))
+        shares = _checked(filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64))
         kappa[part] = shares[:, -1]
         ratio = shares[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
         if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
@@ -221,7 +221,7 @@ def _any(filter_: Filter, k: int) -> Steps:
                 f"the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ; {name} increases it"
             )
         used = slice(part.stop - len(ratio), part.stop)
-        steep = np.asarray(filter_.at(used)(_TINY), dtype=np.float64) / _TINY
+        steep = np.asarray(filter_.at(used).factors(_TINY), dtype=np.float64) / _TINY
         slopes[used] = np.maximum(np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0])
     rest, slopes, kappa = filter_.at(slice(unused, k)), slopes[unused:], kappa[unused:]
     cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
@@ -239,7 +239,7 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
     cell = np.searchsorted(EIGENVALUES, xi) - 1
     for part in _parts(1 if filter_.horizon is None else k):
         now = filter_ if filter_.horizon is None else filter_.at(part)
-        phi, ends = (np.atleast_2d(np.asarray(now(each), dtype=np.float64)) for each in (xi, EIGENVALUES))
+        phi, ends = (np.atleast_2d(np.asarray(now.factors(each), dtype=np.float64)) for each in (xi, EIGENVALUES))
         kappa = ends[:, -1:]
         wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
         if filter_.horizon is not None:
@@ -301,7 +301,7 @@ class _Cells:
 
     def _ends(self, part: slice) -> tuple[Floats, Floats]:
         """Return upper bounds of ψ at the left ends and of φ at the right ends, each of shape (n, cells)."""
-        phi = np.atleast_2d(np.asarray(self.filter.at(part)(EIGENVALUES), dtype=np.float64))[:, 1:]
+        phi = np.atleast_2d(np.asarray(self.filter.at(part).factors(EIGENVALUES), dtype=np.float64))[:, 1:]
         psi = phi[:, :-1] / self.base[1:-1] * (1 + self.error)
         psi = np.concatenate([self.steepest[part, None], psi], axis=1)
         return psi, np.minimum(phi * (1 + self.error), self.kappa[part, None])

@@ -12,8 +12,8 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
-from forgetless.guarantees.answer import Certificate
-from forgetless.guarantees.certificate import BOUNDS, certify
+from forgetless.guarantees.comparison import BOUNDS, compare_bounds
+from forgetless.guarantees.results import BoundComparison
 from forgetless.io.document import Document, file_errors, read, write
 from forgetless.io.fields import Fields
 from forgetless.orderings import WithReplacement
@@ -68,11 +68,11 @@ class WorstCollection:
     Examples
     --------
     >>> import forgetless as fl
-    >>> known = fl.worst_known("increasing", k=256)
-    >>> known.counts.tolist(), known.rows.shape
+    >>> worst = fl.load_worst_collection("increasing", k=256)
+    >>> worst.counts.tolist(), worst.rows.shape
     ([1, 1, 1, 1, 25], (5, 6))
-    >>> certificate = known.certify()
-    >>> round(256 * certificate.average_loss, 4), round(certificate.distance, 6)
+    >>> comparison = worst.compare_bounds()
+    >>> round(256 * comparison.average_loss, 4), round(comparison.distance, 6)
     (0.9792, 1.0)
     """
 
@@ -123,9 +123,9 @@ class WorstCollection:
         """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with the search."""
         return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
 
-    def certify(self) -> Certificate:
-        """Return the exact losses beside every bound that applies, as ``certify(found.tasks, schedule, k)``."""
-        return certify(self.tasks, self.schedule, self.k)
+    def compare_bounds(self) -> BoundComparison:
+        """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks, schedule, k)``."""
+        return compare_bounds(self.tasks, self.schedule, self.k)
 
     @cached_property
     def constants(self) -> tuple[BoundConstant, ...]:
@@ -251,7 +251,7 @@ def _orthogonal(tasks: Floats) -> bool:
     return bool(np.abs(products - products * np.eye(tasks.shape[1])).max() <= 1e-9)
 
 
-def worst_known(schedule: str, k: int) -> WorstCollection:
+def load_worst_collection(schedule: str, k: int) -> WorstCollection:
     """Return the worst collection shipped with the package for a schedule and a number of steps.
 
     Parameters
@@ -269,8 +269,8 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.worst_known("increasing", k=64)
-    >>> round(found.value, 3), round(found.upper.value, 1), found.upper.name
+    >>> worst = fl.load_worst_collection("increasing", k=64)
+    >>> round(worst.value, 3), round(worst.upper.value, 1), worst.upper.name
     (0.952, 19.2, 'increasing, larger scale')
     """
     folder = Path(__file__).with_name("data")
@@ -279,7 +279,7 @@ def worst_known(schedule: str, k: int) -> WorstCollection:
         shipped = ", ".join(names)
         raise ValueError(
             f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
-            "search for others with fl.worst_collection"
+            "search for others with fl.find_worst_collection"
         )
     path = folder / f"{schedule}-{k}.fl"
     with file_errors(path):

@@ -13,7 +13,7 @@ import scipy
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.validate import check_memory
-from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
 from forgetless.guarantees._minimize import Evaluations, minimize_starts
@@ -33,7 +33,7 @@ _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change what is found."""
 
 
-def worst_collection(
+def find_worst_collection(
     schedule: ScheduleLike,
     k: int,
     *,
@@ -79,9 +79,9 @@ def worst_collection(
     seed : int, default 0
         The same seed gives the same collection.
     checkpoint : path, optional
-        A file that keeps the state of the search: written every few seconds and on interruption, removed at the end.
+        A file for the state of the search: written every few seconds and on interruption, removed at the end.
     resume : bool, default False
-        Go on from ``checkpoint`` if it exists: the result is that of a search never interrupted.
+        Continue from ``checkpoint`` if it exists: the result is that of an uninterrupted search.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(rounds_done, n_rounds, what)`` after every round, ``what``
         being the largest k·loss so far.
@@ -94,8 +94,8 @@ def worst_collection(
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
-    >>> round(found.value, 2), abs(found.evaluate() - found.value) < 1e-12
+    >>> worst = fl.find_worst_collection(fl.schedules.increasing(), k=16, n_features=3, n_tasks=4, n_starts=8)
+    >>> round(worst.value, 2), abs(worst.evaluate() - worst.value) < 1e-12
     (0.86, True)
 
     Notes
@@ -165,7 +165,7 @@ class _Search:
         """Return the call of this search as code."""
         a, source = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.worst_collection({source}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.find_worst_collection({source}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
@@ -174,7 +174,7 @@ class _Search:
     def key(self) -> str:
         """Everything but the number of rounds, which a checkpoint must agree in; of the filter its values."""
         a = self.adversary
-        shares = np.ascontiguousarray(a.filter(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
         return json.dumps([*facts, scipy.__version__, hashlib.sha256(shares.tobytes()).hexdigest()])
 

@@ -1,6 +1,6 @@
 """Upper certificates: a bound on the expected loss of a schedule that holds for every collection one model fits.
 
-The statements and their proofs are in docs/certificates.md; derived here, not published.
+The statements and their proofs are in docs/upper-bounds.md; derived here, not published.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import averages, validate
-from forgetless.engines.given import ScheduleLike, as_schedule
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees import _carry
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
@@ -26,7 +26,7 @@ _LABELS = {"average_loss": "average loss", "seen_loss": "loss on the tasks seen"
 
 
 @dataclass(frozen=True)
-class Certified:
+class UpperBound:
     """A proved upper bound of an expected loss after k steps, for every collection that one model fits.
 
     Attributes
@@ -76,7 +76,7 @@ def _upwards(value: float) -> str:
     return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
 
 
-def certified(
+def upper_bound(
     schedule: ScheduleLike,
     k: int,
     *,
@@ -88,7 +88,7 @@ def certified(
     weights: Any = None,
     per_decade: int = PER_DECADE,
     progress: Progress | bool | None = None,
-) -> Certified:
+) -> UpperBound:
     """Return an upper bound of the expected loss after k steps that holds for every collection one model fits.
 
     Tasks are drawn independently, with replacement and with any probabilities; they may have any ranks and norms up to
@@ -121,7 +121,7 @@ def certified(
 
     Returns
     -------
-    Certified
+    UpperBound
         With ``.value``, ``.constant`` = k·value/(R²D²) and ``.why``.
 
     Examples
@@ -129,10 +129,10 @@ def certified(
     The paper guarantees 20/(k + 1) for this schedule; the worst collection known has 0.979/k:
 
     >>> import forgetless as fl
-    >>> c = fl.certified(fl.schedules.increasing(), k=256)
+    >>> c = fl.upper_bound(fl.schedules.increasing(), k=256)
     >>> round(c.constant, 3), round(c.value, 5)
     (1.008, 0.00394)
-    >>> round(fl.certified(fl.Projection(), k=256, average=2).constant, 3)
+    >>> round(fl.upper_bound(fl.Projection(), k=256, average=2).constant, 3)
     0.259
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
@@ -158,7 +158,7 @@ def certified(
         half = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, report_progress=report)
     unit = half.per_unit * factor
     unit = unit if unit < 0.5 else 0.5  # also for NaN
-    return Certified(
+    return UpperBound(
         value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
         k=k,
@@ -240,7 +240,7 @@ def _explanation(half: HalfSupremum, quantity: str, average: float | None, facto
         if steps.proportional:
             theorem = "3" if steps.base == LINEAR else "2"
         theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
-        how = f"Theorem {theorem} of docs/certificates.md, base {steps.base}, {len(half.mesh.r)} nodes, "
+        how = f"Theorem {theorem} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)} nodes, "
         how += "with rigorous rounding error bounds"
         if steps.unused:
             first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"

@@ -1,7 +1,6 @@
 """Atomic writing of files: at any moment a file has its old content or its new one, also after a kill or power loss."""
 
 import contextlib
-import errno
 import os
 import stat
 from pathlib import Path
@@ -10,10 +9,6 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS}
-_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF, errno.EISDIR}
-"""Error numbers of systems that cannot lock files, or cannot open or sync folders; others are raised."""
 
 
 def replace_file(path: Path, *chunks: bytes | memoryview) -> None:
@@ -56,7 +51,9 @@ def _open_locked(temporary: Path, mode: int) -> int:
     while True:
         descriptor = os.open(temporary, flags, mode)
         try:
-            _lock(descriptor)
+            if fcntl is not None:
+                with contextlib.suppress(OSError):  # file systems without locks
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.path.samestat(os.fstat(descriptor), os.lstat(temporary)):
                 return descriptor
         except FileNotFoundError:
@@ -65,15 +62,6 @@ def _open_locked(temporary: Path, mode: int) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _lock(descriptor: int) -> None:
-    if fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
 
 
 def _copy_owner_and_mode(path: Path, existing: os.stat_result) -> None:
@@ -90,15 +78,12 @@ def _write(descriptor: int, chunk: bytes | memoryview) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # systems that cannot open or sync folders
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
 
 
 def check_target(path: str | Path) -> os.stat_result | None:

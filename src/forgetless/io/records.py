@@ -47,10 +47,15 @@ def to_plain(value: Any, encode: Coder = _reject, left_out: tuple[str, ...] = ()
         return [to_plain(each, encode) for each in value]
     if isinstance(value, Mapping):
         return {str(key): to_plain(each, encode) for key, each in value.items()}
-    if dataclasses.is_dataclass(value) and not callable(value):  # schedules are dataclasses that can be called
+    if dataclasses.is_dataclass(value) and not _is_schedule(value):
         names = [field.name for field in dataclasses.fields(value) if field.name not in left_out]
         return {name: _field(value, name, encode) for name in names}
     return encode(value)
+
+
+def _is_schedule(value: Any) -> bool:
+    """Return whether a dataclass is a schedule or a filter, which ``encode`` converts."""
+    return callable(value) or hasattr(value, "factors")
 
 
 def _field(record: Any, name: str, encode: Coder) -> Any:

@@ -271,7 +271,7 @@ _TABLE_TEXT = (
     "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere. "
     "In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of the proof "
     "about last "
-    "iterates (fl.last_iterate_weights)."
+    "iterates (fl.theory.last_iterate_weights)."
 )
 
 _RATES_TEXT = (

@@ -10,9 +10,9 @@ from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Projection
-from forgetless.guarantees.upper import certified
+from forgetless.guarantees.upper import upper_bound
 from forgetless.metrics import METRICS
-from forgetless.orderings import Reshuffled, Sequence, WithoutReplacement, WithReplacement
+from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
 from forgetless.tasks import TaskCollection
@@ -98,7 +98,7 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
 def slopes(measured: Table, last: int = 4) -> Table:
     """Return fitted slopes of log loss against log k, over the last points, beside what is published and certified."""
     end = int(max(measured.columns["k"]))
-    proved = {name: certified(schedule, end).constant for name, schedule in SCHEDULES.items()}
+    proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
     rows = []
     for family in FAMILIES:
         for name in SCHEDULES:
@@ -140,7 +140,7 @@ def curves(n_trials: int = 2000) -> Table:
     teacher = rng.standard_normal(8)
     tasks = TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(12)])
     k, rows, worst = 36, [], 0.0
-    laws = {"with replacement": WithReplacement(), "without replacement": Reshuffled()}
+    laws = {"with replacement": WithReplacement(), "without replacement": RandomReshuffling()}
     for law, ordering in laws.items():
         for name in ("none", "increasing"):
             schedule = SCHEDULES[name]
@@ -183,7 +183,7 @@ def reduction(k: int = 12) -> Table:
 
         descent = descend(gradient, order, etas, np.zeros(2))
         literal = _literal(pairs, filter_, order, n_steps)
-        trace = simulate(tasks, schedule, k, ordering=Sequence(order), record="all")
+        trace = simulate(tasks, schedule, k, ordering=FixedOrder(order), record="all")
         assert trace.weights is not None
         gap = max(float(np.abs(path - descent).max()) for path in (literal, trace.weights[0]))
         deviations.append(f"{scheme}: largest deviation of the three computations {gap:.1e}")

@@ -7,16 +7,7 @@ Wherever a schedule is expected, a bare filter stands for itself at every step.
 from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
-    CertifiedBudget,
-    CertifiedRidge,
-    Cyclic,
-    Fixed,
-    FixedBudget,
-    Increasing,
-    IncreasingBudget,
-    UnregularizedFirst,
-    certified,
-    certified_budget,
+    capped_budget,
     cyclic,
     fixed,
     fixed_budget,
@@ -24,34 +15,12 @@ from forgetless.schedules.presets import (
     increasing_budget,
     unregularized_first,
 )
-from forgetless.schedules.shapes import (
-    Coefficients,
-    Constant,
-    EndRamp,
-    NoiseAware,
-    constant,
-    end_ramp,
-    from_coefficients,
-    noise_aware,
-)
+from forgetless.schedules.shapes import constant, end_ramp, from_coefficients, noise_aware
 
 __all__ = [
-    "CertifiedBudget",
-    "CertifiedRidge",
-    "Coefficients",
-    "Constant",
-    "Cyclic",
-    "EndRamp",
-    "Fixed",
-    "FixedBudget",
-    "Increasing",
-    "IncreasingBudget",
-    "NoiseAware",
     "Preset",
     "Schedule",
-    "UnregularizedFirst",
-    "certified",
-    "certified_budget",
+    "capped_budget",
     "constant",
     "cyclic",
     "end_ramp",

@@ -119,19 +119,12 @@ REGISTRY = (
         title=_budget_title,
     ),
     Entry(
-        presets.CertifiedRidge,
-        "certified",
-        "certified",
-        proportional=True,
-        title=lambda _: "certified increasing",
-    ),
-    Entry(
-        presets.CertifiedBudget,
-        "certified_budget",
-        "certified-budget",
+        presets.CappedBudget,
+        "capped_budget",
+        "capped-budget",
         proportional=True,
         budget=True,
-        title=lambda _: "certified budget",
+        title=lambda _: "capped budget",
     ),
     Entry(
         presets.Cyclic,
@@ -262,10 +255,14 @@ def _same(value: Any, default: Any) -> bool:
     return isinstance(value, int | float) and isinstance(default, int | float) and value == default
 
 
+def _is_schedule(value: Any) -> bool:
+    return isinstance(value, Filter) or callable(value)
+
+
 def _written(value: Any) -> str | None:
-    if callable(value):  # filters are callable too
+    if _is_schedule(value):
         return code(value)
-    if isinstance(value, tuple) and any(callable(each) for each in value):
+    if isinstance(value, tuple) and any(map(_is_schedule, value)):
         parts = [code(each) for each in value]
         return None if None in parts else f"[{', '.join(map(str, parts))}]"
     return repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)

@@ -1,4 +1,4 @@
-"""Schedules with a theorem, one small class each: those of the paper, and those with small certificates."""
+"""Schedules with a theorem, one small class each: those of the paper, and those with small upper bounds."""
 
 import math
 from dataclasses import dataclass
@@ -40,7 +40,9 @@ class Increasing(Preset):
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3 in k ≥ 2 steps.
 
     The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known beforehand.
-    The guarantee is for the worst case; on benign tasks a smaller scale is often much better.
+    The guarantee is for the worst case; on benign tasks a smaller scale is often much better. At scale 1/4
+    ``fl.upper_bound`` proves 0.282, 0.305, 0.318 and 0.324 R²D²/k in k = 16, 64, 256 and 1024 steps (derived,
+    unpublished), where the paper's 13/3 has 0.869, 0.974, 1.008 and 1.019.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ class FixedBudget(Preset):
     --------
     >>> import forgetless as fl
     >>> f = fl.schedules.fixed_budget(n_steps=4)(100, radius=1.0)
-    >>> round(f.value_at_radius(1.0), 6)  # 1/ln 100
+    >>> round(f.factor_at_radius(1.0), 6)  # 1/ln 100
     0.217147
 
     References
@@ -153,35 +155,17 @@ class IncreasingBudget(Preset):
 
 
 @dataclass(frozen=True)
-class CertifiedRidge(Preset):
-    """λ_t = ¼R²(k+1)/(k−t+2): ``Increasing(1/4)``, of which the smallest constants are proved for explicit L2.
-
-    ``fl.certified`` proves an expected loss of at most 0.282, 0.305, 0.318 and 0.324 R²D²/k in k = 16, 64, 256 and 1024
-    steps (derived, unpublished), where the paper's scale 13/3 has 0.869, 0.974, 1.008 and 1.019.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.schedules.certified()(3, radius=2.0).coefficient.round(4).tolist()
-    [1.0, 1.3333, 2.0]
-    """
-
-    def build(self, k: int, square: float) -> Ridge:
-        return Ridge(0.25 * square / _decay(k))
-
-
-@dataclass(frozen=True)
-class CertifiedBudget(Preset):
+class CappedBudget(Preset):
     """One gradient step of size γ_t = min(1, 2(k−t+2)/(k+1))/R² a task: near the smallest constant that is proved.
 
-    ``fl.certified`` proves an expected loss of at most 0.278, 0.295, 0.304 and 0.308 R²D²/k in k = 16, 64, 256 and 1024
-    steps (derived, unpublished); the step sizes of ``fl.optimal_certified``, which minimise the certificate, are less
+    ``fl.upper_bound`` proves an expected loss of at most 0.278, 0.295, 0.304 and 0.308 R²D²/k in k = 16, 64, 256 and
+    1024 steps (derived, unpublished); the step sizes of ``fl.minimax_schedule``, which minimise that bound, are less
     than 3 % better for k = 16, 64 and 256.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.schedules.certified_budget()(7, radius=1.0).step_size.tolist()
+    >>> fl.schedules.capped_budget()(7, radius=1.0).step_size.tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5]
     """
 
@@ -274,7 +258,6 @@ fixed = Fixed
 increasing = Increasing
 fixed_budget = FixedBudget
 increasing_budget = IncreasingBudget
-certified = CertifiedRidge
-certified_budget = CertifiedBudget
+capped_budget = CappedBudget
 cyclic = Cyclic
 unregularized_first = UnregularizedFirst

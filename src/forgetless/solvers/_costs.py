@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _krylov
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.rows import Operated, Rows
 
 SMALL_SIDE = 200
@@ -113,7 +113,7 @@ TRIAL = 16
 def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
     """Return after how many passes a factorisation should replace an iteration; None where none can."""
     rows, unit = task.rows, one_pass(task.rows, task.n_targets)
-    if not filter.projects:
+    if not filter.is_projection:
         if gram_bytes(rows) > memory or not (rows.readable or rows.remote):
             return None
         return 3 + int(by_gram(rows, filter) / unit)
@@ -126,7 +126,7 @@ def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
 def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
     rows, memory = task.rows, limits.memory
-    if filter.projects:
+    if filter.is_projection:
         if not rows.readable:
             return "gram"
         if rows.sparse and rows.small_side > SMALL_SIDE // 4:

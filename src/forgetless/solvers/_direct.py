@@ -17,7 +17,7 @@ from forgetless._core import linalg
 from forgetless._core.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.rows import Rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -195,7 +195,7 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     theta, W = xp.linalg.eigh(rows.gram)
     residual = xp.astype(given, xp.float64, copy=False)
     theta_ = np.maximum(to_numpy(theta), 0.0)
-    share = np.asarray(filter.learned(np.sqrt(theta_)), dtype=np.float64)
+    share = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
     gain = np.full_like(share, float(filter.slope()))
     np.divide(share, theta_, out=gain, where=theta_ > 0)
     right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
@@ -224,12 +224,12 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     residual = xp.astype(task.residual, xp.float64, copy=False)
     coordinates = U.T @ residual
     s_ = to_numpy(s)
-    share = np.asarray(filter.learned(s_), dtype=np.float64)
+    share = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
     change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
     outside = squares(residual - U @ coordinates)
     after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
     error = _spectral_error(s_, share, change, after)
-    if len(s_) < min(X.shape) and not filter.projects:
+    if len(s_) < min(X.shape) and not filter.is_projection:
         error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
     size, given = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
     return Solved(change, error, after), error * size / (float(np.max(share / s_)) * given) if size > 0 else 0.0

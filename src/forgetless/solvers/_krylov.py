@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, eps_of, from_numpy, namespace_of, to_numpy, zeros
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Rows
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from forgetless._core.arrays import Array, eps_of, namespace_of
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.solvers.given import OneTask
+from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.rows import Rows
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy
 from forgetless.filters import Ridge
-from forgetless.solvers.given import Limits, OneTask
+from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 

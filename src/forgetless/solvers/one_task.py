@@ -11,7 +11,7 @@ from forgetless._core.arrays import Array, eps_of, namespace_of, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov, _scaling
-from forgetless.solvers.given import DEFAULT, Limits, OneTask
+from forgetless.solvers.inputs import DEFAULT, Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Operated, Rows
 
@@ -62,7 +62,7 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = made.change
         return made._replace(change=change)
-    filter = Ridge(0.0) if filter.projects else filter
+    filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
         a, b = _scaling.exponents(task, filter)
@@ -95,7 +95,7 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
             return Learned(found.change, "krylov", found.passes, found.error, found.after)
         if patience is None:
             raise _not_converged(task.rows, filter, limits, None if found is None else found.error)
-        chosen = "svd" if filter.projects else "gram"
+        chosen = "svd" if filter.is_projection else "gram"
     if chosen == "gram":
         direct = _by_remote_gram(task, filter, limits.memory) if remote else _by_gram(task, filter, limits.memory)
         if direct is not None:
@@ -177,7 +177,7 @@ def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None
     limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
         # The Gram matrix of an operator takes a pass for each of its rows: iterating up to there at most doubles that.
-        patient = patience is None or filter.projects or isinstance(task.rows, Operated)
+        patient = patience is None or filter.is_projection or isinstance(task.rows, Operated)
         promise = math.inf if patient else float(patience or 0)
         return _krylov.ridge(task, float(filter.coefficient), limits, promise)
     if isinstance(filter, GradientDescent):
@@ -191,7 +191,7 @@ def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None
 def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
     if isinstance(filter, Ridge) and isinstance(task.rows.gram, np.ndarray):
         return _direct.cholesky(task, float(filter.coefficient), memory)
-    if isinstance(filter, Ridge | GradientDescent) and not filter.projects:
+    if isinstance(filter, Ridge | GradientDescent) and not filter.is_projection:
         found = _direct.eigen(task, filter)
         return found if found.error <= max(1e-9, _promised(task.residual)) else None
     return None

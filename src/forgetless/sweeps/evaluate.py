@@ -18,7 +18,7 @@ from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees.certificate import BOUNDS, check_bound, setting_of
+from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
 from forgetless.reporting.text import in_words
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection

@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless._core import averages, validate
 from forgetless._core.version import version
-from forgetless.engines.given import as_ordering, as_schedule
+from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, Ordering, WithReplacement
@@ -251,7 +251,7 @@ def _validated_schedule(name: str, thing: Any) -> Any:
 
 def _has_strength(schedule: Any) -> bool:
     """Return whether a scale changes the schedule; steps that solve each task exactly have no strength."""
-    return not (isinstance(schedule, Filter) and schedule.projects)
+    return not (isinstance(schedule, Filter) and schedule.is_projection)
 
 
 def _ordering_label(thing: Any) -> str:

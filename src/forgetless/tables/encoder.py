@@ -1,4 +1,4 @@
-"""An ordinary table as numbers, task by task: what ``fl.TableEncoder`` does."""
+"""An ordinary table as numbers, task by task: what ``fl.tables.TableEncoder`` does."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Numbers from a table of numbers, truth values, categories, dates, texts and gaps, learned task by task.
 
     A feature keeps its place for good: what comes later, such as a category not met before, is added behind the others.
-    ``fl.make_pipeline`` tells the model of it; until then it would have been zero in all rows.
+    ``fl.tables.make_pipeline`` tells the model of it; until then it would have been zero in all rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import forgetless as fl
     >>> table = {"size": [1.0, None, 3.0], "town": ["Ulm", "Bonn", "Ulm"], "day": ["2024-01-01", "2024-01-02", None]}
-    >>> encoder = fl.TableEncoder(min_count=1).partial_fit(table)
+    >>> encoder = fl.tables.TableEncoder(min_count=1).partial_fit(table)
     >>> encoder.get_feature_names_out()[:4].tolist()
     ['size', 'size is missing', 'town=Ulm', 'town=Bonn']
     >>> encoder.transform(table)[:, :4].tolist()

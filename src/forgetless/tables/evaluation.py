@@ -35,7 +35,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     --------
     >>> import numpy as np, forgetless as fl
     >>> from forgetless.tables.grouped import Part
-    >>> model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge(alpha=1e-6, fit_intercept=True))
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1e-6, fit_intercept=True))
     >>> model = model.partial_fit({"x": [0.0, 1.0, 2.0]}, [1.0, 3.0, 5.0])
     >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0, 10.0]))]).overall["rmse"].__round__(3)
     0.707

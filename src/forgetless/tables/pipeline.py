@@ -43,7 +43,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     Examples
     --------
     >>> import forgetless as fl
-    >>> model = fl.make_pipeline(fl.TableEncoder(min_count=1), fl.ContinualRidge(fit_intercept=True, standardize=True))
+    >>> ridge = fl.ContinualRidge(fit_intercept=True, standardize=True)
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), ridge)
     >>> model = model.partial_fit({"town": ["Ulm", "Bonn", "Ulm", "Bonn"]}, [1.0, 3.0, 1.0, 3.0])
     >>> model = model.partial_fit({"town": ["Ulm", "Köln", "Köln", "Ulm"]}, [1.0, 8.0, 8.0, 1.0])
     >>> model.predict({"town": ["Ulm", "Köln"]}).round().tolist()
@@ -143,7 +144,7 @@ def make_pipeline(*steps: Any) -> TaskPipeline:
     Examples
     --------
     >>> import forgetless as fl
-    >>> list(fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).named_steps)
+    >>> list(fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).named_steps)
     ['tableencoder', 'continualridge']
     """
     from sklearn.pipeline import make_pipeline as made
@@ -160,7 +161,8 @@ def load_model(path: Any) -> Any:
     --------
     >>> import tempfile, pathlib, forgetless as fl
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
-    >>> model = fl.make_pipeline(fl.TableEncoder(), fl.ContinualRidge()).partial_fit({"size": [1.0, 2.0]}, [1.0, 2.0])
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge())
+    >>> model = model.partial_fit({"size": [1.0, 2.0]}, [1.0, 2.0])
     >>> model.save(path)
     >>> fl.load_model(path).predict({"size": [6.0]}).round(6).tolist()
     [5.0]
@@ -244,5 +246,5 @@ def _check_ready(name: str, step: Any) -> None:
     except NotFittedError:
         raise TypeError(
             f"step {name!r}, {type(step).__name__}, has no partial_fit and is not fitted; fit it on some rows first, "
-            "or use a step that learns task by task, such as fl.TableEncoder or StandardScaler"
+            "or use a step that learns task by task, such as fl.tables.TableEncoder or StandardScaler"
         ) from None

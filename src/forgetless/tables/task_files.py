@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless.errors import FileError
-from forgetless.io.archive import Fields, read_arrays, refusing
 from forgetless.io.atomic import check_source
 from forgetless.io.document import file_errors, read
+from forgetless.io.fields import Fields
+from forgetless.io.npz import read_npz
 from forgetless.tables.readers import kind_of, line_of, read_table
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.stored import arrays_from
@@ -51,7 +52,7 @@ def load_tasks(
     kind = kind_of(path)
     if kind in (".npz", ".fl"):
         X, y, groups = read_archive(path)
-        with refusing(path, "tasks"):
+        with file_errors(path):
             return _as_learned(TaskCollection.from_arrays(X, y, groups), loss, intercept)
     table = load_table(path, task, target)
     return _as_learned(TaskCollection.from_arrays(table.X, table.y, table.groups), loss, intercept)
@@ -76,12 +77,11 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         with file_errors(path):
             X, y, rows = arrays_from(document)
         return X, y, np.repeat(np.arange(len(rows)), rows)
-    # Compressed archives are the user's own; labels may be dates.
-    fields = Fields(read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True))
+    fields = Fields(read_npz(path))
     missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
         raise FileError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
-    with refusing(path, "tasks"):
+    with file_errors(path):
         X = fields.array("X", "biuf", (None, None))
         y = fields.array("y", "biuf", None)
         groups = fields.array("groups", "biufUSmM", (None,), finite=False)
@@ -160,7 +160,7 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     if words:
         raise ValueError(
             f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; drop or encode it, in "
-            "Python with fl.TaskCollection.from_frame(..., encoder=fl.TableEncoder())"
+            "Python with fl.TaskCollection.from_table(..., encoder=fl.tables.TableEncoder())"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)

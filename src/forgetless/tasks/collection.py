@@ -88,7 +88,7 @@ class TaskCollection:
         return cls(pairs)
 
     @classmethod
-    def from_frame(cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None) -> "TaskCollection":
+    def from_table(cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None) -> "TaskCollection":
         """Split a table into tasks by one of its columns.
 
         Parameters
@@ -100,8 +100,8 @@ class TaskCollection:
         target : str or sequence of str
             The column, or columns, of y.
         encoder : transformer, optional
-            What makes numbers of all other columns, e.g. ``fl.TableEncoder()``, fitted on all rows. If omitted they
-            must be numbers.
+            What makes numbers of all other columns, e.g. ``fl.tables.TableEncoder()``, fitted on all rows. If omitted
+            they must be numbers.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class TaskCollection:
         --------
         >>> import forgetless as fl
         >>> table = {"month": [1, 1, 2], "size": [1.0, 2.0, 3.0], "sales": [2.0, 4.0, 6.0]}
-        >>> fl.TaskCollection.from_frame(table, "month", "sales")
+        >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))

@@ -1,1 +1,20 @@
-"""What is proved: the reduction, the bounds with their hypotheses, the constructions. Imports no engine."""
+"""Theory: the catalogue of bounds, constructions that attain them, surrogates and the last-iterate lemma."""
+
+from forgetless.theory import bounds, constructions
+from forgetless.theory.last_iterate import check_time_varying, descend, last_iterate_weights, linear_decay
+from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
+from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
+
+__all__ = [
+    "Surrogate",
+    "bounds",
+    "check_reduction",
+    "check_time_varying",
+    "constructions",
+    "descend",
+    "last_iterate_weights",
+    "linear_decay",
+    "surrogate",
+    "two_task_loss",
+    "two_task_optimum",
+]

@@ -51,7 +51,7 @@ def near_optimal_constant(k: int) -> float:
     Examples
     --------
     >>> import forgetless as fl
-    >>> [round(fl.bounds.near_optimal_constant(k), 3) for k in (3, 10, 100)]
+    >>> [round(fl.theory.bounds.near_optimal_constant(k), 3) for k in (3, 10, 100)]
     [2.7, 2.117, 1.963]
     """
     log = math.log(validate.integer("k", k, 3, "the corollary holds from k = 3 on"))
@@ -137,7 +137,7 @@ class Bound:
         Examples
         --------
         >>> import forgetless as fl
-        >>> round(fl.bounds.catalogue["increasing"].evaluate(k=99, radius=1.0, distance=1.0), 6)
+        >>> round(fl.theory.bounds.catalogue["increasing"].evaluate(k=99, radius=1.0, distance=1.0), 6)
         0.2
         """
         k = validate.integer("k", k, self.min_k, f"{self.name} holds for k ≥ {self.min_k}")
@@ -177,7 +177,7 @@ _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Sect
 
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
 
-_PROOF = "theorem of docs/certificates.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
+_PROOF = "theorem of docs/upper-bounds.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
 
 
 def _every_k(constant: Constant) -> Bound:

@@ -48,7 +48,7 @@ class Construction(TaskCollection):
 
 def _kept(filter_: Filter, k: int) -> Floats:
     """Return 1 − φ_t(1) for t = 1..k: what a step leaves of the error of a unit row."""
-    return np.broadcast_to(np.asarray(filter_.kept(np.array(1.0)), dtype=np.float64), (k,))
+    return np.broadcast_to(np.asarray(filter_.residual_factors(np.array(1.0)), dtype=np.float64), (k,))
 
 
 def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
@@ -82,7 +82,7 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
     --------
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> tasks = fl.constructions.two_tasks(np.pi / 4)
+    >>> tasks = fl.theory.constructions.two_tasks(np.pi / 4)
     >>> round(tasks.claim(fl.Ridge(1.299), k=2), 6)
     0.069153
     """
@@ -120,7 +120,7 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.constructions.unseen_task(2).claim(fl.Projection(), k=2)
+    >>> fl.theory.constructions.unseen_task(2).claim(fl.Projection(), k=2)
     0.0625
 
     References
@@ -166,9 +166,9 @@ def seen_task(k: int, start: Any = None) -> Construction:
     Examples
     --------
     >>> import forgetless as fl
-    >>> round(fl.constructions.seen_task(9).claim(fl.Projection(), k=9), 6)
+    >>> round(fl.theory.constructions.seen_task(9).claim(fl.Projection(), k=9), 6)
     0.002547
-    >>> round(fl.constructions.seen_task(9).claim(fl.Ridge(1.0), k=20), 6)
+    >>> round(fl.theory.constructions.seen_task(9).claim(fl.Ridge(1.0), k=20), 6)
     0.001624
 
     References
@@ -231,7 +231,7 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     Examples
     --------
     >>> import forgetless as fl
-    >>> tasks = fl.constructions.rare_tasks(64)
+    >>> tasks = fl.theory.constructions.rare_tasks(64)
     >>> tasks.n_tasks, tasks.n_features
     (9, 3)
     >>> round(64 * tasks.claim(fl.schedules.increasing(), k=64), 3)

@@ -65,7 +65,7 @@ class Setting:
     @property
     def share(self) -> float | None:
         """φ(R²) if it is the same at every step, else None."""
-        values = np.atleast_1d(self.filter.value_at_radius(self.radius))
+        values = np.atleast_1d(self.filter.factor_at_radius(self.radius))
         return float(values[0]) if np.ptp(values) <= _CLOSE * values[0] else None
 
     @property
@@ -81,7 +81,9 @@ class Setting:
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
         for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):
-            part = np.atleast_2d(np.asarray(self.filter.at(slice(first, first + length)).learned(different)))
+            part = np.atleast_2d(
+                np.asarray(self.filter.at(slice(first, first + length)).factors_of_singular(different))
+            )
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
         return low[place], high[place]
 
@@ -99,7 +101,7 @@ class Setting:
     @property
     def strengths(self) -> Any:
         """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem is about them."""
-        return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.covered(self.radius) else None
+        return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.within_theory(self.radius) else None
 
     @property
     def scale(self) -> float | None:
@@ -110,10 +112,10 @@ class Setting:
     def single_step_scale(self) -> float | None:
         """The factor c if every task takes one gradient step, of size (k−t+2)/((k+1)·cR²) ≤ 1/R²; else None."""
         # A step size of 1/R² may be rounded upwards.
-        if not self.filter.covered(self.radius * (1 - _CLOSE)):
+        if not self.filter.within_theory(self.radius * (1 - _CLOSE)):
             return None
         strengths = np.broadcast_to(self.filter.strength(), (self.k,))
-        whole = self.filter.value_at_radius(self.radius) * strengths
+        whole = self.filter.factor_at_radius(self.radius) * strengths
         linear = np.allclose(whole, self.radius**2, rtol=_CLOSE, atol=0)
         return self.scale_of(strengths, 0) if linear else None
 

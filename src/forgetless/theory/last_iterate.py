@@ -25,7 +25,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
     --------
     >>> from fractions import Fraction
     >>> import forgetless as fl
-    >>> [str(x) for x in fl.linear_decay(3, Fraction(1))]
+    >>> [str(x) for x in fl.theory.linear_decay(3, Fraction(1))]
     ['1', '3/4', '1/2']
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
@@ -43,7 +43,7 @@ def descend(gradient: Function, order: Sequence[int], step_sizes: Sequence[float
     order : sequence of k ints
         τ_1..τ_k, e.g. ``fl.WithReplacement().sample(M, k, seed)``.
     step_sizes : sequence of k floats
-        η_1..η_k, e.g. ``fl.linear_decay(k, 3 / (13 * beta))``.
+        η_1..η_k, e.g. ``fl.theory.linear_decay(k, 3 / (13 * beta))``.
     start : array
         w_0.
 
@@ -55,7 +55,7 @@ def descend(gradient: Function, order: Sequence[int], step_sizes: Sequence[float
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.descend(lambda w, m, t: w - m, [1, 1], [0.5, 0.5], [0.0]).tolist()
+    >>> fl.theory.descend(lambda w, m, t: w - m, [1, 1], [0.5, 0.5], [0.0]).tolist()
     [[0.5], [0.75]]
     """
     w = np.array(start, dtype=np.float64)
@@ -104,7 +104,7 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     --------
     >>> from fractions import Fraction
     >>> import forgetless as fl
-    >>> w = fl.last_iterate_weights(2, Fraction(3, 13), Fraction(1))
+    >>> w = fl.theory.last_iterate_weights(2, Fraction(3, 13), Fraction(1))
     >>> float(3 * w.bound), min(w.c) >= 0
     (8.251953125, True)
     """

@@ -46,7 +46,7 @@ class Surrogate:
     @property
     def curvature(self) -> Array:
         """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the directions of the task."""
-        share = np.asarray(self.filter.learned(to_numpy(self.task.singular_values)), dtype=np.float64)
+        share = np.asarray(self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64)
         return from_numpy(share / self.step_size, like=self.task.X)
 
     @property
@@ -58,7 +58,7 @@ class Surrogate:
     @property
     def smoothness(self) -> float:
         """β = φ(R²)/η: the gradient of f is β-Lipschitz."""
-        return float(self.filter.value_at_radius(self.radius)) / self.step_size
+        return float(self.filter.factor_at_radius(self.radius)) / self.step_size
 
     @property
     def lower(self) -> float:
@@ -111,7 +111,7 @@ def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None
     --------
     >>> import forgetless as fl
     >>> task = fl.TaskCollection([([[2.0, 0.0]], [2.0])])[0]
-    >>> f = fl.surrogate(task, fl.Ridge(4.0), step_size=0.25)
+    >>> f = fl.theory.surrogate(task, fl.Ridge(4.0), step_size=0.25)
     >>> f.smoothness, f.lower, f.upper, f.value([0.0, 0.0])
     (2.0, 1.0, 2.0, 1.0)
     >>> f.step([0.0, 3.0]).tolist() == fl.step([0.0, 3.0], task, fl.Ridge(4.0)).tolist()
@@ -140,7 +140,7 @@ def check_concave(filter: Filter, radius: float) -> None:
     grid = np.concatenate([[0.0], grid])
     xi = grid * radius**2
     # In units of R², and from singular values: R² may leave the range of a float, and slopes per ξ sooner.
-    phi = np.asarray(filter.learned(np.sqrt(grid) * radius), dtype=np.float64)
+    phi = np.asarray(filter.factors_of_singular(np.sqrt(grid) * radius), dtype=np.float64)
     slopes = np.diff(phi) / np.diff(grid)
     slack = 1e-9 * np.max(np.abs(phi)) / np.diff(grid)
     if (slopes < -slack).any():
@@ -201,7 +201,7 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     --------
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [2.0])])
-    >>> c = fl.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
+    >>> c = fl.theory.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
     >>> c.lower, c.smallest_ratio, c.largest_ratio, c.upper
     (1.0, 1.25, 2.0, 2.0)
     """

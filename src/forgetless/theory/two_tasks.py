@@ -32,7 +32,7 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
     --------
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> round(fl.two_task_loss(np.pi / 4, 1.299, 2), 6)
+    >>> round(fl.theory.two_task_loss(np.pi / 4, 1.299, 2), 6)
     0.069153
     """
     theta, coefficient, k = (np.asarray(x, dtype=np.float64) for x in (theta, coefficient, k))
@@ -114,7 +114,7 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     --------
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> coefficient, loss = fl.two_task_optimum(np.pi / 16, np.array([2, 8, 32, 64]))
+    >>> coefficient, loss = fl.theory.two_task_optimum(np.pi / 16, np.array([2, 8, 32, 64]))
     >>> coefficient.round(3).tolist()
     [0.51, 3.006, 1.65, 0.0]
 

@@ -38,7 +38,7 @@ def test_the_lowest_line_is_no_pull(opened):
     page = opened("k=20")
     drag(page, [(0.08, 0.695), (0.97, 0.695)])
     assert page.tab.evaluate("[...App.now.heights]") == [0.0] * 20
-    want = fl.expect(fl.constructions.two_tasks(np.deg2rad(15)), fl.Projection(), 20).average_loss[0]
+    want = fl.expect(fl.theory.constructions.two_tasks(np.deg2rad(15)), fl.Projection(), 20).average_loss[0]
     assert page.loss() == pytest.approx(want, rel=1e-10)
 
 
@@ -119,10 +119,10 @@ def test_guarantees_are_those_of_the_catalogue_and_are_left_out_where_they_do_no
     page = opened("kind=random&k=50&p=increasing")
     bounds = {each["name"]: each["value"] for each in page.tab.evaluate("App.bounds()")}
     radius, distance = page.tab.evaluate("[App.prob.radius, App.prob.distance]")
-    catalogue = fl.bounds.catalogue
+    catalogue = fl.theory.bounds.catalogue
     assert bounds["paper"] == pytest.approx(catalogue["increasing"].evaluate(50, radius, distance))
-    assert bounds["certified"] == pytest.approx(catalogue["increasing, every k"].evaluate(50, radius, distance))
-    assert page.loss() <= bounds["certified"]
+    assert bounds["computed"] == pytest.approx(catalogue["increasing, every k"].evaluate(50, radius, distance))
+    assert page.loss() <= bounds["computed"]
     for change in ("noise=0.5", "order=cyclic", "metric=forgetting", "average=2", "scheme=budget"):
         other = opened(f"kind=random&k=50&{change}")
         assert other.tab.evaluate("App.bounds()") == []

@@ -1,4 +1,4 @@
-"""The engine in JavaScript, run in Chromium, against fl.expect, fl.gradient and the definitions."""
+"""The engine in JavaScript, run in Chromium, against fl.expect, fl.loss_gradient and the definitions."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_curves_are_those_of_expect(run, seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gradients_are_those_of_gradient(run, seed):
-    """210 problems with draws and the average loss, for which fl.gradient is made, of λ and of γ in turn."""
+    """210 problems with draws and the average loss, for which fl.loss_gradient is made, of λ and of γ in turn."""
     rng = np.random.default_rng(100 + seed)
     cases = [{**random_case(rng, 27 * i + i % 2), "average": None} for i in range(42)]
     assert {(case["scheme"], case["order"], case["metric"]) for case in cases} == {
@@ -54,13 +54,13 @@ def test_gradients_are_those_of_gradient(run, seed):
     }
     for case, found in zip(cases, run(cases), strict=True):
         tasks, filter_, _ = in_python(case)
-        (slope,) = fl.gradient(tasks, filter_, case["k"]).parameters.values()
+        (slope,) = fl.loss_gradient(tasks, filter_, case["k"]).parameters.values()
         # Below 1e-280 the engine in JavaScript calls it zero.
         assert np.max(np.abs(slope - found["slope"])) <= 1e-8 * np.max(np.abs(slope)) + 1e-250, case
 
 
 def test_every_gradient_is_that_of_the_definition(run):
-    """All orders enumerated, complex steps: also where fl.gradient has none, for seen tasks, averages and orders."""
+    """All orders enumerated, complex steps: also where fl.loss_gradient has none (seen tasks, averages, orders)."""
     rng = np.random.default_rng(11)
     cases = [random_case(rng, number, few=True) for number in range(108)]
     for case, found in zip(cases, run(cases), strict=True):
@@ -77,7 +77,7 @@ def test_gradients_keep_their_digits_where_losses_vanish(run):
     case = {"tasks": [{"X": X.tolist(), "y": y.tolist(), "count": 1} for X, y in pairs], "d": 7, "k": 300}
     case |= {"scheme": "ridge", "values": lam.tolist(), "other": None, "order": None, "metric": "average_loss"}
     (found,) = run([{**case, "average": None}])
-    want = fl.gradient(fl.TaskCollection(pairs), fl.Ridge(lam), 300)
+    want = fl.loss_gradient(fl.TaskCollection(pairs), fl.Ridge(lam), 300)
     assert want.loss < 1e-20
     assert found["loss"][-1] == pytest.approx(want.loss, rel=1e-9)
     assert np.max(np.abs(want.coefficient - found["slope"])) <= 1e-8 * np.max(np.abs(want.coefficient))

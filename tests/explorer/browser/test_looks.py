@@ -136,7 +136,7 @@ def test_the_plane_shows_what_a_step_does(opened):
     page.tab.click("#back")
     assert page.tab.inner_text("#where").startswith("step 2: task 2")
     w = np.zeros(2)
-    for task in fl.constructions.two_tasks(np.deg2rad(60)):
+    for task in fl.theory.constructions.two_tasks(np.deg2rad(60)):
         w = fl.step(w, task, fl.Ridge(1.0))
     assert page.tab.inner_text("#where").endswith(f"; {np.linalg.norm(w - [1, 0]):.4g} from w⋆")
     other = opened("kind=random&d=5")
@@ -144,7 +144,7 @@ def test_the_plane_shows_what_a_step_does(opened):
 
 
 def test_a_notebook_shows_it_in_a_frame_that_can_reach_nothing(browser):
-    tasks = fl.constructions.two_tasks(0.5)
+    tasks = fl.theory.constructions.two_tasks(0.5)
     said, tab = [], browser.new_page()
     tab.on("console", lambda message: said.append(message.text))
     tab.on("pageerror", lambda error: said.append(str(error)))
@@ -169,8 +169,8 @@ def test_explore_shows_the_schedule_and_tasks_it_was_given(opened, tmp_path):
     assert page.loss() == pytest.approx(fl.expect(tasks, schedule, 60).average_loss[0], rel=1e-9)
     bounds = {each["name"]: each["value"] for each in page.tab.evaluate("App.bounds()")}
     distance = np.linalg.norm(tasks.teacher())
-    assert bounds["certified"] == pytest.approx(
-        fl.certified(schedule, 60, radius=tasks.radius, distance=distance).value
+    assert bounds["computed"] == pytest.approx(
+        fl.upper_bound(schedule, 60, radius=tasks.radius, distance=distance).value
     )
 
 
@@ -191,18 +191,20 @@ class Served:
 def test_python_behind_the_page_certifies_advises_and_knows_other_orders(browser):
     from .conftest import Opened
 
-    with Served(explore(fl.constructions.two_tasks(0.7), fl.Ridge(0.5), k=12)) as server:
+    with Served(explore(fl.theory.constructions.two_tasks(0.7), fl.Ridge(0.5), k=12)) as server:
         page = Opened(browser.new_page()).open(server.address)
-        page.tab.click("#certify")
+        page.tab.click("#compare_bounds")
         page.until("document.getElementById('answer').textContent.includes('bound that applies')")
-        want = fl.certified(fl.Ridge(0.5), 12).value
+        want = fl.upper_bound(fl.Ridge(0.5), 12).value
         bounds = {each["name"]: each["value"] for each in page.tab.evaluate("App.bounds()")}
-        assert bounds["certified"] == pytest.approx(want, rel=1e-6)
+        assert bounds["computed"] == pytest.approx(want, rel=1e-6)
         page.tab.click("#advise")
         page.until("document.getElementById('answer').textContent.startsWith('Which')")
         page.changed(lambda: page.tab.select_option("#order", "reshuffled"))
         page.until("App.now.note !== 'Python computes …'")
-        want = fl.expect(fl.constructions.two_tasks(0.7), fl.Ridge(0.5), 12, ordering=fl.Reshuffled()).average_loss[0]
+        want = fl.expect(
+            fl.theory.constructions.two_tasks(0.7), fl.Ridge(0.5), 12, ordering=fl.RandomReshuffling()
+        ).average_loss[0]
         assert page.loss() == pytest.approx(want, rel=1e-10)
         page.changed(
             lambda: page.tab.select_option("#kind", "random")
@@ -223,7 +225,7 @@ def test_tasks_too_large_for_the_page_are_computed_in_python(browser):
         page = Opened(browser.new_page()).open(server.address)
         page.until("App.now.slope !== null")
         assert page.loss() == pytest.approx(fl.expect(tasks, fl.schedules.increasing(), 15).average_loss[0], rel=1e-10)
-        slope = fl.gradient(tasks, fl.schedules.increasing(), 15).coefficient
+        slope = fl.loss_gradient(tasks, fl.schedules.increasing(), 15).coefficient
         np.testing.assert_allclose(page.tab.evaluate("[...App.now.slope]"), slope, rtol=1e-8)
         page.tab.focus("#draw")
         before = page.loss()

@@ -10,7 +10,7 @@ STATES = [
     "",
     "kind=two&angle=40&k=33&p=increasing&c=0.5",
     "kind=two&noise=0.3&k=12&p=fixed",
-    "kind=random&d=6&M=5&rows=3&noise=0.2&k=45&p=certified",
+    "kind=random&d=6&M=5&rows=3&noise=0.2&k=45&p=quarter",
     "kind=random&d=3&M=4&rows=1&k=25&order=cyclic&metric=forgetting&p=ramp&c=2",
     "kind=random&d=3&M=4&rows=2&k=25&order=one&metric=seen_loss&noise=0.1&p=none",
     "kind=rare&rare=3&weight=6.5&cosine=0.5&k=64&metric=seen_loss&p=increasing",
@@ -19,7 +19,7 @@ STATES = [
     "kind=worst&worst=fixed-256&k=256&p=fixed",
     "kind=random&d=4&M=3&k=30&scheme=size&n=5&p=increasing",
     "kind=random&d=4&M=3&k=30&scheme=size&n=3&p=fixed&average=2",
-    "kind=random&d=4&M=3&k=30&scheme=size&n=1&p=certified&average=0&order=cyclic",
+    "kind=random&d=4&M=3&k=30&scheme=size&n=1&p=capped&average=0&order=cyclic",
     "kind=random&d=4&M=3&k=30&scheme=budget&size=0.4&p=increasing&metric=seen_loss",
 ]
 

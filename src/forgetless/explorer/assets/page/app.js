@@ -20,7 +20,7 @@ const App = (() => {
     prob,
     now,
     references = {};
-  let certificate = data.certified ? { value: data.certified, of: State.toText(first) } : null; // of the schedule it came with
+  let computedBound = data.upper_bound ? { value: data.upper_bound, of: State.toText(first) } : null; // of the schedule it came with
   let worker = 0,
     cost = 0;
   const undo = [],
@@ -206,7 +206,7 @@ const App = (() => {
       $("answerTitle").textContent = found.title;
       $("answer").textContent = found.text;
       $("answerBox").hidden = false;
-      if (Number.isFinite(found.certified)) certificate = { value: found.certified, of: key };
+      if (Number.isFinite(found.upper_bound)) computedBound = { value: found.upper_bound, of: key };
       render();
     } catch (error) {
       tell($("asking"), error.message, true);
@@ -216,8 +216,8 @@ const App = (() => {
 
   // ---- showing -----------------------------------------------------------------------------------------------------
   function bounds() {
-    const own = certificate && certificate.of === State.toText(state) ? certificate.value : null;
-    return Results.guarantees({ state, prob, certified: own });
+    const own = computedBound && computedBound.of === State.toText(state) ? computedBound.value : null;
+    return Results.guarantees({ state, prob, computed: own });
   }
 
   const compared = () =>

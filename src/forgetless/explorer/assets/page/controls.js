@@ -88,7 +88,7 @@ const Controls = (() => {
       ),
     );
     on("results", "click", ({ target }) => target.dataset.name && App.take(taken(target.dataset.name)));
-    for (const action of ["certify", "advise"]) on(action, "click", () => App.askPython(action));
+    for (const action of ["compare_bounds", "advise"]) on(action, "click", () => App.askPython(action));
     Walk.listen(
       (t) => App.losses.point(t),
       () => App.set({ orderSeed: App.state.orderSeed + 1 }),

@@ -5,7 +5,7 @@ const Results = (() => {
     { constants } = JSON.parse(document.getElementById("data").textContent);
 
   // Upper bounds of the final loss that hold for what is on the page
-  function guarantees({ state, prob, certified }) {
+  function guarantees({ state, prob, computed }) {
     const unit = prob.radius ** 2 * prob.distance ** 2,
       found = [];
     if (!reason({ state, prob })) {
@@ -20,20 +20,20 @@ const Results = (() => {
       const every = seen || (state.scheme === "size" && state.n > 1) ? null : constants[state.scheme];
       if (every)
         found.push({
-          name: "certified",
+          name: "computed",
           value: (every * unit) / (state.k + 1),
-          title: "the certified guarantee",
+          title: "the computed upper bound",
           note: `${every} R²D²/(k+1), for the theorem's schedule, proved by computer`,
         });
     }
-    if (certified !== null) {
+    if (computed !== null) {
       const row = {
-        name: "certified",
-        value: certified,
-        title: "the certified guarantee",
+        name: "computed",
+        value: computed,
+        title: "the computed upper bound",
         note: "for your schedule, on every collection that one model fits",
       };
-      const at = found.findIndex(({ name }) => name === "certified");
+      const at = found.findIndex(({ name }) => name === "computed");
       found.splice(at < 0 ? found.length : at, 1, row);
     }
     return found;

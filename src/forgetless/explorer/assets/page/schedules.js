@@ -53,7 +53,11 @@ const Schedules = (() => {
         of: (t, k, c) => c / decay(t, k),
         code: (c) => `fl.schedules.increasing(scale=${c})`,
       },
-      certified: { title: "certified", of: (t, k) => 0.25 / decay(t, k), code: () => "fl.schedules.certified()" },
+      quarter: {
+        title: "increasing, scale 1/4",
+        of: (t, k) => 0.25 / decay(t, k),
+        code: () => "fl.schedules.increasing(scale=1 / 4)",
+      },
       ramp: {
         title: "ramp at the end",
         scaled: 1,
@@ -75,7 +79,7 @@ const Schedules = (() => {
         of: (t, k, c, N) => decay(t, k) / c / N,
         code: (c, N) => `fl.schedules.increasing_budget(n_steps=${N}, scale=${c})`,
       },
-      certified: { title: "certified", of: (t, k) => Math.min(1, 2 * decay(t, k)) },
+      capped: { title: "capped", of: (t, k) => Math.min(1, 2 * decay(t, k)) },
     },
     budget: {
       constant: { title: "constant", scaled: 4, of: (t, k, c) => Math.max(1, Math.round(c)) },

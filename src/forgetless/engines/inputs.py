@@ -46,7 +46,7 @@ def as_schedule(given: Any, n_tasks: int | None = None) -> Any:
 
     Examples
     --------
-    >>> from forgetless.engines.given import as_schedule
+    >>> from forgetless.engines.inputs import as_schedule
     >>> as_schedule("increasing:0.5"), as_schedule(2)
     (Increasing(scale=0.5), Ridge(coefficient=2.0))
     """
@@ -89,7 +89,7 @@ def as_ordering(given: Any) -> Ordering:
 
     Examples
     --------
-    >>> from forgetless.engines.given import as_ordering
+    >>> from forgetless.engines.inputs import as_ordering
     >>> as_ordering("without-replacement")
     WithoutReplacement()
     """
@@ -98,7 +98,9 @@ def as_ordering(given: Any) -> Ordering:
     if isinstance(given, str):
         found = NAMES.get(given.replace("_", "-"))
         if found is None:
-            raise ValueError(f"there is no ordering {given!r}; use one of {', '.join(NAMES)}, or an fl.Ordering")
+            raise ValueError(
+                f"there is no ordering {given!r}; use one of {', '.join(NAMES)}, or an fl.orderings.Ordering"
+            )
         return found
     if inspect.isclass(given) and issubclass(given, Ordering):
         home = "fl." if given.__module__.startswith("forgetless.") else ""

@@ -1,4 +1,4 @@
-"""Certificates: exact losses between every bound that applies."""
+"""BoundComparisons: exact losses between every bound that applies."""
 
 import dataclasses
 import tracemalloc
@@ -9,11 +9,11 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines.problem import Problem
-from forgetless.guarantees.certificate import setting_of
+from forgetless.guarantees.comparison import setting_of
 from support.collections import random_pairs
 
 s = fl.schedules
-CATALOGUE = fl.bounds.catalogue
+CATALOGUE = fl.theory.bounds.catalogue
 
 
 def applying(certificate, kind=None):
@@ -66,7 +66,7 @@ PRESETS = {
 
 TRIVIAL = {"trivial", "trivial, seen tasks"}
 
-CERTIFIED = {"certified", "certified, seen tasks"}
+CERTIFIED = {"computed", "computed, seen tasks"}
 
 
 def some_of(n, few):
@@ -99,7 +99,7 @@ def check_one_collection(number):
     start = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 2)
     for name, (schedule, expected) in PRESETS.items():
         whole = number % 5 == 0  # certificates of the schedule cost more than all the rest
-        certificate = fl.certify(tasks, schedule, k, start=start, bounds=None if whole else CATALOGUE)
+        certificate = fl.compare_bounds(tasks, schedule, k, start=start, bounds=None if whole else CATALOGUE)
         assert_consistent(certificate)
         uppers = {check.name for check in applying(certificate, "upper")}
         assert uppers == expected | TRIVIAL | (CERTIFIED if whole else set()), name
@@ -109,7 +109,7 @@ def check_one_collection(number):
 def test_published_bounds_are_neither_below_the_worst_collections_nor_far_above(name):
     """At k = 300 they are what they say, not the trivial bound; a constant ten times wrong leaves this window."""
     schedule, expected = PRESETS[name]
-    certificate = fl.certify(fl.constructions.rare_tasks(300), schedule, 300)
+    certificate = fl.compare_bounds(fl.theory.constructions.rare_tasks(300), schedule, 300)
     found = {check.name: check for check in applying(certificate, "upper")}
     for each in expected:
         if found[each].status == "derived" and "every k" in each:
@@ -138,7 +138,7 @@ def test_no_certificate_is_below_the_exact_loss_of_contradictory_tasks(batch):
         start = tasks.teacher() + rng.standard_normal((d, c)) * 10.0 ** rng.uniform(-14, 2)
         bounds = None if number % 4 == 0 else CATALOGUE
         for schedule in (fl.Projection(), s.increasing(), s.fixed(), fl.GradientDescent(1, 1.5 / tasks.radius**2)):
-            certificate = fl.certify(tasks, schedule, k, start=start, bounds=bounds)
+            certificate = fl.compare_bounds(tasks, schedule, k, start=start, bounds=bounds)
             exact = {"average_loss": certificate.average_loss, "seen_loss": certificate.seen_loss}
             for check in applying(certificate, "upper"):
                 assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
@@ -153,9 +153,9 @@ def test_contradictions_are_seen_per_target_and_from_the_start():
     noisy = fl.TaskCollection([(X[0], [1.0]), (X[1], [1.0 + 1e-10])])
     assert noisy.is_realizable()
     assert not noisy.is_realizable(start=[1.0, 0.0])
-    assert not names(fl.certify(noisy, s.increasing(), 10, start=[1.0, 0.0]))
-    assert "increasing" in names(fl.certify(noisy, s.increasing(), 10))
-    far = fl.certify(noisy, s.increasing(), 10, start=[1.0 + 1e-8, 0.0]).bounds[0]
+    assert not names(fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0, 0.0]))
+    assert "increasing" in names(fl.compare_bounds(noisy, s.increasing(), 10))
+    far = fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0 + 1e-8, 0.0]).bounds[0]
     assert "contradict each other by a part of the distance" in far.reason
 
 
@@ -167,7 +167,9 @@ def test_the_general_bound_is_the_papers_only_where_its_lemma_holds(rng):
     beyond = [fl.Ridge(0.0), fl.Projection(), fl.GradientDescent(1, inverse), fl.GradientDescent(1, 1.9 * inverse)]
     for schedules, name in ((inside, "fixed, general"), (beyond, "fixed, beyond the lemma")):
         for schedule in schedules:
-            found = [check for check in applying(fl.certify(tasks, schedule, 300)) if check.name.startswith("fixed")]
+            found = [
+                check for check in applying(fl.compare_bounds(tasks, schedule, 300)) if check.name.startswith("fixed")
+            ]
             assert [check.name for check in found] == [name]
             assert (found[0].status == "paper") is (name == "fixed, general")
 
@@ -186,26 +188,26 @@ def test_hypotheses_hold_to_nine_digits(off, close, rng):
         (fl.Ridge(np.where(np.arange(k) == 3, 1.0 + 3 * off, 1.0)), "fixed, general"),
     ]
     for schedule, name in cases:
-        assert (name in names(fl.certify(tasks, schedule, k))) is close, (name, schedule)
+        assert (name in names(fl.compare_bounds(tasks, schedule, k))) is close, (name, schedule)
     cyclic = fl.Ridge(s.cyclic(3)(k, tasks.radius).coefficient * (1 + off))
-    reasons = {check.name: check.reason for check in fl.certify(tasks, cyclic, k, ordering=fl.Cyclic()).bounds}
+    reasons = {check.name: check.reason for check in fl.compare_bounds(tasks, cyclic, k, ordering=fl.Cyclic()).bounds}
     assert ("no constant is known" in reasons["cyclic, fixed"]) is close
     lost = fl.GradientDescent(1, (1 - 1e-13) / tasks.radius**2)
     one = fl.TaskCollection([(task.X, task.y) for task in tasks if task.radius == tasks.radius])
-    assert "unregularized, dimension-free" not in names(fl.certify(one, lost, k))
+    assert "unregularized, dimension-free" not in names(fl.compare_bounds(one, lost, k))
     tilt = 3e-5 if close else 3e-4  # cosines of 1 − 5e-10 and 1 − 5e-8
-    rows = np.concatenate([task.X for task in fl.constructions.unseen_task(5)])
-    teacher = fl.constructions.unseen_task(5).teacher()
+    rows = np.concatenate([task.X for task in fl.theory.constructions.unseen_task(5)])
+    teacher = fl.theory.constructions.unseen_task(5).teacher()
     rows[2] = np.cos(tilt) * rows[2] + np.sin(tilt) * np.eye(rows.shape[1])[-1] * np.linalg.norm(rows[2])
     tilted = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows])
-    assert ("any filter" in names(fl.certify(tilted, fl.Ridge(0.3), 5), "lower")) is close
+    assert ("any filter" in names(fl.compare_bounds(tilted, fl.Ridge(0.3), 5), "lower")) is close
 
 
 @pytest.mark.long
 def test_many_steps_on_as_many_tasks_need_no_square_of_them():
     """16 000 tasks and steps: what the hypotheses look at stays small."""
     k = 16_000
-    tasks = fl.constructions.unseen_task(k)
+    tasks = fl.theory.constructions.unseen_task(k)
     problem = Problem.of(tasks, s.increasing(), k, None, "last")
     tracemalloc.start()
     setting = setting_of(problem, None)
@@ -220,11 +222,11 @@ def test_many_steps_on_as_many_tasks_need_no_square_of_them():
 
 def test_seen_losses_of_many_steps_are_not_waited_for():
     two = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5])])
-    certificate = fl.certify(two, fl.Ridge(1e6), 10**6)
+    certificate = fl.compare_bounds(two, fl.Ridge(1e6), 10**6)
     assert certificate.average_loss == pytest.approx(fl.expect(two, fl.Ridge(1e6), 10**6).average_loss[0])
     assert certificate.seen_loss is None
     assert "follows 1,000,000 steps one by one" in certificate.notes[0]
-    assert fl.certify(two, fl.Ridge(1e6), 100).seen_loss > 0
+    assert fl.compare_bounds(two, fl.Ridge(1e6), 100).seen_loss > 0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
@@ -234,20 +236,20 @@ def test_certificates_of_very_small_and_large_tasks_do_not_warn(scale):
         warnings.simplefilter("error")
         for schedule, _ in PRESETS.values():
             for ordering in (None, fl.Cyclic()):
-                fl.certify(tasks, schedule, 5, ordering=ordering)
+                fl.compare_bounds(tasks, schedule, 5, ordering=ordering)
 
 
 @pytest.mark.parametrize("k", [9, 60])
 @pytest.mark.parametrize("name", PRESETS)
 def test_lower_bounds_apply_to_their_constructions(name, k, rng):
     schedule = PRESETS[name][0]
-    more = fl.certify(fl.constructions.unseen_task(k + 1), schedule, k)
+    more = fl.compare_bounds(fl.theory.constructions.unseen_task(k + 1), schedule, k)
     assert {check.name for check in applying(more, "lower")} == {"any algorithm, one task more"}
     assert_consistent(more)
-    unseen = fl.certify(fl.constructions.unseen_task(k, -1), schedule, k)
+    unseen = fl.compare_bounds(fl.theory.constructions.unseen_task(k, -1), schedule, k)
     assert {check.name for check in applying(unseen, "lower")} == {"any algorithm", "any filter"}
     start = rng.standard_normal(3)
-    seen = fl.certify(fl.constructions.seen_task(k, start), schedule, k, start=start)
+    seen = fl.compare_bounds(fl.theory.constructions.seen_task(k, start), schedule, k, start=start)
     expected = set() if "budget" in name else {"seen tasks, explicit", "seen tasks, explicit, tight"}
     assert {check.name for check in applying(seen, "lower")} == expected
     for certificate in (unseen, seen):
@@ -260,7 +262,7 @@ def names(certificate, kind=None):
 
 def test_overshooting_budgets_are_not_projections():
     one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
-    certificate = fl.certify(one, fl.GradientDescent(1, 1.9999), 1000)
+    certificate = fl.compare_bounds(one, fl.GradientDescent(1, 1.9999), 1000)
     assert "unregularized, dimension-free" not in names(certificate)
     assert_consistent(certificate)
 
@@ -268,36 +270,37 @@ def test_overshooting_budgets_are_not_projections():
 def test_degenerate_settings_do_not_crash():
     zero = fl.TaskCollection([(np.zeros((1, 2)), [0.0])] * 2)
     for schedule in (fl.Projection(), s.increasing(), s.unregularized_first(s.increasing())):
-        certificate = fl.certify(zero, schedule, 3)
+        certificate = fl.compare_bounds(zero, schedule, 3)
         assert certificate.average_loss == 0.0
         assert "increasing, first task free" not in names(certificate)
     one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
-    assert_consistent(fl.certify(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
-    assert "fixed, general" not in names(fl.certify(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
-    assert_consistent(fl.certify(one, fl.Ridge(1.0), 3, start=[1.0, 0.0]))
+    assert_consistent(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
+    assert "fixed, general" not in names(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
+    assert_consistent(fl.compare_bounds(one, fl.Ridge(1.0), 3, start=[1.0, 0.0]))
 
 
 def test_equal_settings_are_recognised_in_other_dress(rng):
     """The smallest construction, one epoch of reshuffling, λ = 0 as a projection, and a schedule in two stages."""
-    unseen = fl.certify(fl.constructions.unseen_task(2), fl.Ridge(0.3), 2)
+    unseen = fl.compare_bounds(fl.theory.constructions.unseen_task(2), fl.Ridge(0.3), 2)
     assert names(unseen, "lower") == {"any algorithm", "any filter"}
     tasks = fl.TaskCollection(random_pairs(rng, M=4))
     reasons = {
-        check.name: check.reason for check in fl.certify(tasks, fl.Ridge(0.3), 3, ordering=fl.Reshuffled()).bounds
+        check.name: check.reason
+        for check in fl.compare_bounds(tasks, fl.Ridge(0.3), 3, ordering=fl.RandomReshuffling()).bounds
     }
     assert "no constant is known" in reasons["fixed, general, without replacement"]
-    seen = fl.certify(fl.constructions.seen_task(9), fl.Projection(), 9)
+    seen = fl.compare_bounds(fl.theory.constructions.seen_task(9), fl.Projection(), 9)
     assert names(seen, "lower") == {"seen tasks, explicit", "seen tasks, explicit, tight"}
     coefficients = s.increasing()(6, tasks.radius).coefficient
     staged = fl.Stages((1, 5), (fl.Ridge(coefficients[:1]), fl.Ridge(coefficients[1:])))
-    assert "increasing" in names(fl.certify(tasks, staged, 6))
+    assert "increasing" in names(fl.compare_bounds(tasks, staged, 6))
 
 
 def test_the_cyclic_rate_needs_its_own_coefficient(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=6))
     reasons = {}
     for schedule, k in ((fl.Ridge(0.001), 3), (fl.Ridge(0.001), 30), (s.cyclic(6), 30)):
-        checks = fl.certify(tasks, schedule, k, ordering=fl.Cyclic()).bounds
+        checks = fl.compare_bounds(tasks, schedule, k, ordering=fl.Cyclic()).bounds
         reasons[schedule, k] = next(check.reason for check in checks if check.name == "cyclic, fixed")
     expected = ("not above the number of tasks", "coefficient is not 2MR²", "no constant is known")
     for part, reason in zip(expected, reasons.values(), strict=True):
@@ -306,23 +309,23 @@ def test_the_cyclic_rate_needs_its_own_coefficient(rng):
 
 def test_worst_collections_stay_below_the_bounds():
     for k in (8, 64, 256):
-        rare = fl.constructions.rare_tasks(k)
+        rare = fl.theory.constructions.rare_tasks(k)
         for schedule, _ in PRESETS.values():
-            assert_consistent(fl.certify(rare, schedule, k))
+            assert_consistent(fl.compare_bounds(rare, schedule, k))
 
 
 def test_reasons_name_the_hypothesis(rng):
     noisy = fl.TaskCollection(random_pairs(rng, M=3, rows=(7, 9), realizable=False))
-    reasons = {check.name: check.reason for check in fl.certify(noisy, s.increasing(), 10).bounds}
+    reasons = {check.name: check.reason for check in fl.compare_bounds(noisy, s.increasing(), 10).bounds}
     assert "no model fits all tasks" in reasons["increasing"]
     assert "no model fits all tasks" in reasons["trivial"]
     tasks = fl.TaskCollection(random_pairs(rng, M=3))
-    uneven = fl.certify(tasks, s.increasing(), 10, ordering=fl.WithReplacement([0.5, 0.3, 0.2]))
+    uneven = fl.compare_bounds(tasks, s.increasing(), 10, ordering=fl.WithReplacement([0.5, 0.3, 0.2]))
     assert "not drawn uniformly" in {check.name: check.reason for check in uneven.bounds}["increasing"]
-    cyclic = {check.name: check for check in fl.certify(tasks, s.cyclic(3), 10, ordering=fl.Cyclic()).bounds}
+    cyclic = {check.name: check for check in fl.compare_bounds(tasks, s.cyclic(3), 10, ordering=fl.Cyclic()).bounds}
     assert "no constant is known" in cyclic["cyclic, fixed"].reason
     assert not cyclic["cyclic, fixed"].applies
-    early = {check.name: check for check in fl.certify(tasks, s.increasing(), 10).bounds}
+    early = {check.name: check for check in fl.compare_bounds(tasks, s.increasing(), 10).bounds}
     assert "trivial bound" in early["increasing"].reason
     assert early["increasing"].value == pytest.approx(early["trivial"].value)
     assert early["increasing"].published == pytest.approx(20 / 11 / 0.5 * early["trivial"].value)
@@ -330,7 +333,7 @@ def test_reasons_name_the_hypothesis(rng):
 
 def test_a_certificate_prints_and_exports(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    certificate = fl.certify(tasks, s.increasing(), 200)
+    certificate = fl.compare_bounds(tasks, s.increasing(), 200)
     text, html, plain = repr(certificate), certificate._repr_html_(), certificate.to_dict()
     for word in ("exact expected average loss", "increasing, finite k", "does not apply:", "same proof"):
         assert word in text
@@ -348,12 +351,12 @@ def test_a_certificate_prints_and_exports(rng):
 
 
 def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
-    early = fl.certify(fl.TaskCollection(random_pairs(rng)), s.increasing(), 10)
+    early = fl.compare_bounds(fl.TaskCollection(random_pairs(rng)), s.increasing(), 10)
     line = next(line for line in repr(early).splitlines() if line.startswith("increasing, finite k"))
     assert line.split("  ")[-3].strip() == f"{early.bounds[0].value:.6g}*"
     assert "* the trivial bound" in repr(early)
     assert "* the trivial bound" in early._repr_html_()
-    noisy = fl.certify(fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [0.0])]), s.increasing(), 10)
+    noisy = fl.compare_bounds(fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [0.0])]), s.increasing(), 10)
     for shown in (repr(noisy), noisy._repr_html_()):
         assert "no bound applies" in shown
         assert "no model fits all tasks" in shown
@@ -363,7 +366,7 @@ def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
 
 def test_what_is_out_of_reach_is_said():
     tasks = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
-    certificate = fl.certify(tasks, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement())
+    certificate = fl.compare_bounds(tasks, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement())
     assert certificate.average_loss is None
     assert "may be used here" in certificate.notes[0]
     assert "unknown" in repr(certificate)
@@ -373,11 +376,11 @@ def test_what_is_out_of_reach_is_said():
 def test_bounds_of_the_users(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     mine = dataclasses.replace(CATALOGUE["increasing"], name="mine", quantity="average", per_unit=lambda k: 1.0)
-    certificate = fl.certify(tasks, fl.schedules.increasing(), 50, bounds=[mine])
+    certificate = fl.compare_bounds(tasks, fl.schedules.increasing(), 50, bounds=[mine])
     (check,) = certificate.bounds
     assert (check.name, check.quantity, check.applies) == ("mine", "average_loss", True)
     assert check.published == pytest.approx(tasks.radius**2 * certificate.distance**2)
-    assert len(fl.certify(tasks, fl.schedules.increasing(), 50, bounds=[]).to_frame()) == 0
+    assert len(fl.compare_bounds(tasks, fl.schedules.increasing(), 50, bounds=[]).to_frame()) == 0
     with pytest.raises(ValueError, match='kind must be "upper" or "lower"'):
         dataclasses.replace(mine, kind="exact")
     with pytest.raises(ValueError, match="quantity must be one of average_loss, seen_loss"):

@@ -17,8 +17,8 @@ from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
 from forgetless.errors import DataMissingError
-from forgetless.tables import Task
 from streams.data.flights import WIDTH, crossed, features, read_flights
+from streams.data.stream import Task
 
 HELD_OUT = 0.2  # of the rows of each task
 ORDERS = 5  # of the carriers

@@ -11,13 +11,14 @@ from forgetless._core.arrays import Floats, from_numpy
 from forgetless.advice._claims import Claim, below_text, change_text, down, up, value_text
 from forgetless.advice._data import fits, label_noise
 from forgetless.advice._sampled import Runs
-from forgetless.advice.answer import Option
+from forgetless.advice.results import Option
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
-from forgetless.guarantees.certificate import BOUNDS, check_bound, setting_of
+from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
-from forgetless.schedules import Increasing, IncreasingBudget, resolve
+from forgetless.schedules import resolve
+from forgetless.schedules.presets import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
 
 

@@ -10,27 +10,27 @@ s = fl.schedules
 
 
 def check_optimum(k, constant):
-    best = fl.optimal_certified(k)
+    best = fl.minimax_schedule(k)
     assert best.constant < constant + 5e-5  # four digits, rounded
-    assert best.constant == fl.certified(best, k, per_decade=320).constant
-    closed = fl.certified(s.certified_budget(), k).constant
+    assert best.constant == fl.upper_bound(best, k, per_decade=320).constant
+    closed = fl.upper_bound(s.capped_budget(), k).constant
     assert best.constant < closed < 1.03 * best.constant
     filter_ = best(k, 2.0)
     np.testing.assert_allclose(filter_.step_size, np.array(best.strengths) / 4)
-    assert fl.certified(best, k, radius=2.0).constant == pytest.approx(fl.certified(best, k).constant, rel=1e-9)
+    assert fl.upper_bound(best, k, radius=2.0).constant == pytest.approx(fl.upper_bound(best, k).constant, rel=1e-9)
     return best
 
 
 def test_optimal_certified_schedules():
     best = check_optimum(16, 0.2719)
-    assert "certified 0.2719 R²D²/k" in repr(best)
-    ridge = fl.optimal_certified(16, scheme="ridge")
-    assert best.constant < ridge.constant < 0.2765 < fl.certified(s.certified(), 16).constant
+    assert "upper bound 0.2719 R²D²/k" in repr(best)
+    ridge = fl.minimax_schedule(16, scheme="ridge")
+    assert best.constant < ridge.constant < 0.2765 < fl.upper_bound(s.increasing(scale=1 / 4), 16).constant
     np.testing.assert_allclose(ridge(16, 3.0).coefficient, 9 * np.array(ridge.strengths))
     with pytest.raises(ValueError, match="k must be 16"):
         best(17, 1.0)
     with pytest.raises(ValueError, match="scheme must be"):
-        fl.optimal_certified(4, scheme="both")
+        fl.minimax_schedule(4, scheme="both")
 
 
 @pytest.mark.long
@@ -40,7 +40,7 @@ def test_optimal_certified_schedules_of_more_steps(k, constant):
 
 
 def test_gradients_are_those_of_differences(rng):
-    from forgetless.guarantees.optimal import _Descent
+    from forgetless.guarantees.minimax import _Descent
 
     k, h = 7, 1e-6
     for scheme in ("budget", "ridge"):

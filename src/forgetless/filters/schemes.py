@@ -45,30 +45,30 @@ class Ridge(Filter):
         checked = validate.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
         object.__setattr__(self, "coefficient", checked)
 
-    def share(self, eigenvalues: Array) -> Array:
+    def formula(self, eigenvalues: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             return _inverse_of_one_plus(self.coefficient / eigenvalues, eigenvalues == 0, 0.0)
 
-    def share_of_singular(self, singular_values: Array) -> Array:
+    def formula_of_singular(self, singular_values: Array) -> Array:
         # λ/s/s: s² leaves the range of a float from ‖X‖ ≈ 1e154 on, the quotients go to their limits instead.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             ratio = self.coefficient / singular_values
             ratio /= singular_values
         return _inverse_of_one_plus(ratio, singular_values == 0, 0.0)
 
-    def kept_of_singular(self, singular_values: Array) -> Array:
+    def residual_formula(self, singular_values: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             # Not s / λ: a Python float λ = 0 would raise where an array gives infinity.
             ratio = singular_values / (self.coefficient + 0.0 * singular_values)
             ratio *= singular_values
         return _inverse_of_one_plus(ratio, singular_values == 0, 1.0)
 
-    def share_slope(self, eigenvalues: Array) -> Array:
+    def formula_derivative(self, eigenvalues: Array) -> Array:
         return self.coefficient / (eigenvalues + self.coefficient) ** 2
 
-    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
+    def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
         # ∂φ/∂λ = −ξ/(ξ + λ)² = −(φ/s)²
-        return {"coefficient": -((self.share_of_singular(singular_values) / singular_values) ** 2)}
+        return {"coefficient": -((self.formula_of_singular(singular_values) / singular_values) ** 2)}
 
     def slope(self) -> float | NDArray[np.float64]:
         with np.errstate(divide="ignore"):
@@ -81,11 +81,11 @@ class Ridge(Filter):
     def scaled(self, factor: float) -> "Ridge":
         return self if factor == 1.0 else self._with({"coefficient": self.coefficient * factor})
 
-    def covered(self, radius: float) -> bool:
+    def within_theory(self, radius: float) -> bool:
         return True
 
     @property
-    def projects(self) -> bool:
+    def is_projection(self) -> bool:
         return not np.any(self.coefficient)
 
 
@@ -129,23 +129,23 @@ class GradientDescent(Filter):
         object.__setattr__(self, "step_size", checked)
         _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
 
-    def share(self, eigenvalues: Array) -> Array:
+    def formula(self, eigenvalues: Array) -> Array:
         return -self._kept(self.step_size * eigenvalues, expm1=True)
 
-    def share_of_singular(self, singular_values: Array) -> Array:
+    def formula_of_singular(self, singular_values: Array) -> Array:
         return -self._kept(self._product(singular_values), expm1=True)
 
-    def kept_of_singular(self, singular_values: Array) -> Array:
+    def residual_formula(self, singular_values: Array) -> Array:
         return self._kept(self._product(singular_values), expm1=False)
 
     def slope(self) -> float | NDArray[np.float64]:
         slope = np.asarray(self.n_steps) * np.asarray(self.step_size)
         return float(slope) if slope.ndim == 0 else slope
 
-    def share_slope(self, eigenvalues: Array) -> Array:
+    def formula_derivative(self, eigenvalues: Array) -> Array:
         return self.n_steps * self.step_size * (1.0 - self.step_size * eigenvalues) ** (self.n_steps - 1)
 
-    def parameter_slopes(self, singular_values: Array) -> dict[str, Array]:
+    def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
         # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}
         xi = singular_values * singular_values
         return {"step_size": self.n_steps * xi * (1.0 - self.step_size * xi) ** (self.n_steps - 1)}
@@ -153,7 +153,7 @@ class GradientDescent(Filter):
     def scaled(self, factor: float) -> "GradientDescent":
         return self if factor == 1.0 else self._with({"step_size": self.step_size / factor})
 
-    def covered(self, radius: float) -> bool:
+    def within_theory(self, radius: float) -> bool:
         return bool(np.max(self.step_size) * radius**2 < 1)
 
     def _product(self, s: Array) -> Array:
@@ -185,16 +185,16 @@ class Projection(Filter):
     [0.0, 1.0, 1.0]
     """
 
-    def share(self, eigenvalues: Array) -> Array:
+    def formula(self, eigenvalues: Array) -> Array:
         xp = namespace_of(eigenvalues)
         return xp.astype(eigenvalues > 0, xp.float64)
 
     explicit = True
 
-    def share_of_singular(self, singular_values: Array) -> Array:
-        return self.share(singular_values)
+    def formula_of_singular(self, singular_values: Array) -> Array:
+        return self.formula(singular_values)
 
-    def share_slope(self, eigenvalues: Array) -> Array:
+    def formula_derivative(self, eigenvalues: Array) -> Array:
         return namespace_of(eigenvalues).zeros_like(eigenvalues)
 
     def slope(self) -> float:
@@ -203,9 +203,9 @@ class Projection(Filter):
     def scaled(self, factor: float) -> "Projection":
         return self
 
-    def covered(self, radius: float) -> bool:
+    def within_theory(self, radius: float) -> bool:
         return True
 
     @property
-    def projects(self) -> bool:
+    def is_projection(self) -> bool:
         return True

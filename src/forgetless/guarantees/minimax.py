@@ -12,7 +12,7 @@ from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.guarantees._carry import rising
 from forgetless.guarantees._majorant import Mesh
 from forgetless.guarantees._steps import ridge_price
-from forgetless.guarantees.upper import Certified, certified
+from forgetless.guarantees.upper import UpperBound, upper_bound
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.schedules import Preset
 
@@ -27,7 +27,7 @@ _SHARPEST = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
-class OptimalCertified(Preset):
+class MinimaxSchedule(Preset):
     """Strengths of a schedule for exactly k steps, with their certificate.
 
     Attributes
@@ -35,23 +35,23 @@ class OptimalCertified(Preset):
     scheme : "budget" or "ridge"
     strengths : tuple of float
         γ_tR², one gradient step a task, or λ_t/R².
-    certified : Certified
+    upper_bound : UpperBound
         The certificate for R = D = 1.
     """
 
     scheme: str
     strengths: tuple[float, ...]
-    certified: Certified
+    upper_bound: UpperBound
 
     @property
     def value(self) -> float:
         """The bound of the expected average loss over R²D²."""
-        return self.certified.value
+        return self.upper_bound.value
 
     @property
     def constant(self) -> float:
         """The value times k."""
-        return self.certified.constant
+        return self.upper_bound.constant
 
     def build(self, k: int, square: float) -> Filter:
         if k != len(self.strengths):
@@ -61,16 +61,16 @@ class OptimalCertified(Preset):
     def __repr__(self) -> str:
         symbol = "γR²" if self.scheme == "budget" else "λ/R²"
         ends = f"{symbol} = {self.strengths[0]:.3g} … {self.strengths[-1]:.3g}"
-        return f"OptimalCertified(k={len(self.strengths)}, {ends}, certified {self.constant:.4f} R²D²/k)"
+        return f"MinimaxSchedule(k={len(self.strengths)}, {ends}, upper bound {self.constant:.4f} R²D²/k)"
 
 
-def optimal_certified(
+def minimax_schedule(
     k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | bool | None = None
-) -> OptimalCertified:
-    """Return the k strengths that minimise the certificate of the average loss, as far as descent finds them.
+) -> MinimaxSchedule:
+    """Return the k strengths that minimise the upper bound of the average loss, as far as descent finds them.
 
-    The certificate (``fl.certified``) bounds the expected loss on every collection that one model fits, so this is the
-    schedule with the smallest constant proved in this way, up to local minima. By L-BFGS with the exact gradient: at
+    ``fl.upper_bound`` bounds the expected loss on every collection that one model fits, so this is the schedule
+    with the smallest constant proved in this way, up to local minima. By L-BFGS with the exact gradient: at
     every supremum on the way the maximiser may be held fixed (envelope theorem).
 
     Parameters
@@ -84,14 +84,14 @@ def optimal_certified(
 
     Returns
     -------
-    OptimalCertified
-        A schedule for these k steps, with ``.strengths`` in units of R² and ``.certified``.
+    MinimaxSchedule
+        A schedule for these k steps, with ``.strengths`` in units of R² and ``.upper_bound``.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> best = fl.optimal_certified(16)
-    >>> round(best.constant, 3), round(fl.certified(fl.schedules.certified_budget(), 16).constant, 3)
+    >>> best = fl.minimax_schedule(16)
+    >>> round(best.constant, 3), round(fl.upper_bound(fl.schedules.capped_budget(), 16).constant, 3)
     (0.272, 0.277)
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
@@ -102,8 +102,8 @@ def optimal_certified(
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
     with progress_callback(progress) as callback:
         strengths = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
-    bound = certified(_filter(scheme, strengths, 1.0), k, per_decade=_FINE)
-    return OptimalCertified(scheme, tuple(strengths.tolist()), bound)
+    bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE)
+    return MinimaxSchedule(scheme, tuple(strengths.tolist()), bound)
 
 
 def _filter(scheme: str, strengths: Floats, square: float) -> Filter:

@@ -5,12 +5,12 @@ from typing import Any, overload
 
 from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect
-from forgetless.engines.given import OrderingLike, ScheduleLike, Schedules, as_schedules
+from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees._as_bounds import CERTIFICATES
-from forgetless.guarantees.answer import BoundCheck, Certificate, Certificates
+from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
@@ -21,34 +21,34 @@ BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
 
 
 @overload
-def certify(
+def compare_bounds(
     tasks: TaskCollection,
     schedule: ScheduleLike,
     k: int,
+    *,
     ordering: OrderingLike | None = ...,
     start: Any = ...,
-    *,
     bounds: Iterable[Bound] | None = ...,
-) -> Certificate: ...
+) -> BoundComparison: ...
 @overload
-def certify(
+def compare_bounds(
     tasks: TaskCollection,
     schedule: list[ScheduleLike] | tuple[ScheduleLike, ...] | Mapping[str, ScheduleLike],
     k: int,
+    *,
     ordering: OrderingLike | None = ...,
     start: Any = ...,
-    *,
     bounds: Iterable[Bound] | None = ...,
-) -> Certificates: ...
-def certify(
+) -> BoundComparisons: ...
+def compare_bounds(
     tasks: TaskCollection,
     schedule: Schedules,
     k: int,
+    *,
     ordering: OrderingLike | None = None,
     start: Any = None,
-    *,
     bounds: Iterable[Bound] | None = None,
-) -> Certificate | Certificates:
+) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
 
     Parameters
@@ -61,18 +61,18 @@ def certify(
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     bounds : iterable of Bound, optional
-        The bounds to try; add your own as ``[*fl.bounds.catalogue, mine]``. By default all of the catalogue, and the
-        upper certificates of the schedule for both losses (``fl.certified``).
+        The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the whole catalogue,
+        and ``fl.upper_bound`` of the schedule for both losses.
 
     Returns
     -------
-    Certificate
-        Or ``Certificates``, one for every label, where several schedules were given.
+    BoundComparison
+        Or ``BoundComparisons``, one for every label, where several schedules were given.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> c = fl.certify(fl.constructions.unseen_task(100), fl.schedules.increasing(), k=100)
+    >>> c = fl.compare_bounds(fl.theory.constructions.unseen_task(100), fl.schedules.increasing(), k=100)
     >>> round(c.average_loss, 6), round(c.distance, 6)
     (0.00413, 1.0)
     >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
@@ -82,17 +82,17 @@ def certify(
     schedules, labels = as_schedules(schedule, tasks.n_tasks)
     tried = BOUNDS if bounds is None else tuple(bounds)
     made = [_certificate(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
-    return Certificates(dict(zip(labels, made, strict=True))) if labels else made[0]
+    return BoundComparisons(dict(zip(labels, made, strict=True))) if labels else made[0]
 
 
-def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> Certificate:
-    """Return the certificate of the only schedule of a problem."""
+def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
+    """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
     setting = setting_of(problem, start)
     average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
     exact = {"average_loss": average, "seen_loss": seen}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
-    return Certificate(
+    return BoundComparison(
         problem.k,
         tasks.radius,
         setting.distance,

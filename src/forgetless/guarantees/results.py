@@ -46,7 +46,7 @@ class BoundCheck:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class BoundComparison:
     """Exact losses and bounds of a schedule on a task collection; prints as a table.
 
     Attributes
@@ -88,7 +88,8 @@ class Certificate:
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves nothing again."""
-        write(path, Document("certificate", records.to_plain(self, left_out=("origin",)), {}, self.provenance, note))
+        header = records.to_plain(self, left_out=("origin",))
+        write(path, Document("bound-comparison", header, {}, self.provenance, note))
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -96,9 +97,9 @@ class Certificate:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots import plot_certificate
+        from forgetless.plots import plot_bounds
 
-        return plot_certificate(self, ax)
+        return plot_bounds(self, ax)
 
     def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
         """Return the bound of a kind, "upper" or "lower", that is closest to a loss; None if none applies."""
@@ -176,17 +177,17 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def from_document(document: Document) -> Certificate:
-    """Return the certificate in a document; ValueError if it could not have been computed."""
-    certificate: Certificate = records.from_plain(Certificate, document.header, left_out=("origin",))
-    if certificate.k < 1 or not min(certificate.radius, certificate.distance, certificate.residual) >= 0:
+def from_document(document: Document) -> BoundComparison:
+    """Return the comparison in a document; ValueError if it could not have been computed."""
+    comparison: BoundComparison = records.from_plain(BoundComparison, document.header, left_out=("origin",))
+    if comparison.k < 1 or not min(comparison.radius, comparison.distance, comparison.residual) >= 0:
         raise ValueError("k, radius, distance and residual are not those of tasks")
-    for check in certificate.bounds:
+    for check in comparison.bounds:
         if check.kind not in ("upper", "lower") or check.quantity not in ("average_loss", "seen_loss"):
             raise ValueError(f"{check.name[:60]!r} is a bound of unknown kind or quantity")
         if check.applies and not (check.value is not None and check.value >= 0):
             raise ValueError(f"{check.name[:60]!r} applies without a value")
-    return replace(certificate, origin=RecordedOrigin(document.provenance))
+    return replace(comparison, origin=RecordedOrigin(document.provenance))
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
@@ -194,17 +195,17 @@ def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True, repr=False)
-class Certificates(Mapping[str | int, Certificate]):
-    """Certificates of several schedules on the same tasks, by label; prints as a table.
+class BoundComparisons(Mapping[str | int, BoundComparison]):
+    """Comparisons for several schedules on the same tasks, by label; prints as a table.
 
     Attributes
     ----------
-    parts : dict from label to Certificate
+    parts : dict from label to BoundComparison
     """
 
-    parts: dict[str | int, Certificate]
+    parts: dict[str | int, BoundComparison]
 
-    def __getitem__(self, label: str | int) -> Certificate:
+    def __getitem__(self, label: str | int) -> BoundComparison:
         return self.parts[label]
 
     def __iter__(self) -> Iterator[str | int]:
@@ -242,9 +243,9 @@ class Certificates(Mapping[str | int, Certificate]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact average loss of every schedule between its sharpest bounds; returns the axes."""
-        from forgetless.plots import plot_certificates
+        from forgetless.plots import plot_comparisons
 
-        return plot_certificates(self, ax)
+        return plot_comparisons(self, ax)
 
     def __repr__(self) -> str:
         table = self.table()

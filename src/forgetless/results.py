@@ -1,0 +1,25 @@
+"""Classes of results: the return values of the verbs, for type hints and ``isinstance``."""
+
+from forgetless.advice.optimal import OptimalSchedule
+from forgetless.advice.results import Advice
+from forgetless.engines.adjoint import LossGradient
+from forgetless.engines.results import Expectation, Trace, WorstCase
+from forgetless.guarantees.collection import BoundConstant, WorstCollection
+from forgetless.guarantees.minimax import MinimaxSchedule
+from forgetless.guarantees.results import BoundComparison, BoundComparisons
+from forgetless.guarantees.upper import UpperBound
+
+__all__ = [
+    "Advice",
+    "BoundComparison",
+    "BoundComparisons",
+    "BoundConstant",
+    "Expectation",
+    "LossGradient",
+    "MinimaxSchedule",
+    "OptimalSchedule",
+    "Trace",
+    "UpperBound",
+    "WorstCase",
+    "WorstCollection",
+]
