@@ -13,7 +13,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.sweeps import Store, _workers, load_sweep
+from forgetless.sweeps import Store, load_sweep, workers
 from support.processes import listening
 
 SWEEP = """
@@ -173,7 +173,7 @@ def test_a_sweep_of_which_nothing_came_is_a_failure(folder, capsys):
 
 
 def test_other_refusals(folder, capsys, monkeypatch):
-    monkeypatch.setattr(_workers, "CONNECT", "1s")
+    monkeypatch.setattr(workers, "CONNECT", "1s")
     assert "there is no store" in run(capsys, "sweep", "status", folder / "none.db")[2]
     assert "must end in .csv or .parquet" in run(capsys, "sweep", "export", folder / "a.db", "--out", "a.txt")[2]
     words = [folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0, "--time-limit", 5]

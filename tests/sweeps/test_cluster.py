@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 import forgetless as fl
 from forgetless.estimators import _scheme
 from forgetless.solvers import _costs, remote
-from forgetless.sweeps import _driver, _workers
+from forgetless.sweeps import _driver, workers
 from support.sweeping import gauss, small, waiting
 
 
@@ -37,7 +37,7 @@ def path(tmp_path):
 def test_a_cluster_gives_the_bits_of_one_process(client, path, tmp_path):
     sweep = small(scales=[0.1, 1.0], metrics=("average_loss", "seen_loss"))
     assert sweep.run(path, client).columns == sweep.run(tmp_path / "here.db", n_workers=0).columns
-    assert _workers._sweeps == {}
+    assert workers._sweeps == {}
     assert not [key for keys in client.processing().values() for key in keys]
 
 
@@ -148,9 +148,9 @@ def test_a_run_that_ends_before_it_begins_leaves_nothing_on_the_workers(client, 
         small().run(path, client)
 
     def count():
-        from forgetless.sweeps import _workers
+        from forgetless.sweeps import workers
 
-        return len(_workers._sweeps)
+        return len(workers._sweeps)
 
     assert set(client.run(count).values()) == {0}
 

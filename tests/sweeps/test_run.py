@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import _driver, _workers
+from forgetless.sweeps import _driver, workers
 from forgetless.sweeps.store import Store
 from support import sweeping
 from support.processes import alive, descendants, listening
@@ -137,7 +137,7 @@ def test_what_cannot_travel_is_named(path):
 
 def test_workers_that_do_not_start_are_given_up(path, monkeypatch):
     monkeypatch.setattr(_driver, "STARTS", 2)
-    monkeypatch.setattr(_workers, "initialize", os._exit)
+    monkeypatch.setattr(workers, "initialize", os._exit)
     with pytest.raises(fl.errors.StoreError, match="2 worker processes ended while they started"):
         small().run(path, n_workers=1)
 

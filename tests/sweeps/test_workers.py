@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import Store, _driver, _lock, _workers
+from forgetless.sweeps import Store, _driver, _lock, workers
 from forgetless.sweeps.evaluate import evaluate
 from support.sweeping import gauss, small
 
@@ -87,7 +87,7 @@ class Scripted:
         ([BrokenProcessPool()] * 3, [3] * 3 + [1] * 3 + [3], 0),  # no cell fails alone: as a whole once more
         ([BrokenProcessPool()] * 3 + [None] * 3 + [BrokenProcessPool()], [3] * 3 + [1] * 3 + [3], 0),
         ([BrokenProcessPool()] * 5 + [None, *[BrokenProcessPool()] * 2, None, BrokenProcessPool()], None, 1),
-        ([CancelledError(), _workers.MissingSweepError()], [3] * 3, 0),
+        ([CancelledError(), workers.MissingSweepError()], [3] * 3, 0),
     ],
 )
 def test_batches_are_repeated_then_split_then_repeated_as_a_whole(errors, sizes, failed):

@@ -67,7 +67,7 @@ def run(
 def _connect(address: str) -> Any:
     with needs("--cluster", "dask", "cluster"):
         import distributed  # noqa: F401
-    from forgetless.sweeps._workers import connect
+    from forgetless.sweeps.workers import connect
 
     return connect(address)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from forgetless._core.arrays import Floats
 from forgetless.io.fields import Fields
@@ -114,6 +113,8 @@ class _Start(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        from scipy.optimize import minimize
+
         with suppress(_Stopped):
             minimize(self._evaluate, self._x, jac=True, method="L-BFGS-B", options=_OPTIONS)
         self.requests.put(None)

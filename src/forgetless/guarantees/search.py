@@ -4,11 +4,11 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
@@ -176,7 +176,7 @@ class _Search:
         a = self.adversary
         shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
-        return json.dumps([*facts, scipy.__version__, hashlib.sha256(shares.tobytes()).hexdigest()])
+        return json.dumps([*facts, installed("scipy"), hashlib.sha256(shares.tobytes()).hexdigest()])
 
     def run(self, path: Path | None, resume: bool, report_progress: Progress) -> Floats:
         """Return the best point, of shape (n,)."""

@@ -5,7 +5,6 @@ The digest of the data is computed on request, since most results are looked at 
 
 import hashlib
 import platform
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -86,6 +85,8 @@ def environment(created: float | None = None) -> dict[str, Any]:
 
 def run_environment(engine: str) -> dict[str, Any]:
     """Return versions, machine and command of a run of a sweep that starts now."""
+    import sqlite3
+
     versions = {}
     for name in ("numpy", "scipy", "numba", "torch", "dask", "distributed"):
         with suppress(PackageNotFoundError):

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from forgetless._core.version import version
 from forgetless.errors import StoreError
 from forgetless.reporting.text import in_words
-from forgetless.sweeps._workers import MissingSweepError, Processes, compute
 from forgetless.sweeps.evaluate import Finished, Outcome
 from forgetless.sweeps.grid import Batch
+from forgetless.sweeps.workers import MissingSweepError, Processes, compute
 
 ATTEMPTS = 3
 """Worker processes that may die over a batch; then its cells are computed one by one, with as many attempts each."""

@@ -10,10 +10,10 @@ from forgetless._core.compiled import n_threads
 from forgetless.errors import StoreError
 from forgetless.reporting.progress import Progress, progress_callback, terminal_progress
 from forgetless.sweeps._driver import Driver
-from forgetless.sweeps._workers import Cluster, Processes, check_client
 from forgetless.sweeps.evaluate import Finished, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
+from forgetless.sweeps.workers import Cluster, Processes, check_client
 
 
 class Engine(NamedTuple):
