@@ -81,11 +81,11 @@ def compare_bounds(
     check_tasks(tasks)
     schedules, labels = as_schedules(schedule, tasks.n_tasks)
     tried = BOUNDS if bounds is None else tuple(bounds)
-    made = [_certificate(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
-    return BoundComparisons(dict(zip(labels, made, strict=True))) if labels else made[0]
+    parts = [_comparison(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
+    return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
+def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
     setting = setting_of(problem, start)

@@ -30,7 +30,7 @@ from forgetless.tasks import TaskCollection
 STARTS = ("mixed", "random", "rare")
 
 _SAVE_EVERY = 5.0
-"""Seconds between checkpoints; they do not change what is found."""
+"""Seconds between checkpoints; they do not change the result."""
 
 
 def find_worst_collection(
@@ -67,7 +67,7 @@ def find_worst_collection(
         d and the number of different tasks, at most.
     rank : int, default 1
         Rows of each task, orthogonal and of any norms, from 1 to d. Some schedules do worse on ranks 2 and 3, by a
-        percent or so in what was found; the search takes as many times longer.
+        percent or so in our searches; the search takes as many times longer.
     n_starts : int, default 32
         Independent searches; a larger number only adds to those of a smaller one.
     n_rounds : int, default 400
