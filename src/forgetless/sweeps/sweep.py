@@ -164,7 +164,7 @@ class Sweep(Grid):
         -------
         axes, or a list of them
             A panel for every combination of the axes that are neither ``x`` nor ``hue``. Points are means over seeds
-            with bars of one standard error; of several scales the best is taken; bounds, if there are any, are thin lines.
+            with bars of one standard error; of several scales the best is taken; bounds are thin lines.
         """
         from forgetless import plots
 
