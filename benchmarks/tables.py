@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from forgetless.tables.run import _split
+from forgetless.estimators.evaluation import _split
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import SGDRegressor

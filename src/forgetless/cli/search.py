@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, schedule_of
 from forgetless.io.atomic import check_target
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command("worst-collection")
@@ -57,7 +58,7 @@ def find_worst_collection(
         if path is not None:
             check_target(path)
     try:
-        with progress() as report_progress:
+        with terminal_progress() as report_progress:
             collection = fl.find_worst_collection(
                 schedule_of(schedule, tasks),
                 k,

@@ -11,8 +11,9 @@ import click
 import numpy as np
 
 from forgetless.cli import notes as notes_on
-from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
+from forgetless.cli.shared import average_option, complete_schedule, examples, say, say_json, schedule_of
 from forgetless.io.atomic import check_target
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.schedules.names import entry_of, usage
 from forgetless.tables.grouped import ORDERS
@@ -139,7 +140,7 @@ def fit(
     about = model.table_
     # Not for a file that is read in chunks, of which every task would be learned twice.
     joint = None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
-    with progress() as tell, warnings.catch_warnings():
+    with terminal_progress() as tell, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "task .* is beyond the horizon")  # a note of the report says it
         run = evaluate_stream(
             model,
@@ -194,7 +195,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     tasks = TableTasks(file, task, target, words={*fitted[0].words_} - {task, *target})
-    with progress() as tell:
+    with terminal_progress() as tell:
         tell(0, 0, "predicting")
         found = evaluated(fitted, tasks)
     if as_json:

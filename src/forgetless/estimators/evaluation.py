@@ -14,7 +14,7 @@ from forgetless._core.frames import read_once
 from forgetless.estimators._held_out import HeldOut, rows_of
 from forgetless.estimators.counted import written
 from forgetless.estimators.history import BEFORE
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.solvers.rows import is_sparse
 
 WIDEST = 500
@@ -172,12 +172,11 @@ def evaluate_stream(
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
     n_tasks = length_hint(tasks, 0)
-    with shown(progress) as report_progress:
+    with progress_callback(progress) as report_progress:
         run = _Run(model, holdout, seed, baselines or Baselines())
         for t, task in enumerate(tasks):
             label, X, y = task if len(task) == 3 else (str(t + 1), *task)
-            if report_progress is not None:
-                run.report(report_progress, label, n_tasks)
+            run.report(report_progress, label, n_tasks)
             run.learn(label, X, np.asarray(y))
         return run.result()
 
