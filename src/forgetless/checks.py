@@ -22,9 +22,7 @@ from forgetless.orderings import BLOCK, Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
 
-_XI = np.array([1e-3, 0.02, 0.3, 1.0])
-"""Eigenvalues at which a filter is looked at, for tasks of radius 1."""
-
+_XI = np.array([1e-3, 0.02, 0.3, 1.0])  # Eigenvalues at which a filter is looked at, for tasks of radius 1
 _RUNS = 2000
 
 

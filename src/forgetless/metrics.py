@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
+# What can be asked for, by the one name it has in Python, tables, JSON and on the command line, and in words
 QUANTITIES = {
     "average_loss": "expected loss over all tasks",
     "seen_loss": "expected loss over the tasks seen",
@@ -29,7 +30,6 @@ QUANTITIES = {
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
-"""What can be asked for, by the one name it has in Python, tables, JSON and on the command line, and in words."""
 
 _OTHER_WORDS = {
     "average": "average_loss",
@@ -58,11 +58,8 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
 
 
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
-
 METRICS = ("average_loss", *PATH_METRICS)
-
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-
 ALL_METRICS = (*METRICS, *TASK_METRICS)
 
 

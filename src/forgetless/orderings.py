@@ -13,12 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from forgetless._core import validate
 
 Indices = NDArray[np.unsignedinteger[Any]]
-
-BLOCK = 4096
-"""Steps drawn at once. Part of the meaning of a seed: changing it changes the sequences a seed gives."""
-
-TRIALS = 8
-"""Trials that share one generator, which always draws for all of them; part of the meaning of a seed too."""
+BLOCK = 4096  # Steps drawn at once. Part of the meaning of a seed: changing it changes the sequences a seed gives.
+TRIALS = 8  # Trials that share one generator, which always draws for all of them; part of the meaning of a seed too
 
 
 def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
@@ -76,8 +72,7 @@ class OneOrder:
         return self.repeated and np.array_equal(np.sort(self.indices), np.arange(n_tasks))
 
 
-Law = Draws | Epochs | OneOrder
-"""What can be exact about an ordering; the exact engines are organised by it."""
+Law = Draws | Epochs | OneOrder  # What can be exact about an ordering; the exact engines are organised by it
 
 
 class Ordering(ABC):

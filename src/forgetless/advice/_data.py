@@ -82,5 +82,4 @@ def uncentred(tasks: TaskCollection) -> list[str]:
     ]
 
 
-_GAINED = 0.1
-"""Part of the least possible loss from which on a missing constant feature is pointed out."""
+_GAINED = 0.1  # Part of the least possible loss from which on a missing constant feature is pointed out

@@ -36,20 +36,13 @@ from forgetless.orderings import Draws, OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
-Evaluate = Callable[[Sequence[Any]], Floats]
-"""Schedules to their losses, in one batch."""
-
+Evaluate = Callable[[Sequence[Any]], Floats]  # Schedules to their losses, in one batch
+# Operations of one evaluation, some milliseconds, and of one step, and steps, from which on a reduced model pays
 _QUICK, _STEP, _SHORT = 1e8, 5e4, 32
-"""Operations of one evaluation, some milliseconds, and of one step, and steps, from which on a reduced model pays."""
-
-_NUMBERS = 2.0**25
-"""Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""
-
-_PRECISE = 1e-6
-"""Losses whose rounding may be a larger part of them are computed with a bound of their error."""
-
+_NUMBERS = 2.0**25  # Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts
+_PRECISE = 1e-6  # Losses whose rounding may be a larger part of them are computed with a bound of their error
+# Rounding, as a part of the first loss, from which on already the search takes the engine with an error bound
 _FRAGILE = 1e-7
-"""Rounding, as a part of the first loss, from which on already the search takes the engine with an error bound."""
 
 
 class Losses:

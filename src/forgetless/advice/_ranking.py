@@ -16,27 +16,17 @@ from forgetless.advice.results import Option
 from forgetless.filters import Filter
 from forgetless.schedules import noise_aware, planned_for
 
-_EQUAL = 1e-4
-"""Losses this close, relatively, count as equal, and the simpler schedule is advised."""
-
+_EQUAL = 1e-4  # Losses this close, relatively, count as equal, and the simpler schedule is advised
+# A reduced model that is off by less, relatively, at the schedules it chose is trusted to have chosen them
 _TRUSTED = 0.03
-"""A reduced model that is off by less, relatively, at the schedules it chose is trusted to have chosen them."""
-
+# Operations, about half a minute, that exact evaluations may take, and how many there are about: of a search without
+# a reduced model, and of the pilots, the chosen schedules and what is said of them with one
 EXACT, SEARCHED, CHOSEN = 1e12, 220, 24
-"""Operations, about half a minute, that exact evaluations may take, and how many there are about: of a search without
-a reduced model, and of the pilots, the chosen schedules and what is said of them with one."""
-
-_FLAT = 1.1
-"""How many times the smallest loss still counts as flat."""
-
-_APART = 3.0
-"""A scale found by anything but exact losses is compared with those so many times smaller and larger."""
-
-_ROUNDED = 1e-14
-"""Part of the first loss below which a loss is rounding."""
-
+_FLAT = 1.1  # How many times the smallest loss still counts as flat
+_APART = 3.0  # A scale found by anything but exact losses is compared with those so many times smaller and larger
+_ROUNDED = 1e-14  # Part of the first loss below which a loss is rounding
+# Operations, about a tenth of a second, from which on the seen-task column is sampled when it is not the objective
 _SEEN_BUDGET = 4e9
-"""Operations, about a tenth of a second, from which on the seen-task column is sampled when it is not the objective."""
 
 
 def compare(

@@ -27,13 +27,9 @@ from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
 _DIMENSION = 64
-
 _SNAPSHOTS = 40
-
 _NODES = 200
-
-_DIGITS = 1e-6
-"""Singular values of the snapshots below this part of the largest are left out."""
+_DIGITS = 1e-6  # Singular values of the snapshots below this part of the largest are left out
 
 
 class ReducedModel:

@@ -17,30 +17,20 @@ from forgetless.metrics import average_loss
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 
-TRIALS = 64
-"""Random runs at a time."""
-
-_FEWEST = 8
-"""Runs of a search at least: in many coordinates single runs are close to their mean."""
-
+TRIALS = 64  # Random runs at a time
+_FEWEST = 8  # Runs of a search at least: in many coordinates single runs are close to their mean
+# Operations, about a quarter of a minute each, that the search for scales and the final comparison may take
 SEARCH = DECIDE = 4e10
-"""Operations, about a quarter of a minute each, that the search for scales and the final comparison may take."""
-
-_SEARCHED = 220
-"""Schedules in a search, about."""
-
+_SEARCHED = 220  # Schedules in a search, about
+# Runs are repeated, up to this many, until the standard error is this part of what is above the least possible
 _MOST, _CLOSE = 4096, 0.005
-"""Runs are repeated, up to this many, until the standard error is this part of what is above the least possible."""
-
+# Part of a mean that runs which did not come may make up, and how often a kind of run must come to be judged by
 _RARE, _SEEN = 0.05, 25
-"""Part of a mean that runs which did not come may make up, and how often a kind of run must come to be judged by."""
-
+# Part of the first loss that the next run may have, as far as runs tell: they cannot show a mean far below that part
+# of it over their number
 _FLUKE = 1e-5
-"""Part of the first loss that the next run may have, as far as runs tell: they cannot show a mean far below that part
-of it over their number."""
-
+# Squared ratio of spread and mean from which on the rare runs that make up the mean may not have been seen
 _HEAVY = 2.0
-"""Squared ratio of spread and mean from which on the rare runs that make up the mean may not have been seen."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-
 _BUDGETS = (1, 4, 16)
-
-_BETWEEN = 7
-"""Points put between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %."""
+_BETWEEN = 7  # Points put between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
 
 
 @dataclass(frozen=True)

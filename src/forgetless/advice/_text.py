@@ -55,20 +55,11 @@ def _nothing(text: str) -> Claim:
     return Claim("guarantee", text, -math.inf, math.inf)
 
 
-_CLOSE = 0.1
-"""Part of a sampled loss by which no other is known to be below; a larger one says too little to be said."""
-
-_BLURRED = 0.01
-"""Part of a loss from which on its error forbids to say what small changes do to it."""
-
-_VAGUE = 10.0
-"""How many times as large the upper end of a ratio may be as the lower for it to be said."""
-
-_NOTHING = 1e-20
-"""Part of the first loss below which the loss of a run is rounding."""
-
-SURE = 5.0
-"""Standard errors within which a claim about sampled losses holds."""
+_CLOSE = 0.1  # Part of a sampled loss by which no other is known to be below; a larger one says too little to be said
+_BLURRED = 0.01  # Part of a loss from which on its error forbids to say what small changes do to it
+_VAGUE = 10.0  # How many times as large the upper end of a ratio may be as the lower for it to be said
+_NOTHING = 1e-20  # Part of the first loss below which the loss of a run is rounding
+SURE = 5.0  # Standard errors within which a claim about sampled losses holds
 
 
 @dataclasses.dataclass(frozen=True)

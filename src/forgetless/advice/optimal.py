@@ -21,11 +21,9 @@ from forgetless.schedules import Preset, resolve
 from forgetless.schedules.shapes import Coefficients
 from forgetless.tasks import TaskCollection
 
+# Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks
 _SOFT = (1e-2, 1e-4)
-"""Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks."""
-
-_TRIAL, _LONGEST = 40, 600
-"""Iterations from every start, and from the best of them."""
+_TRIAL, _LONGEST = 40, 600  # Iterations from every start, and from the best of them
 
 
 @dataclass(frozen=True, repr=False)

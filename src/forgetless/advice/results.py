@@ -17,7 +17,6 @@ from forgetless.schedules.names import code, entry_of, title_of
 from forgetless.schedules.plain import describe, from_plain
 
 FORMAT = "forgetless-advice"
-
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
 

@@ -145,11 +145,9 @@ def _forewarn(problem: Losses) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-_LOOK = 500
-"""Steps whose time is measured where there are many more."""
-
+_LOOK = 500  # Steps whose time is measured where there are many more
+# How many times as long comparing all schedules takes as following 64 of them: 4 to 19 where it was measured
 _TIMES = 10.0
-"""How many times as long comparing all schedules takes as following 64 of them: 4 to 19 where it was measured."""
 
 
 def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
@@ -172,8 +170,7 @@ def _exact_cost(problem: Losses, objective: str) -> float:
     return problem.operations(objective) * (CHOSEN if problem.has_model(objective) else SEARCHED)
 
 
-_LONGEST = 40 * EXACT
-"""Operations, some twenty minutes, from which on the worst case is refused."""
+_LONGEST = 40 * EXACT  # Operations, some twenty minutes, from which on the worst case is refused
 
 
 def _by_runs(

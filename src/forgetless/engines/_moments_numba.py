@@ -10,8 +10,8 @@ from forgetless._core.compiled import n_threads, spread
 from forgetless._core.jit import jit
 from forgetless.engines.independent import LANES_FROM
 
+# Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20
 _LANES = 64
-"""Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20."""
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)

@@ -10,12 +10,10 @@ from forgetless.engines._trials import Run, Snapshot
 from forgetless.engines.results import Trace
 from forgetless.metrics import Visits, evaluate, follows_path
 
+# Numbers of snapshots kept until they are turned into metrics: all of them in most runs, in one product at the end. A
+# threaded product between the steps would slow these down, because its threads go on waiting for more.
 _TOGETHER = 2**22
-"""Numbers of snapshots kept until they are turned into metrics: all of them in most runs, in one product at the end.
-A threaded product between the steps would slow these down, because its threads go on waiting for more."""
-
-_WEIGHTS = 2**18
-"""Weights made at once beside those that are returned."""
+_WEIGHTS = 2**18  # Weights made at once beside those that are returned
 
 
 class Recorder:

@@ -185,9 +185,7 @@ def _raise_sets(
 
 
 _raise: Any = _raise_sets
-
-_FULL = 2**18
-"""Entries of full matrices held at once."""
+_FULL = 2**18  # Entries of full matrices held at once
 
 
 class CompiledLevel:

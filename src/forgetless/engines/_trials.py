@@ -12,12 +12,10 @@ from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import TaskSums, task_sums
 from forgetless.orderings import Indices
 
+# Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise
 _BUFFER = 2**20
-"""Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise."""
-
+# Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors
 Order = tuple[Indices, NDArray[np.int64]]
-"""Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors."""
-
 Method = Callable[[Indices, Floats, Array | None], Order]
 
 

@@ -20,16 +20,11 @@ from forgetless.tasks import TaskCollection
 
 # Sums may be reordered (SIMD) and fused; nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract"}
-
-
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
-
-_SHORT = 3
-"""Up to so many coordinates the loop over them is unrolled."""
-
+_SHORT = 3  # Up to so many coordinates the loop over them is unrolled
+# Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1
 _TOGETHER = 4
-"""Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1."""
 
 
 @functools.cache

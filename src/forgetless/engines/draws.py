@@ -62,8 +62,8 @@ def expectations(
     return again if max(again.errors.values()) < max(found.errors.values()) else found
 
 
+# Relative error from which on powers are replaced by steps, and operations, about a second, up to which
 _BLURRED, _AFFORDABLE = 1e-8, 3e9
-"""Relative error from which on powers are replaced by steps, and operations, about a second, up to which."""
 
 
 def _computed(
@@ -144,8 +144,8 @@ class Decay:
         return np.minimum(1.0, max(1, step) * (1.0 - self.rates) ** max(0, step - 1))
 
 
+# Relative error from which on it is worth to ask how fast errors decay, and pieces of a schedule that are asked
 _KNOWN, _PIECES = 1e-9, 48
-"""Relative error from which on it is worth to ask how fast errors decay, and pieces of a schedule that are asked."""
 
 
 def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:

@@ -102,9 +102,9 @@ def expect(
         return problem.expectation(engine(problem, origin, names, told, **options), start)
 
 
+# The exact engine of every law, forwards
 ENGINES: dict[type, Callable[..., Computed]] = {
     Draws: draws.expectations,
     Epochs: epochs.expectations,
     OneOrder: one_order.expectations,
 }
-"""The exact engine of every law, forwards."""

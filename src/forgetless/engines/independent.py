@@ -13,11 +13,10 @@ from forgetless.engines.moments import Moments, Operator
 from forgetless.engines.problem import Problem
 from forgetless.metrics import mean_of
 
+# From so many schedules on they are the lanes of SIMD, up to so many coordinates; fewer are stepped one by one
 LANES_FROM, LANES_SIZE, ONE_SIZE = 16, 32, 64
-"""From so many schedules on they are the lanes of SIMD, up to so many coordinates; fewer are stepped one by one."""
-
+# Makes steps on S in place, from L, R, the tasks' offsets, the probability of each direction, and φ (Σr, T, B)
 Steps = Callable[[Array, Array, Array, Array, Array, Floats], None]
-"""Makes steps on S in place, from L, R, the tasks' offsets, the probability of each direction, and φ (Σr, T, B)."""
 
 
 def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:

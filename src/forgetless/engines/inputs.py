@@ -15,17 +15,12 @@ from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import Schedule
 from forgetless.schedules.names import REGISTRY, named
 
+# A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ
 ScheduleLike = Schedule | Filter | str | float
-"""A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ."""
-
+# One of these, a list of them, or a dict whose keys are their labels
 Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
-"""One of these, a list of them, or a dict whose keys are their labels."""
-
-OrderingLike = Ordering | str
-"""An ordering, or its name such as "cyclic"."""
-
-Labels = tuple[str | int, ...]
-"""Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
+OrderingLike = Ordering | str  # An ordering, or its name such as "cyclic"
+Labels = tuple[str | int, ...]  # Of several schedules: the keys of a dict, the positions in a list; empty for one alone
 
 
 class Given(NamedTuple):

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.tasks import TaskCollection
 
+# A direction's missing target below this, relative to what it was computed from, counts as rounding of zero
 REALIZABLE = 2e-13
-"""A direction's missing target below this, relative to what it was computed from, counts as rounding of zero."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,8 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.moments import Operator
 
 EPS = float(np.finfo(np.float64).eps)
-
+# Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition
 DENSE_LIMIT = 2000
-"""Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition."""
 
 
 def _powers(rates: Floats, steps: Any) -> Floats:

@@ -232,8 +232,7 @@ def checked_shares(part: Filter, singular_values: Floats) -> Floats:
     return shares if low >= 0 and high <= 2 else np.clip(shares, 0.0, 2.0)
 
 
-ROUNDED = 1e-12
-"""By how much a share may be outside [0, 2]: what rounding of a step size of 2/R² makes of a budget."""
+ROUNDED = 1e-12  # By how much a share may be outside [0, 2]: what rounding of a step size of 2/R² makes of a budget
 
 
 def share_rows(part: Filter, values: Any, n_directions: int) -> Floats:

@@ -14,11 +14,10 @@ from forgetless._core.arrays import Array, Floats, from_numpy, to_numpy
 from forgetless.engines.moments import Moments, moments_around_teacher, symmetrized
 from forgetless.tasks import TaskCollection
 
+# Around the joint solution terms may be so much larger than what is left of them: a loss of four digits of sixteen
 CANCELS = 1e4
-"""Around the joint solution terms may be so much larger than what is left of them: a loss of four digits of sixteen."""
-
+# What is missing of a direction's target counts as rounding of zero below this part of what it was computed from
 ROUNDING = 2e-13
-"""What is missing of a direction's target counts as rounding of zero below this part of what it was computed from."""
 
 
 def measured(tasks: TaskCollection, start: Array) -> Moments:

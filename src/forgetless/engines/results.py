@@ -15,8 +15,7 @@ from forgetless.io.provenance import Made, Recorded, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
-_LINES = 6
-"""Recorded steps of one schedule that are printed, and schedules at their last step."""
+_LINES = 6  # Recorded steps of one schedule that are printed, and schedules at their last step
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,15 +18,10 @@ from forgetless.engines.moments import Moments
 from forgetless.tasks import TaskCollection
 
 EPS = float(np.finfo(np.float64).eps)
-
+# Roundings of one step beyond the sizes counted; ``tests/engines/test_digits.py`` holds it against the truth
 SAFETY = 8.0
-"""Roundings of one step beyond the sizes counted; ``tests/engines/test_digits.py`` holds it against the truth."""
-
-_MANY = 1000
-"""Directions up to which all pairs are looked at."""
-
-_NUMBERS = 2**19
-"""Sizes of directions held at once."""
+_MANY = 1000  # Directions up to which all pairs are looked at
+_NUMBERS = 2**19  # Sizes of directions held at once
 
 
 @dataclass(eq=False)

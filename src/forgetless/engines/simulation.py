@@ -23,8 +23,7 @@ from forgetless.orderings import draws
 from forgetless.reporting.progress import Progress, forewarned, part_of_work, shown
 from forgetless.tasks import TaskCollection
 
-_SHARES = 2**17
-"""Shares evaluated at once: they stay in the cache until the steps that use them."""
+_SHARES = 2**17  # Shares evaluated at once: they stay in the cache until the steps that use them
 
 
 def simulate(

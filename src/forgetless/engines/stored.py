@@ -15,7 +15,6 @@ from forgetless.metrics import METRICS, TASK_METRICS
 from forgetless.reporting.text import printable
 
 FORMAT, VERSION = "forgetless-result", 1
-
 WHAT = "result"
 
 

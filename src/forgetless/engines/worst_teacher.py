@@ -116,8 +116,8 @@ def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> Worst
     )
 
 
+# The exact engine of every law, backwards
 ENGINES: dict[type, Callable[..., Forms]] = {Draws: draws.forms, Epochs: epochs.forms, OneOrder: one_order.forms}
-"""The exact engine of every law, backwards."""
 
 
 def _rounded(problem: Problem, losses: Floats) -> Floats:

@@ -68,9 +68,7 @@ def _number(text: str) -> float:
         raise ValueError(text) from None
 
 
-_KNOWN = ("n_tasks",)
-"""Arguments that may be left out because the caller knows them."""
-
+_KNOWN = ("n_tasks",)  # Arguments that may be left out because the caller knows them
 _SCALE = {"scale": _number}
 
 

@@ -13,23 +13,14 @@ from forgetless.solvers import _krylov
 from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.rows import Operated, Rows
 
+# Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python
 SMALL_SIDE = 200
-"""Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
-
+# A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass
 GEMM = {"tall": 1 / 40, "wide": 1 / 20}
-"""A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
-
-FACTOR = 1 / 42
-"""m³ of a Cholesky factorisation."""
-
-EIGH = 0.5
-"""m³ of all eigenvectors."""
-
-SPARSE_ENTRY = 10.0
-"""A stored entry of a sparse matrix in a pass."""
-
-VECTOR_ENTRY = 10.0
-"""An entry of the vectors of the bidiagonalisation, per pass."""
+FACTOR = 1 / 42  # m³ of a Cholesky factorisation
+EIGH = 0.5  # m³ of all eigenvectors
+SPARSE_ENTRY = 10.0  # A stored entry of a sparse matrix in a pass
+VECTOR_ENTRY = 10.0  # An entry of the vectors of the bidiagonalisation, per pass
 
 
 def passes_needed(filter: Ridge | GradientDescent, norm: float, tol: float) -> float:
@@ -76,8 +67,7 @@ def gram_bytes(rows: Rows) -> int:
     return 3 * 8 * rows.small_side**2
 
 
-NORM_PASSES = 25
-"""About what it takes to find ‖X‖₂ by products with X."""
+NORM_PASSES = 25  # About what it takes to find ‖X‖₂ by products with X
 
 
 def spectrum_bytes(rows: Rows) -> int:
@@ -106,8 +96,8 @@ def rough_norm(rows: Rows) -> float:
     return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
 
 
+# An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow
 TRIAL = 16
-"""An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
 
 
 def patience(task: OneTask, filter: Filter, memory: int) -> int | None:

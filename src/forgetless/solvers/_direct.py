@@ -21,18 +21,11 @@ from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.rows import Rows
 
 EPS = float(np.finfo(np.float64).eps)
-
-SAFE = 1e5
-"""Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits."""
-
-HOPELESS = 1e13
-"""Condition beyond which a Cholesky factor does not even refine."""
-
+SAFE = 1e5  # Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
+HOPELESS = 1e13  # Condition beyond which a Cholesky factor does not even refine
+# Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry
 EXACT_ENTRIES = 10**7
-"""Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry."""
-
-ACCURACY = 1e-8
-"""Relative error of a step that is promised; a step that misses it is refused."""
+ACCURACY = 1e-8  # Relative error of a step that is promised; a step that misses it is refused
 
 
 class Solved(NamedTuple):

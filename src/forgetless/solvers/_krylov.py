@@ -16,8 +16,7 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Rows
 
-OVERSHOOTS = 1000
-"""Inner steps whose defects are summed one by one where γR² exceeds 1."""
+OVERSHOOTS = 1000  # Inner steps whose defects are summed one by one where γR² exceeds 1
 
 
 class Iterated(NamedTuple):

@@ -10,8 +10,7 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 
-WHOLE = 1000
-"""Side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved for itself."""
+WHOLE = 1000  # Side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved for itself
 
 
 def learn_many(

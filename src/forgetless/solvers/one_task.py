@@ -26,9 +26,7 @@ class Learned(NamedTuple):
     after: NDArray[np.float64]
 
 
-SMALL_SIDE = _costs.SMALL_SIDE
-"""Up to this smaller side the norm of a task comes with its solution."""
-
+SMALL_SIDE = _costs.SMALL_SIDE  # Up to this smaller side the norm of a task comes with its solution
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 
@@ -105,8 +103,8 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
     return _by_spectrum(task, filter, limits.memory)
 
 
+# Relative error up to which a Gram matrix from a cluster serves; beyond, the rows are reduced, not read again
 REMOTE = 1e-11
-"""Relative error up to which a Gram matrix from a cluster serves; beyond, the rows are reduced, not read again."""
 
 
 def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:

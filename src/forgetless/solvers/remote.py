@@ -14,8 +14,8 @@ from forgetless._core.dask_arrays import stacked_triangles, summed, triangle
 from forgetless._core.dask_blocks import Block
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
+# Up to so many features XᵀX is added up in the first pass: 8 MB from every worker, and one pass instead of many
 GRAM_SIDE = 1000
-"""Up to so many features XᵀX is added up in the first pass: 8 MB from every worker, and one pass instead of many."""
 
 
 class Seen(NamedTuple):

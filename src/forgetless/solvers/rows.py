@@ -12,8 +12,8 @@ import numpy as np
 
 from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 
+# Rows are converted or weighted about this many bytes at a time, so that no copy of a large task is made
 BLOCK_BYTES = 2**25
-"""Rows are converted or weighted about this many bytes at a time, so that no copy of a large task is made."""
 
 
 def is_sparse(X: Any) -> bool:

@@ -41,7 +41,6 @@ from forgetless.theory.hypotheses import (
 from forgetless.theory.last_iterate import last_iterate_weights
 
 THIS = "Levinstein et al. (2025)"
-
 TABLE = f"as given in Table 1 of {THIS}"
 
 
@@ -168,15 +167,10 @@ def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
 
 
 _RANDOM = {"ordering": "uniform with replacement"}
-
 _COROLLARY = f'{THIS}, Corollary "Near-optimal rates via fixed regularization strength", Section 4.1'
-
 _LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
-
 _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
-
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
-
 _PROOF = "theorem of docs/certificates.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
 
 

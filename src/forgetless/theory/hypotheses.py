@@ -15,15 +15,11 @@ from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
 
-_CLOSE = 1e-9
-"""Relative tolerance within which a schedule counts as the one of a theorem."""
-
+_CLOSE = 1e-9  # Relative tolerance within which a schedule counts as the one of a theorem
+# Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent
 _UNNOTICED = 1e-3
-"""Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent."""
-
+# From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there
 _WHOLE = 1 - 1e-12
-"""From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there."""
-
 _AT_ONCE = 2**20
 
 
@@ -190,11 +186,8 @@ CYCLIC = _needs(
 )
 
 FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
-
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
-
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
-
 EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
 
 IN_RANGE = _needs(
@@ -242,7 +235,6 @@ def _scale_failure(found: float | None, scale: Fraction, what: str) -> str | Non
 
 
 THEOREM = Fraction(13, 3)
-
 INCREASING = of_scale(THEOREM)
 
 AT_LEAST = Hypothesis(
@@ -272,7 +264,6 @@ def _not_cai(s: Setting) -> str | None:
 
 
 CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
-
 FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
 
 
@@ -319,7 +310,5 @@ def _is_seen(s: Setting) -> str | None:
 
 
 UNSEEN = _unseen(0, "k")
-
 UNSEEN_OF_MORE = _unseen(1, "k + 1")
-
 SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)

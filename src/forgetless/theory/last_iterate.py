@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from forgetless._core import validate
 
+# A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1
 Function = Callable[[Any, int, int], Any]
-"""A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1."""
 
 
 def linear_decay(k: int, step_size: Any) -> list[Any]:

@@ -83,13 +83,9 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
 # Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips close together,
 # and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
 _COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
-
 _FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
-
 _DROP = (0.25, 5.0)
-
 _SECTIONS = 44
-
 _AT_ONCE = 64
 
 
