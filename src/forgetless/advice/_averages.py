@@ -17,17 +17,17 @@ POWER = 2.0
 
 def exact_average(problem: Losses, objective: str) -> Option | None:
     """Return the average with its exact loss; None where that cannot be had."""
-    given: dict[str, Any] = {"ordering": problem.ordering, "average": POWER}
+    options: dict[str, Any] = {"ordering": problem.ordering, "average": POWER}
     try:
         if objective == "worst_case":
-            worst = worst_case(problem.tasks, Projection(), problem.k, **given)
+            worst = worst_case(problem.tasks, Projection(), problem.k, **options)
             return _option(objective, worst.loss, worst.error)
         if objective == "validation":
             return None
-        found = expect(problem.tasks, Projection(), problem.k, start=problem.start, metrics=objective, **given)
+        result = expect(problem.tasks, Projection(), problem.k, start=problem.start, metrics=objective, **options)
     except (MemoryError, NoExactLawError):
         return None
-    return _option(objective, float(to_numpy(found.values[objective])[0]), found.errors[objective])
+    return _option(objective, float(to_numpy(result.values[objective])[0]), result.errors[objective])
 
 
 def sampled_average(problem: Losses, objective: str, seed: int, n_trials: int | None) -> Option | None:

@@ -76,8 +76,8 @@ class Losses:
 
     def rounding(self, objective: str) -> float:
         """Return how far losses may be off by rounding, which is relative to the moments before the first step."""
-        moved = 1.0 if objective == "worst_case" else self._moved
-        return 4.0 * (1.0 + math.sqrt(self.k)) * float(np.finfo(float).eps) * self.tasks.radius**2 * moved
+        distance = 1.0 if objective == "worst_case" else self._squared_distance
+        return 4.0 * (1.0 + math.sqrt(self.k)) * float(np.finfo(float).eps) * self.tasks.radius**2 * distance
 
     def with_errors(self, schedules: Sequence[Any], objective: str, losses: Floats) -> tuple[Floats, Floats]:
         """Return losses of schedules with bounds of their errors, computed anew where rounding may matter."""
@@ -86,15 +86,15 @@ class Losses:
         if objective != "average_loss" or np.all(error <= _PRECISE * np.maximum(losses - self.least, 0.0)):
             return losses, errors
         for b, schedule in enumerate(schedules):
-            found = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
-            losses[b] = float(to_numpy(found.average_loss)[0])
-            errors[b] = float(np.max(found.error)) * abs(losses[b]) if found.error else error
+            result = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
+            losses[b] = float(to_numpy(result.average_loss)[0])
+            errors[b] = float(np.max(result.error)) * abs(losses[b]) if result.error else error
         # Nothing is below the least possible: what lies there shows how large errors are.
         errors = np.maximum(errors, max(0.0, float(np.max(self.least - losses))))
         return losses, errors
 
     @cached_property
-    def _moved(self) -> float:
+    def _squared_distance(self) -> float:
         """Squared distance from the start to the joint solution, around which moments are taken."""
         return float(np.sum(to_numpy(self.origin - self.tasks.teacher(self.start)) ** 2))
 
@@ -116,11 +116,11 @@ class Losses:
 
     def __call__(self, schedules: Sequence[Schedule | Filter], names: Sequence[str]) -> dict[str, Floats]:
         """Return the named losses of every schedule, each of shape (B,)."""
-        found: dict[str, list[Floats]] = {name: [] for name in names}
+        losses: dict[str, list[Floats]] = {name: [] for name in names}
         for part in self._parts(schedules, "seen_loss" in names):
             for name, values in self._part(part, names).items():
-                found[name].append(values)
-        return {name: np.concatenate(values) for name, values in found.items()}
+                losses[name].append(values)
+        return {name: np.concatenate(values) for name, values in losses.items()}
 
     def _parts(self, schedules: Sequence[Any], path: bool) -> list[list[Any]]:
         each = 1.0 + 5.0 * self.moments.size**2 + 3.0 * float(self.tasks.offsets[-1]) * self.moments.size
@@ -128,15 +128,15 @@ class Losses:
         return [list(schedules[i : i + size]) for i in range(0, len(schedules), size)]
 
     def _part(self, schedules: list[Any], names: Sequence[str]) -> dict[str, Floats]:
-        found = {}
+        losses = {}
         if self.random and {"average_loss", "worst_case"} & set(names):
-            found = self._by_forms(schedules, "worst_case" in names)
+            losses = self._by_forms(schedules, "worst_case" in names)
             if self._fragile:
-                found.pop("average_loss")
+                losses.pop("average_loss")
         for name in names:
-            if name not in found:
-                found[name] = getattr(self, f"_{name}")(schedules)
-        return {name: found[name] for name in names}
+            if name not in losses:
+                losses[name] = getattr(self, f"_{name}")(schedules)
+        return {name: losses[name] for name in names}
 
     def has_model(self, objective: str) -> bool:
         """Whether searching exactly would take long, and a reduced model can be made."""
@@ -180,7 +180,7 @@ class Losses:
         """Return expected and, if asked, worst-case losses, fixed filters apart because their powers are cheaper."""
         problem = Problem.of(self.tasks, schedules, self.k, self.ordering, "last")
         fixed = np.array([filter_.horizon is None for filter_ in problem.filters])
-        found = {
+        losses = {
             "average_loss": np.empty(len(schedules)),
             **({"worst_case": np.empty(len(schedules))} if worst else {}),
         }
@@ -191,22 +191,22 @@ class Losses:
             part = Problem.of(self.tasks, [problem.filters[b] for b in group], self.k, self.ordering, "last")
             for b, row in zip(group, draws.forms(part, self.moments).forms, strict=True):
                 V = to_numpy(row[0])
-                found["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
+                losses["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 if worst:
-                    found["worst_case"][b] = _worst(self.moments, V)
-        return found
+                    losses["worst_case"][b] = _worst(self.moments, V)
+        return losses
 
     def _average_loss(self, schedules: list[Any]) -> Floats:
-        found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start)
-        return np.asarray(to_numpy(found.average_loss)[:, 0])
+        result = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start)
+        return np.asarray(to_numpy(result.average_loss)[:, 0])
 
     def _worst_case(self, schedules: list[Any]) -> Floats:
-        found = worst_case(self.tasks, schedules, self.k, ordering=self.ordering)
-        return np.asarray(to_numpy(found.loss))
+        result = worst_case(self.tasks, schedules, self.k, ordering=self.ordering)
+        return np.asarray(to_numpy(result.loss))
 
     def _seen_loss(self, schedules: list[Any]) -> Floats:
-        found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics="seen_loss")
-        return np.asarray(to_numpy(found.seen_loss)[:, 0])
+        result = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics="seen_loss")
+        return np.asarray(to_numpy(result.seen_loss)[:, 0])
 
     def _validation(self, schedules: list[Any]) -> Floats:
         assert self.validation is not None
@@ -221,7 +221,7 @@ class Losses:
         moments = moments_around_teacher(self.tasks, self.origin, affine=True)
         run = IndependentRun.of(problem, moments)
         for first in range(0, self.k, problem.steps_at_once):
-            run.advance(problem.shares(first, min(self.k, first + problem.steps_at_once)))
+            run.advance(problem.factors(first, min(self.k, first + problem.steps_at_once)))
         excess = np.maximum(np.einsum("ij,ijb->b", self._held_out_form(), to_numpy(run.S)), 0.0)
         return np.asarray(0.5 * excess + self.validation.floors.mean())
 
@@ -247,7 +247,7 @@ class Losses:
         tasks, validation = self.tasks, self.validation
         assert validation is not None
         columns = to_numpy(tasks.teacher(self.start)).reshape(tasks.n_features, tasks.n_targets)
-        D = to_numpy(validation.directions)
+        D = to_numpy(validation.singular_vectors)
         inside = D if tasks.span is None else D @ to_numpy(tasks.span)
         rows = np.concatenate([inside, D @ columns - to_numpy(validation.targets)], axis=1)
         rows *= validation.singular_values[:, None]

@@ -30,13 +30,13 @@ _SEEN_BUDGET = 4e9
 
 
 def compare(
-    problem: Losses, objective: str, seed: int, tell: Callable[[], None], own: Sequence[Shape] = ()
+    problem: Losses, objective: str, seed: int, next_stage: Callable[[], None], extra: Sequence[Shape] = ()
 ) -> tuple[list[Curve], list[Option], list[str]]:
     """Return the losses of every shape over its scale, the shapes at their best ranked by exact losses, and notes."""
-    found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
+    candidates = [*shapes(problem.tasks, problem.k, problem.ordering), *extra]
 
     def exact(schedules: Sequence[Any]) -> Floats:
-        tell()
+        next_stage()
         return problem(schedules, [objective])[objective]
 
     pilots: list[Any] = []
@@ -44,20 +44,20 @@ def compare(
         model = problem.model(objective, pilots)
         if model is None:
             break
-        curves = scan(found, model)
-        tell()
+        curves = scan(candidates, model)
+        next_stage()
         options, notes = _options(problem, curves, objective, seed)
-        off = _deviation(problem, curves, options, objective)
+        deviation = _deviation(problem, curves, options, objective)
         last = attempt == 1 and problem.operations(objective) * SEARCHED > EXACT and objective == "worst_case"
-        if off < _TRUSTED or last:
-            return _by_model(problem, curves, options, notes, off, objective, seed)
+        if deviation < _TRUSTED or last:
+            return _by_model(problem, curves, options, notes, deviation, objective, seed)
         pilots = [option.schedule for option in options]  # the space that is missing is where these went
     if not problem.random or problem.operations(objective) * SEARCHED <= EXACT or objective == "worst_case":
-        curves = scan(found, exact)
+        curves = scan(candidates, exact)
         options, notes = _options(problem, curves, objective, seed)
         return curves, ranked(_confirmed(problem, curves, options, objective), problem, objective), notes
-    curves = scan(found, _sampled.searching(problem, objective, seed, None))
-    tell()
+    curves = scan(candidates, _sampled.searching(problem, objective, seed, None))
+    next_stage()
     options, notes = _options(problem, curves, objective, seed)
     options = _bracketed(problem, curves, options, objective, seed)
     options = _confirmed(problem, curves, options, objective, only_best=True)
@@ -66,9 +66,15 @@ def compare(
 
 
 def _by_model(
-    problem: Losses, curves: list[Curve], options: list[Option], notes: list[str], off: float, objective: str, seed: int
+    problem: Losses,
+    curves: list[Curve],
+    options: list[Option],
+    notes: list[str],
+    deviation: float,
+    objective: str,
+    seed: int,
 ) -> tuple[list[Curve], list[Option], list[str]]:
-    note = f"scales were searched on a reduced model, off by at most {up(100 * off, 1):.1g} % at the schedules it chose"
+    note = f"scales were searched on a reduced model, off by at most {up(100 * deviation, 1):.1g} % at the schedules it chose"
     options = _bracketed(problem, curves, options, objective, seed)
     options = _confirmed(problem, curves, options, objective, only_best=True)
     return curves, ranked(options, problem, objective), [f"{note}; the losses above are exact.", *notes]
@@ -89,8 +95,8 @@ def _bracketed(problem: Losses, curves: list[Curve], options: list[Option], obje
     """
     searched = {curve.shape.name: curve.shape for curve in best_of_each(curves) if curve.shape.scales.size}
     leading = min(options, key=lambda option: option.loss).shape
-    found = list(options)
-    for i, option in enumerate(found):
+    confirmed = list(options)
+    for i, option in enumerate(confirmed):
         if option.shape not in searched or option.scale is None or option.shape not in ("constant", leading):
             continue
         shape, best = searched[option.shape], option
@@ -109,8 +115,8 @@ def _bracketed(problem: Losses, curves: list[Curve], options: list[Option], obje
             columns, _ = _columns(problem, [best.schedule], objective, seed)
             values: dict[str, Any] = {name: float(column[0]) for name, column in columns.items()}
             best = replace(best, **values)
-        found[i] = best
-    return found
+        confirmed[i] = best
+    return confirmed
 
 
 def _confirmed(
@@ -119,7 +125,7 @@ def _confirmed(
     """Return the options with flat ranges whose ends were evaluated; with ``only_best`` that of the best alone."""
     searched = {curve.shape.name: curve.shape for curve in best_of_each(curves)}
     leading = ranked(options, problem, objective)[0].shape
-    found = []
+    confirmed = []
     for option in options:
         flat = option.flat
         if flat is not None and (option.shape == leading or not only_best):
@@ -127,8 +133,8 @@ def _confirmed(
             flat = _within(problem, shape, option, objective)
         elif only_best:
             flat = None
-        found.append(replace(option, flat=flat))
-    return found
+        confirmed.append(replace(option, flat=flat))
+    return confirmed
 
 
 def _within(problem: Losses, shape: Shape | None, option: Option, objective: str) -> tuple[float, float] | None:
@@ -182,12 +188,12 @@ def _weak_constants(constant: Curve, loss: float) -> tuple[float, float] | None:
 
 def best_of_each(curves: list[Curve]) -> list[Curve]:
     """Return the best curve of every name, in the order in which the names first come."""
-    found: dict[str, Curve] = {}
+    best: dict[str, Curve] = {}
     for curve in curves:
-        rival = found.setdefault(curve.shape.name, curve)
+        rival = best.setdefault(curve.shape.name, curve)
         if curve.losses[curve.best] < rival.losses[rival.best]:
-            found[curve.shape.name] = curve
-    return list(found.values())
+            best[curve.shape.name] = curve
+    return list(best.values())
 
 
 def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -> tuple[dict[str, Floats], list[str]]:
@@ -200,8 +206,12 @@ def _columns(problem: Losses, schedules: list[Any], objective: str, seed: int) -
     if not problem.random or cost < _SEEN_BUDGET:
         return {**columns, **problem(schedules, ["seen_loss"])}, []
     values, errors = _sampled.seen_by_difference(problem, schedules, columns["average_loss"], seed)
-    told = values > _ROUNDED * problem.initial("average_loss")
-    worst = f", standard error at most {100 * float(np.max(errors[told] / values[told])):.2g} %" if told.any() else ""
+    meaningful = values > _ROUNDED * problem.initial("average_loss")
+    worst = (
+        f", standard error at most {100 * float(np.max(errors[meaningful] / values[meaningful])):.2g} %"
+        if meaningful.any()
+        else ""
+    )
     note = (
         f"seen-task losses are {_sampled.TRIALS} random runs of the difference from the exact average{worst}; "
         'objective="seen_loss" computes them exactly.'
@@ -239,12 +249,12 @@ def wrong_horizon(
         if shape is not None and problem.quick:
             schedule = _tuned(problem, shape, best.scale, plan, objective) or schedule
         filters[name] = planned_for(schedule, plan, k, radius)
-    made = {name: filter_ for name, filter_ in filters.items() if filter_ is not None}
-    if not made:
+    planned = {name: filter_ for name, filter_ in filters.items() if filter_ is not None}
+    if not planned:
         return {}
-    schedules = list(made.values())
+    schedules = list(planned.values())
     losses, errors = problem.with_errors(schedules, objective, problem(schedules, [objective])[objective])
-    return {name: (made[name], float(losses[i]), float(errors[i])) for i, name in enumerate(made)}
+    return {name: (planned[name], float(losses[i]), float(errors[i])) for i, name in enumerate(planned)}
 
 
 def _tuned(problem: Losses, shape: Shape, scale: float, plan: int, objective: str) -> Any:

@@ -75,12 +75,12 @@ class ReducedModel:
         swapped = Moments(self.tasks, self.moments.right, self.moments.left, form)
         run = IndependentRun(swapped, self.probabilities, 1)
         left = np.unique(np.rint(np.geomspace(1, self.k, _SNAPSHOTS)).astype(int)).tolist()
-        found = [form]
+        forms = [form]
         for before, after in itertools.pairwise([0, *left]):
-            run.advance(np.ascontiguousarray(problem.shares(self.k - after, self.k - before)[:, ::-1, :]))
-            found.append(run.S[:, :, 0].copy())
-        norms = [max(float(np.linalg.norm(V)), np.finfo(float).tiny) for V in found]
-        return [self.basis.pack((V / norm)[:, :, None])[:, 0] for V, norm in zip(found, norms, strict=True)]
+            run.advance(np.ascontiguousarray(problem.factors(self.k - after, self.k - before)[:, ::-1, :]))
+            forms.append(run.S[:, :, 0].copy())
+        norms = [max(float(np.linalg.norm(V)), np.finfo(float).tiny) for V in forms]
+        return [self.basis.pack((V / norm)[:, :, None])[:, 0] for V, norm in zip(forms, norms, strict=True)]
 
     def _assemble(self) -> None:
         """Compute the terms of the small matrices: per direction, and per pair of directions of one task."""
@@ -164,5 +164,5 @@ def _pilots(tasks: TaskCollection) -> list[Any]:
 def _orthonormal(snapshots: Floats) -> Floats:
     """Return an orthonormal basis of the space in which the snapshots (n, N) nearly lie."""
     values, vectors = np.linalg.eigh(snapshots.T @ snapshots)
-    kept = np.flatnonzero(values > _DIGITS**2 * values[-1])[-_DIMENSION:]
-    return np.asarray(np.linalg.qr(snapshots @ (vectors[:, kept] / np.sqrt(values[kept])))[0])
+    used = np.flatnonzero(values > _DIGITS**2 * values[-1])[-_DIMENSION:]
+    return np.asarray(np.linalg.qr(snapshots @ (vectors[:, used] / np.sqrt(values[used])))[0])

@@ -132,7 +132,7 @@ def _unseen(problem: Losses, n_runs: int) -> float:
 
 def _alone(tasks: TaskCollection) -> NDArray[np.bool_]:
     """Return for every task whether it has a direction that is mostly its own: one of leverage above a half."""
-    D = to_numpy(tasks.directions if tasks.span is None else tasks.directions @ tasks.span)
+    D = to_numpy(tasks.singular_vectors if tasks.span is None else tasks.singular_vectors @ tasks.span)
     leverage = np.sum((D @ np.linalg.pinv(D.T @ D, hermitian=True)) * D, axis=1)
     bounds = itertools.pairwise(tasks.offsets.tolist())
     return np.array([bool(np.any(leverage[low:high] > 0.5)) for low, high in bounds])

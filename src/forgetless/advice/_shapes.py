@@ -85,23 +85,23 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     # Far below the smallest eigenvalue a filter solves the task; far above k R² it does not move in k steps.
     low = max(1e-3 * least / square, 1e-12) if square else 1.0
     fixed, rising, steep = _grid(low, 10.0 * k), _grid(low, 30.0), _grid(low, 30.0, per_decade=2)
-    found = [
+    candidates = [
         Shape("no regularization", lambda _: Projection()),
         Shape("constant", lambda c: Ridge(significant(c * square)), fixed),
     ]
     if k >= 3:
-        found.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
-        found.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
-    found.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
-    found.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
+        candidates.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
+        candidates.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
+    candidates.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
+    candidates.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
     # Step sizes stay below 1/R² from this scale on.
-    found += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
+    candidates += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
     lengths = [length for length in _LENGTHS if round(length * k) >= 2 or length == 1.0]
-    found += [Shape("end ramp", _ramp(length), steep) for length in lengths]
+    candidates += [Shape("end ramp", _ramp(length), steep) for length in lengths]
     law = ordering.law(tasks.n_tasks, k)
     if isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks) and k > tasks.n_tasks:
-        found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
-    return found
+        candidates.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
+    return candidates
 
 
 def own_shapes(
@@ -113,8 +113,8 @@ def own_shapes(
     names = {*(shape.name for shape in taken), "noise-aware"} & set(also or {})
     if names:
         raise ValueError(f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it")
-    own = {name: as_schedule(given, n_tasks) for name, given in (also or {}).items()}
-    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in own.items()]  # type: ignore[misc]
+    extra = {name: as_schedule(schedule, n_tasks) for name, schedule in (also or {}).items()}
+    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in extra.items()]  # type: ignore[misc]
 
 
 def _grid(low: float, high: float, per_decade: int = 3) -> Floats:
@@ -130,23 +130,23 @@ def _ramp(length: float) -> Callable[[float], Schedule]:
     return lambda c: schedules.end_ramp(length=length, scale=significant(c))
 
 
-def scan(found: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
+def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
     """Return every shape's losses over its scales: a first grid, then finer ones around the deepest minima."""
-    points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in found]
+    points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in candidates]
     curves = [
         Curve(shape, scales, losses) for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
     ]
     _extend(curves, evaluate)
     for turn in range(rounds + 1):
-        wanted = []
+        refined = []
         for curve in curves:
             if not _promising(curve, curves):
                 continue
             fresh = np.setdiff1d(_between(curve) if turn < rounds else _vertex(curve), curve.scales)
             if fresh.size:
-                wanted.append((curve, fresh))
-        values = _all([(curve.shape, fresh) for curve, fresh in wanted], evaluate)
-        for (curve, fresh), losses in zip(wanted, values, strict=True):
+                refined.append((curve, fresh))
+        values = _all([(curve.shape, fresh) for curve, fresh in refined], evaluate)
+        for (curve, fresh), losses in zip(refined, values, strict=True):
             curve.add(fresh, losses)
     return curves
 

@@ -41,9 +41,9 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     useful = [check for check in checks if check.value is not None and check.value < trivial * (1 - 1e-12)]
     if useful:
         least = min(useful, key=lambda check: check.value or 0.0)
-        words = "a seen-task" if quantity == "seen_loss" else "an average"
+        article = "a seen-task" if quantity == "seen_loss" else "an average"
         value = float(least.value or 0.0)
-        text = f"A theorem guarantees it {words} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
+        text = f"A theorem guarantees it {article} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
         return Claim("guarantee", text, -math.inf, value)
     if not fits(tasks):
         return _nothing("No theorem covers it: they are for tasks that one model fits.")
@@ -182,8 +182,8 @@ def _losses(facts: Facts) -> list[Claim]:
         claims = [Claim("loss", f"Its {what} is {best.loss:.4g}{error}", low, high)]
         claims.append(Claim("sample", f", the smallest in {facts.runs.n_runs} random runs", 0.0, math.inf))
         if lower < _CLOSE:
-            known = f"more than {up(100 * lower):.2g} % below" if lower else "below"
-            claims.append(Claim("lower", f" (no other here is {known})", 0.0, lower))
+            limit = f"more than {up(100 * lower):.2g} % below" if lower else "below"
+            claims.append(Claim("lower", f" (no other here is {limit})", 0.0, lower))
     if facts.floor > 0:
         claims.append(Claim("least", f", of which no weights avoid {facts.floor:.4g}", facts.floor, facts.floor))
     compared = _compared(facts)
@@ -199,13 +199,13 @@ def _losses(facts: Facts) -> list[Claim]:
 def _compared(facts: Facts) -> list[Claim]:
     """Return by how much the best is below the schedules people know, of what is above the floor."""
     options = facts.options
-    known = {option.shape: [i] for i, option in enumerate(options)}
-    free = known.get("no regularization", [])
+    positions_of = {option.shape: [i] for i, option in enumerate(options)}
+    free = positions_of.get("no regularization", [])
     constants = [i for i in range(len(options)) if _is_constant(_filter(facts, i))]
     best = min(constants, key=lambda i: options[i].loss) if constants else None
     named = {"no regularization": free, "the best constant tried": [] if best in free else constants}
-    named["the theorem's schedule"] = known.get("increasing, theorem", [])
-    found = []
+    named["the theorem's schedule"] = positions_of.get("increasing, theorem", [])
+    claims = []
     for name, positions in named.items():
         if not positions or 0 in positions:
             continue
@@ -215,8 +215,8 @@ def _compared(facts: Facts) -> list[Claim]:
         text = below_text(low, high)
         if text is not None:
             leading = min(positions, key=lambda i: options[i].loss)
-            found.append(Claim("below", f"{text} {name}", low, high, options[leading].schedule, name))
-    return found
+            claims.append(Claim("below", f"{text} {name}", low, high, options[leading].schedule, name))
+    return claims
 
 
 def _filter(facts: Facts, position: int) -> Any:
@@ -285,8 +285,8 @@ def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float, float]]) -
         return []
     ranges = {name: ((loss - error) / high, (loss + error) / low) for name, (_, loss, error) in planned.items()}
     if all(max(abs(a - 1), abs(b - 1)) < 0.01 for a, b in ranges.values()):
-        said = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
-        texts = [said, *[""] * (len(planned) - 1)]
+        sentence = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
+        texts = [sentence, *[""] * (len(planned) - 1)]
     else:
         texts = [f"{change_text(*ranges[name])} planned for {name} the steps that come" for name in planned]
         texts = [f"The horizon matters: its loss is {texts[0]}", *(f" and {text}" for text in texts[1:])]

@@ -149,13 +149,21 @@ def optimal_schedule(
     best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem, goal), _Coordinates(tasks, k, monotone), smooth)
     with shown(progress) as tell:
-        name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, tell)
-    loss = float(problem([Ridge(found)], [goal])[goal][0])
+        name, coefficients = search.run(
+            {each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, tell
+        )
+    loss = float(problem([Ridge(coefficients)], [goal])[goal][0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]
-        found = _coefficients(starts[name][0], k, tasks.radius)
+        coefficients = _coefficients(starts[name][0], k, tasks.radius)
     return OptimalSchedule(
-        tuple(found.tolist()), goal, loss, *starts[best_constant], search.stationarity(found), name, monotone
+        tuple(coefficients.tolist()),
+        goal,
+        loss,
+        *starts[best_constant],
+        search.stationarity(coefficients),
+        name,
+        monotone,
     )
 
 
@@ -165,10 +173,10 @@ Start = tuple[Any, float]
 def _starts(problem: Losses, objective: str) -> dict[str, Start]:
     """Return the best schedule of every shape of ``Ridge``, and its exact loss."""
     names = ("no regularization", "constant", "increasing", "end ramp")
-    found = [shape for shape in shapes(problem.tasks, problem.k, problem.ordering) if shape.name in names]
+    candidates = [shape for shape in shapes(problem.tasks, problem.k, problem.ordering) if shape.name in names]
     exact: Callable[[Sequence[Any]], Floats] = lambda schedules: problem(schedules, [objective])[objective]  # noqa: E731
     best: dict[str, Start] = {}
-    for curve in scan(found, problem.model(objective) or exact, rounds=3):
+    for curve in scan(candidates, problem.model(objective) or exact, rounds=3):
         name, loss = curve.shape.name, float(curve.losses[curve.best])
         if name not in best or loss < best[name][1]:
             best[name] = curve.shape.make(float(curve.scales[curve.best])), loss
@@ -247,7 +255,7 @@ class _Search:
     def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
         from scipy.optimize import minimize
 
-        found = minimize(
+        result = minimize(
             self._value,
             x,
             (softness,),
@@ -256,16 +264,16 @@ class _Search:
             bounds=[(0.0, self.coordinates.largest)] * len(x),
             options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8},
         )
-        return np.asarray(found.x), float(found.fun)
+        return np.asarray(result.x), float(result.fun)
 
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:
         """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
         coefficients, logs = self.coordinates.coefficients(x), self.coordinates.logs(x)
         tasks, filter_ = self.adjoint.moments.tasks, Ridge(coefficients)
-        loss, by_share, _ = self.adjoint(
+        loss, by_factor, _ = self.adjoint(
             filter_.factors_of_singular(tasks.singular_values), len(coefficients), softness
         )
-        slopes = through_parameters(filter_, by_share, tasks)["coefficient"]
+        slopes = through_parameters(filter_, by_factor, tasks)["coefficient"]
         changes = np.diff(logs)
         value = np.log(loss + self.rounding) + self.smooth * float(changes @ changes)
         by_logs = slopes * (self.coordinates.unit + coefficients) / (loss + self.rounding)

@@ -187,8 +187,8 @@ class Advice:
         """
         entry = entry_of(self.best)
         kind = "ContinualGD" if entry is not None and entry.budget else "ContinualRidge"
-        given = {"n_tasks": self.k, "radius": float(self.radius), **settings}
-        arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+        parameters = {"n_tasks": self.k, "radius": float(self.radius), **settings}
+        arguments = "".join(f", {name}={value!r}" for name, value in parameters.items())
         return f"fl.{kind}(schedule={self.options[0].code}{arguments})"
 
     def to_frame(self) -> Any:
@@ -212,9 +212,9 @@ class Advice:
         best = self.options[0]
         facts = {name: getattr(self, name) for name in (*names, "why")}
         claims = [claim.to_dict() for claim in self.claims]
-        found = {"best": best.code, "loss": best.loss, **facts, "claims": claims}
+        summary = {"best": best.code, "loss": best.loss, **facts, "claims": claims}
         average = None if self.average is None else self.average.to_dict()
-        return {**found, "notes": list(self.notes), "table": self.table, "average": average}
+        return {**summary, "notes": list(self.notes), "table": self.table, "average": average}
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""

@@ -98,37 +98,37 @@ def advise(
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     seed = validate.integer("seed", seed, 0, "use 0")
     problem = Losses(tasks, k, law, start, held_out)
-    own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
-    given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
-    made = Made("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
+    extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
+    arguments = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
+    made = Made("advise", lambda: {**arguments, "also": {shape.name: repr(shape.make(0.0)) for shape in extra}}, tasks)
     with shown(progress) as told:
-        return replace(_advice(problem, goal, own, n_trials, seed, _stages(told)), made=made)
+        return replace(_advice(problem, goal, extra, n_trials, seed, _stages(told)), made=made)
 
 
 def _advice(
-    problem: Losses, goal: str, own: list[Shape], n_trials: int | None, seed: int, tell: Callable[[], None]
+    problem: Losses, goal: str, extra: list[Shape], n_trials: int | None, seed: int, next_stage: Callable[[], None]
 ) -> Advice:
     """Return the comparison that was asked for."""
     tasks = problem.tasks
-    _forewarn(problem)
+    _warn_of_duration(problem)
     horizon: dict[str, tuple[Filter, float, float]] = {}
     runs: _sampled.Runs | None = None
     before: list[str] = []
     if _is_sampled(problem, goal, n_trials):
-        curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, tell)
+        curves, options, runs, notes = _by_runs(problem, extra, goal, seed, n_trials, next_stage)
         if runs.heavy(0) and problem.random and _exact_cost(problem, goal) <= EXACT:
             before = [f"{runs.n_runs} random runs were too far apart to compare by; losses are exact instead."]
             runs = None
     if runs is None:
-        curves, options, notes = compare(problem, goal, seed, tell, own)
+        curves, options, notes = compare(problem, goal, seed, next_stage, extra)
         horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
-    tell()
+    next_stage()
     notes = [*notes, *_data.uncentred(tasks)]
     average = exact_average(problem, goal) if runs is None else sampled_average(problem, goal, seed, n_trials)
-    return _written(problem, goal, curves, options, runs, horizon, notes, average)
+    return _summarized(problem, goal, curves, options, runs, horizon, notes, average)
 
 
-def _forewarn(problem: Losses) -> None:
+def _warn_of_duration(problem: Losses) -> None:
     """Refuse more steps than fit into memory, and warn where they will take very long: from the time of a few."""
     k = problem.k
     validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", "ask for fewer steps")
@@ -174,12 +174,12 @@ _LONGEST = 40 * EXACT  # Operations, some twenty minutes, from which on the wors
 
 
 def _by_runs(
-    problem: Losses, own: list[Shape], objective: str, seed: int, n_trials: int | None, tell: Callable[[], None]
+    problem: Losses, extra: list[Shape], objective: str, seed: int, n_trials: int | None, next_stage: Callable[[], None]
 ) -> tuple[list[Curve], list[Option], _sampled.Runs, list[str]]:
     """Search by a few random runs on all tasks, then rank by many on other orders."""
-    found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
-    curves = scan(found, _sampled.searching(problem, objective, seed, n_trials))
-    tell()
+    candidates = [*shapes(problem.tasks, problem.k, problem.ordering), *extra]
+    curves = scan(candidates, _sampled.searching(problem, objective, seed, n_trials))
+    next_stage()
     best = best_of_each(curves)
     schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
     runs = _sampled.decided(problem, schedules, objective, seed, n_trials)
@@ -189,14 +189,14 @@ def _by_runs(
     for place, i in enumerate(order.tolist()):
         scale = float(best[i].scales[best[i].best]) if best[i].shape.scales.size else None
         loss, error = float(runs.means[place]), float(runs.errors[place])
-        known: dict[str, Any] = {objective: loss, "error": error}
-        options.append(Option(best[i].shape.name, schedules[i], scale, loss, **known))
+        values: dict[str, Any] = {objective: loss, "error": error}
+        options.append(Option(best[i].shape.name, schedules[i], scale, loss, **values))
     about = f"losses are means of {runs.n_runs} random runs on all tasks, the same orders for every schedule, ± one"
     about += f" standard error (seed {seed}); what is claimed above holds within {_text.SURE:.0f} of them."
     return curves, options, runs, [f"{about} Neither how flat the optimum is nor a wrong horizon's price was computed."]
 
 
-def _written(
+def _summarized(
     problem: Losses,
     objective: str,
     curves: list[Curve],
@@ -208,20 +208,20 @@ def _written(
 ) -> Advice:
     tasks, best = problem.tasks, options[0]
     noise, _ = _data.label_noise(tasks)
-    shown = best_of_each(curves)
-    own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
+    best_curves = best_of_each(curves)
+    leading = next((curve for curve in best_curves if curve.shape.name == best.shape), best_curves[0])
     first = problem.initial(objective)
-    facts = _text.Facts(tasks, problem.k, objective, options, problem.least, own.scales, first, runs)
-    said = _text.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
+    facts = _text.Facts(tasks, problem.k, objective, options, problem.least, leading.scales, first, runs)
+    bound = _text.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
     sentences = [
         *_text.reasoning(facts),
         _text.horizon_claims(facts, horizon),
-        [said],
+        [bound],
         _text.average_claims(facts, average),
     ]
-    drawn = tuple(
+    scale_curves = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
-        for curve in shown
+        for curve in best_curves
         if curve.shape.scales.size or curve.shape.name == "no regularization"
     )
     return Advice(
@@ -235,12 +235,12 @@ def _written(
         least=problem.least,
         noise=noise,
         horizon={name: loss / best.loss for name, (_, loss, _) in horizon.items()},
-        guarantee=said.text,
+        guarantee=bound.text,
         why=_text.written([claims for claims in sentences if claims]),
         claims=tuple(claim for claims in sentences for claim in claims),
         n_runs=0 if runs is None else runs.n_runs,
         notes=tuple(notes),
-        curves=drawn,
+        curves=scale_curves,
         average=average,
     )
 
@@ -249,10 +249,10 @@ def _stages(progress: Progress | None) -> Callable[[], None]:
     """Return a function to call after every stage of about seven."""
     done = 0
 
-    def tell() -> None:
+    def next_stage() -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(min(done, 7), 7, "stages")
 
-    return tell
+    return next_stage

@@ -35,7 +35,7 @@ def _advance_lanes(
         width = max(width, offsets[m + 1] - offsets[m])
     T, K = np.empty((width, Q, _LANES)), np.empty((width, _LANES))
     A, X = np.empty((Q, Q, _LANES)), np.zeros((Q, Q, _LANES))
-    share = np.zeros((width, _LANES))
+    factor = np.zeros((width, _LANES))
     for start in range(first, last, _LANES):
         n = min(_LANES, last - start)
         X[:, :, :n] = S[:, :, start : start + n]
@@ -44,7 +44,7 @@ def _advance_lanes(
             for m in range(n_tasks):
                 low, r = offsets[m], offsets[m + 1] - offsets[m]
                 for j in range(r):
-                    share[j, :n] = phi[low + j, t, start : start + n]
+                    factor[j, :n] = phi[low + j, t, start : start + n]
                 for j in range(r):
                     for y in range(Q):
                         row = T[j, y]
@@ -62,7 +62,7 @@ def _advance_lanes(
                             for i in range(_LANES):
                                 total[i] += w * row[i]
                         for i in range(_LANES):
-                            total[i] *= -0.5 * share[o, i]
+                            total[i] *= -0.5 * factor[o, i]
                     # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
                     p = weights[low + j]
                     for y in range(Q):
@@ -72,7 +72,7 @@ def _advance_lanes(
                             for i in range(_LANES):
                                 row[i] += w * total[i]
                         for i in range(_LANES):
-                            row[i] *= p * share[j, i]
+                            row[i] *= p * factor[j, i]
                 for x in range(Q):
                     for j in range(r):
                         u, other = L[low + j, x], T[j, x]
@@ -101,7 +101,7 @@ def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], we
     T, K, A = np.empty(L.shape), np.empty(len(L)), np.empty((Q, Q))
     across = np.ascontiguousarray(L.T)
     for t in range(phi.shape[0]):
-        share = phi[t]
+        factor = phi[t]
         np.dot(R, S, T)
         for m in range(n_tasks):
             low, high = offsets[m], offsets[m + 1]
@@ -111,9 +111,9 @@ def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], we
                     total, right = 0.0, R[o]
                     for y in range(Q):
                         total += right[y] * row[y]
-                    K[o] = -0.5 * share[o] * total
+                    K[o] = -0.5 * factor[o] * total
                 # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
-                p = weights[j] * share[j]
+                p = weights[j] * factor[j]
                 for o in range(low, high):
                     w, left = K[o], L[o]
                     for y in range(Q):
@@ -262,6 +262,6 @@ def backwards_averaged(
     """Carry V and T (Q, Q, B) back through the steps of ``phi`` (Σr, T, B), reversed, one problem after the other."""
     for b in range(V.shape[2]):
         own = [np.ascontiguousarray(each[:, :, b]) for each in (V, T)]
-        form, shares = np.ascontiguousarray(H[:, :, b]), np.ascontiguousarray(phi[:, :, b].T)
-        _backwards(*own, form, left, right, offsets, weights, shares, omega)
+        form, factors = np.ascontiguousarray(H[:, :, b]), np.ascontiguousarray(phi[:, :, b].T)
+        _backwards(*own, form, left, right, offsets, weights, factors, omega)
         V[:, :, b], T[:, :, b] = own

@@ -65,8 +65,8 @@ class Recorder:
         visits = self._visits(parts)
         sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
-            found = evaluate(name, sums, visits, self.coordinates.tasks)
-            self.values[name][:, rows] = np.swapaxes(found, 0, 1)
+            values = evaluate(name, sums, visits, self.coordinates.tasks)
+            self.values[name][:, rows] = np.swapaxes(values, 0, 1)
         if self.weights is not None:
             self._keep_weights(self.weights, state)
         self.done += len(parts)
@@ -77,18 +77,18 @@ class Recorder:
         at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
-            moved = None if few[0].moved is None else xp.stack([part.moved for part in few], axis=0)
-            made = self.coordinates.weights(state[first : first + len(few), ...], moved, few[0].base)
+            updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
+            block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
             rows = slice(self.done + first, self.done + first + len(few))
-            weights[:, rows, :, :] = xp.permute_dims(made, (1, 0, 2, 3))
+            weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
             empty = np.zeros((len(parts), self.n_trials, 0))
             return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
         steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
-        found = [part.visits for part in parts if part.visits is not None]
-        counts, means, spread = (np.stack([each[i] for each in found], axis=0) for i in range(3))
+        visits = [part.visits for part in parts if part.visits is not None]
+        counts, means, spread = (np.stack([each[i] for each in visits], axis=0) for i in range(3))
         return Visits(steps, counts, means, spread)
 
     def trace(self) -> Trace:

@@ -132,21 +132,23 @@ class SubsetProgram:
         scalars = [0.0 if values is None else float(values[0]) for values in (level.F, level.W)]
         return self.empty_set(self.full(level), scalars[0], None if level.X is None else level.X[0, :, :], scalars[1])
 
-    def raised(self, level: Level, shares: Floats, epochs: int = 0) -> Level:
+    def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
         """Return level t + 1 from level t with the shares φ (Σr,) of that step, after ``epochs`` full epochs."""
         xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
         before = _predecessors(n_tasks, t)
         forms = self._forms(level.t, epochs) if self.path else None
-        phi = from_numpy(shares, like=level.S)
+        phi = from_numpy(factors, like=level.S)
         totals: list[Array] | None = None
         for m in range(n_tasks):
             parts = self._step(m, level, phi, forms)
             index = from_numpy(before[:, m], like=level.S)
-            taken = []
+            selected = []
             for part in parts:
                 blank = zeros((1, *part.shape[1:]), part)
-                taken.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
-            totals = taken if totals is None else [total + part for total, part in zip(totals, taken, strict=True)]
+                selected.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
+            totals = (
+                selected if totals is None else [total + part for total, part in zip(totals, selected, strict=True)]
+            )
         assert totals is not None
         means = [total / t for total in totals]
         return Level(t, means[0], *means[1:])
@@ -170,10 +172,10 @@ class SubsetProgram:
         """Return what task m as the next one makes of every set of the level."""
         xp = namespace_of(level.S)
         low, high = self.bounds[m]
-        L, R, share = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
+        L, R, factor = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
         T = level.S @ R.T
         K = R @ T
-        Y = (T - 0.5 * (L.T * share) @ K) * share
+        Y = (T - 0.5 * (L.T * factor) @ K) * factor
         half = Y @ L
         change = half + xp.matrix_transpose(half)
         parts = [level.S - change]
@@ -182,10 +184,10 @@ class SubsetProgram:
             parts.append(level.F - 0.5 * xp.sum(forms[0] * change, axis=(1, 2)))
         if level.X is not None:
             assert forms is not None
-            gained = level.X - forms[1] @ (L.T * share) @ xp.matrix_transpose(T)
-            parts.append(gained - (gained @ R.T * share) @ L)
-            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * share, axis=1)
-            inner = L @ forms[1] @ L.T * share * share[:, None]
+            gained = level.X - forms[1] @ (L.T * factor) @ xp.matrix_transpose(T)
+            parts.append(gained - (gained @ R.T * factor) @ L)
+            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * factor, axis=1)
+            inner = L @ forms[1] @ L.T * factor * factor[:, None]
             parts.append(level.W - 2.0 * cross + xp.sum(inner * K, axis=(1, 2)))
         return parts
 

@@ -230,14 +230,14 @@ class CompiledSubsetProgram(SubsetProgram):
         F, W = (float(values[0]) if len(values) else 0.0 for values in (level.F, level.W))
         return self.empty_set(self.full(level), F, level.X[0] if self.drift else None, W)
 
-    def raised(self, level: Any, shares: Floats, epochs: int = 0) -> Any:
+    def raised(self, level: Any, factors: Floats, epochs: int = 0) -> Any:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
         table = binomials(n_tasks, t)
         new = CompiledLevel(t, n_sets, size, path=self.path, drift=self.drift)
         loss, drift = (_with_epochs(forms, epochs, used) for forms, used in self._used())
         maps = (np.ascontiguousarray(self.moments.left), np.ascontiguousarray(self.moments.right))
-        common: tuple[Any, ...] = (t, table, self.tasks.offsets, *maps, np.ascontiguousarray(shares), level.S, new.S)
+        common: tuple[Any, ...] = (t, table, self.tasks.offsets, *maps, np.ascontiguousarray(factors), level.S, new.S)
         paths: tuple[Any, ...] = (self.path, loss, level.F, new.F, new.seen)
         drifts: tuple[Any, ...] = (self.drift, drift, level.X, new.X, level.W, new.W)
         threads = n_threads() if n_sets * t > 2000 else 1

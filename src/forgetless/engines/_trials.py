@@ -27,7 +27,7 @@ class Snapshot(NamedTuple):
     """
 
     state: Array
-    moved: Array | None
+    updates: Array | None
     base: Array | None
     visits: tuple[Floats, Floats, Floats] | None
 
@@ -46,7 +46,7 @@ class Run(Protocol):
         """Return what ``metrics.task_sums`` does."""
 
     def advance(
-        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+        self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
         """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr).
 
@@ -73,10 +73,10 @@ class ArrayRun:
     def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
         self.coordinates = coordinates
         self.state = coordinates.initial(n_trials)
-        self.moved = zeros(self.state.shape, self.state) if coordinates.gram else None
+        self.updates = zeros(self.state.shape, self.state) if coordinates.gram else None
         self.base: Array | None = None
         self.gains, self.done = gains, 0
-        self.average, self.average_moved = coordinates.initial(n_trials), self.moved
+        self.average, self.average_updates = coordinates.initial(n_trials), self.updates
         tasks = coordinates.tasks
         self.tally = Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
         self.ranks = np.diff(tasks.offsets)
@@ -120,51 +120,51 @@ class ArrayRun:
         return np.where(columns < self.ranks[:, None], offsets[:-1, None] + columns, blank)
 
     def advance(
-        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+        self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
-        found: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
         for low, high in itertools.pairwise([0, *marks, indices.shape[1]]):
             if high > low:
-                self._advance(indices[:, low:high], part_of(shares, low, high), part_of(kept, low, high))
-            if len(found) < len(marks):
-                found.append(self.snapshot(weights))
-        return found
+                self._advance(indices[:, low:high], part_of(factors, low, high), part_of(residuals, low, high))
+            if len(snapshots) < len(marks):
+                snapshots.append(self.snapshot(weights))
+        return snapshots
 
-    def _advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
+    def _advance(self, indices: Indices, factors: Floats, residuals: Floats) -> None:
         indices = np.ascontiguousarray(indices.T)
         n_trials, n_targets = self.state.shape[:2]
         size = max(1, _BUFFER // (n_trials * n_targets * max(1, self.width)))
         for first in range(0, len(indices), size):
             rows = slice(first, first + size)
-            part = rows if len(shares) > 1 else slice(0, 1)
+            part = rows if len(factors) > 1 else slice(0, 1)
             if self.gains is not None:
-                self._average(indices[rows], shares[part], self.gains[self.done : self.done + len(indices[rows])])
+                self._average(indices[rows], factors[part], self.gains[self.done : self.done + len(indices[rows])])
                 continue
             errors = None
             if self.tally is not None:
                 errors = zeros((len(indices[rows]), n_trials, n_targets, self.width), self.state)
-            tasks, trials = self.method(indices[rows], shares[part], errors)
+            tasks, trials = self.method(indices[rows], factors[part], errors)
             if self.tally is not None:
-                self._count(tasks.astype(np.int64), trials, errors, kept[part])
+                self._count(tasks.astype(np.int64), trials, errors, residuals[part])
 
-    def _average(self, indices: Indices, shares: Floats, gains: Floats) -> None:
+    def _average(self, indices: Indices, factors: Floats, gains: Floats) -> None:
         """Make steps one by one, each followed by one of the averages, and count these on the tasks just met."""
         tasks, outputs = indices.astype(np.int64), []
         for t, gain in enumerate(gains.tolist()):
-            self.method(indices[t : t + 1], part_of(shares, t, t + 1), None)
+            self.method(indices[t : t + 1], part_of(factors, t, t + 1), None)
             self.average = self.average + gain * (self.state - self.average)
-            if self.moved is not None:
-                self.average_moved = self.average_moved + gain * (self.moved - self.average_moved)
+            if self.updates is not None:
+                self.average_updates = self.average_updates + gain * (self.updates - self.average_updates)
             if self.tally is not None:
-                found = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
-                padded = np.concatenate([found, np.zeros((*found.shape[:2], 1))], axis=2)
+                errors = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
+                padded = np.concatenate([errors, np.zeros((*errors.shape[:2], 1))], axis=2)
                 outputs.append(np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2))
         if self.tally is not None:
             trials = np.broadcast_to(np.arange(tasks.shape[1]), tasks.shape)
             self.tally.add(tasks, trials, np.stack(outputs), self.positions)
         self.done += len(tasks)
 
-    def _group(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _group(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)
         n_trials, n_targets, Q = self.state.shape
         slots, sources, size = _slots(indices, n_tasks)
@@ -176,7 +176,7 @@ class ArrayRun:
         )
         transposed = xp.asarray(xp.matrix_transpose(maps), copy=True)
         missing = xp.tile(xp.matrix_transpose(self.padded_missing), (1, size, 1))
-        share = from_numpy(self._by_task(shares)[:, :, None, :], like=maps)
+        factor = from_numpy(self._by_task(factors)[:, :, None, :], like=maps)
         state = xp.reshape(self.state, (n_trials * n_targets, Q))
         for t in range(len(indices)):
             grouped = xp.reshape(xp.take(state, moves[t, :], axis=0), (n_tasks, size * n_targets, Q))
@@ -185,15 +185,15 @@ class ArrayRun:
             if errors is not None:
                 rows = xp.take(xp.reshape(error, (-1, self.width)), places[t, :], axis=0)
                 errors[t, ...] = xp.reshape(rows, errors.shape[1:])
-            error *= share[t if len(shares) > 1 else 0, ...]
+            error *= factor[t if len(factors) > 1 else 0, ...]
             grouped -= error @ maps
             state = xp.reshape(grouped, (-1, Q))
         self.state = xp.reshape(xp.take(state, places[-1, :], axis=0), self.state.shape)
         return indices, np.broadcast_to(np.arange(n_trials), indices.shape)
 
-    def _gather(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _gather(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, maps, missing = namespace_of(self.state), self.padded_maps, self.padded_missing
-        share = from_numpy(self._by_task(shares)[..., None], like=maps)
+        factor = from_numpy(self._by_task(factors)[..., None], like=maps)
         drawn = from_numpy(indices.astype(np.int64), like=maps)
         state = xp.matrix_transpose(self.state)  # targets last, so that neither product needs a copy
         for t in range(len(indices)):
@@ -203,12 +203,12 @@ class ArrayRun:
             error -= xp.take(missing, now, axis=0)
             if errors is not None:
                 errors[t, ...] = xp.matrix_transpose(error)
-            error *= xp.take(share[t if len(shares) > 1 else 0, ...], now, axis=0)
+            error *= xp.take(factor[t if len(factors) > 1 else 0, ...], now, axis=0)
             state -= xp.matrix_transpose(own) @ error
         self.state = xp.matrix_transpose(state)
         return indices, np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
 
-    def _loop(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _loop(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, coordinates = namespace_of(self.state), self.coordinates
         n_steps, n_trials = indices.shape
         order = np.argsort(indices, axis=1, kind="stable")
@@ -217,14 +217,14 @@ class ArrayRun:
         # The trials stay sorted between steps: moves take the arrangement of one step to that of the next.
         before = np.concatenate([np.arange(n_trials)[None, :], inverse[:-1]])
         moves = from_numpy(np.take_along_axis(before, order, axis=1), like=self.state)
-        share = from_numpy(shares, like=self.state)
+        factor = from_numpy(factors, like=self.state)
         n_targets, offsets = self.state.shape[1], coordinates.tasks.offsets.tolist()
-        state, moved = self.state, self.moved
+        state, updates = self.state, self.updates
         groups = _runs(tasks)
         for t in range(n_steps):
             state = xp.take(state, moves[t, :], axis=0)
-            moved = None if moved is None else xp.take(moved, moves[t, :], axis=0)
-            now = share[t if len(shares) > 1 else 0, :]
+            updates = None if updates is None else xp.take(updates, moves[t, :], axis=0)
+            now = factor[t if len(factors) > 1 else 0, :]
             for m, a, b in groups[t]:
                 low, high = offsets[m], offsets[m + 1]
                 maps = coordinates.maps[low:high, :]
@@ -237,13 +237,13 @@ class ArrayRun:
                 if errors is not None:
                     errors[t, a:b, :, : high - low] = error
                 gain = error * now[low:high]
-                if moved is not None:
-                    moved[a:b, :, low:high] += gain
+                if updates is not None:
+                    updates[a:b, :, low:high] += gain
                 change = xp.reshape(gain, (n_targets * (b - a), high - low)) @ maps
                 state[a:b, ...] -= xp.reshape(change, (b - a, n_targets, maps.shape[1]))
         back = from_numpy(inverse[-1], like=state)
         self.state = xp.take(state, back, axis=0)
-        self.moved = None if moved is None else xp.take(moved, back, axis=0)
+        self.updates = None if updates is None else xp.take(updates, back, axis=0)
         return tasks, order
 
     def _by_task(self, values: Floats) -> Floats:
@@ -251,12 +251,12 @@ class ArrayRun:
         blank = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
         return blank[:, self.positions]
 
-    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, kept: Floats) -> None:
+    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, residuals: Floats) -> None:
         """Add steps to the statistics; along the second axis everything is in the order of ``trials``."""
         assert self.tally is not None
         # Right after a step on m, its own error is (1 − φ) ∘ e: the directions of one task are orthonormal.
-        factors = self._by_task(kept * self.coordinates.tasks.singular_values)
-        steps = np.arange(len(tasks))[:, None] if len(kept) > 1 else 0
+        factors = self._by_task(residuals * self.coordinates.tasks.singular_values)
+        steps = np.arange(len(tasks))[:, None] if len(residuals) > 1 else 0
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
         self.tally.add(tasks, trials, outputs, self.positions)
 
@@ -265,22 +265,22 @@ class ArrayRun:
 
     def snapshot(self, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)
-        state, moved = (self.state, self.moved) if self.gains is None else (self.average, self.average_moved)
-        moved = xp.asarray(moved, copy=True) if weights and moved is not None else None
+        state, updates = (self.state, self.updates) if self.gains is None else (self.average, self.average_updates)
+        updates = xp.asarray(updates, copy=True) if weights and updates is not None else None
         visits = None if self.tally is None else self.tally.visits()
-        return Snapshot(xp.asarray(state, copy=True), moved, self.base, visits)
+        return Snapshot(xp.asarray(state, copy=True), updates, self.base, visits)
 
     def rebase(self) -> None:
-        if self.moved is None:
+        if self.updates is None:
             return
-        self.base = self.coordinates.weights(self.state, self.moved, self.base)
+        self.base = self.coordinates.weights(self.state, self.updates, self.base)
         self.state = self.coordinates.errors_of(self.base)
         if self.gains is not None:
-            self.average_moved = self.average_moved - self.moved
+            self.average_updates = self.average_updates - self.updates
             self.average = self.coordinates.errors_of(
-                self.coordinates.weights(self.average, self.average_moved, self.base)
+                self.coordinates.weights(self.average, self.average_updates, self.base)
             )
-        self.moved = zeros(self.state.shape, self.state)
+        self.updates = zeros(self.state.shape, self.state)
 
 
 def _runs(tasks: Indices) -> list[list[tuple[int, int, int]]]:

@@ -38,15 +38,15 @@ class AveragedRun:
         self.C, self.A = (moments.initial(len(problem.filters)) for _ in range(2))
         self.compiled = compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
 
-    def advance(self, shares: Floats, first: int) -> None:
+    def advance(self, factors: Floats, first: int) -> None:
         """Make the steps of ``shares``, φ of shape (Σr, T, B), after ``first`` steps."""
-        gains, operator = self.gains[first : first + shares.shape[1]], self.operator
+        gains, operator = self.gains[first : first + factors.shape[1]], self.operator
         if self.compiled is not None:
             maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.compiled.advance_averaged(self.S, self.C, self.A, *maps, self.tasks.offsets, weights, shares, gains)
+            self.compiled.advance_averaged(self.S, self.C, self.A, *maps, self.tasks.offsets, weights, factors, gains)
             return
         for t, gain in enumerate(gains.tolist()):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
             self.S -= operator.decrease(self.S, phi)
             X = self.C - mean_decrease(self.C, operator.left, operator.right, operator.weights * phi)
             self.A += gain * ((1.0 - gain) * (mirrored(X) - 2.0 * self.A) + gain * (self.S - self.A))
@@ -76,14 +76,14 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
     V, T = float(omega[last]) ** 2 * H, zeros(H.shape, H)
     for stop in range(last, 0, -problem.steps_at_once):
         first = max(0, stop - problem.steps_at_once)
-        shares = np.ascontiguousarray(problem.shares(first, stop)[:, ::-1, :])
+        factors = np.ascontiguousarray(problem.factors(first, stop)[:, ::-1, :])
         weights = omega[first : stop + 1][::-1].copy()
         if module is not None:
             maps = operator.left, operator.right, moments.tasks.offsets, operator.weights[:, 0]
-            module.backwards_averaged(V, T, H, *maps, shares, weights)
+            module.backwards_averaged(V, T, H, *maps, factors, weights)
             continue
         for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=H)
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=H)
             T += w * H
             T -= mean_decrease(T, operator.left, operator.right, operator.weights * phi)
             V -= operator.decrease(V, phi)
@@ -93,8 +93,8 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
 
 def _weights(gains: Floats) -> Floats:
     """Return ω_1..ω_k from the gains: ω_t = g_t Π_{s>t} (1 − g_s)."""
-    kept = np.cumprod(np.append(1.0, 1.0 - gains[:0:-1]))[::-1]
-    return np.asarray(gains * kept)
+    remaining = np.cumprod(np.append(1.0, 1.0 - gains[:0:-1]))[::-1]
+    return np.asarray(gains * remaining)
 
 
 def with_average(moments: Moments) -> Moments:
@@ -110,9 +110,9 @@ def with_average(moments: Moments) -> Moments:
 def blend(moments: Moments, gain: float) -> Array:
     """Return the map (2Q, 2Q) of (U, Ū) that moves Ū towards U."""
     xp, Q = namespace_of(moments.left), moments.size
-    found = xp.eye(2 * Q, dtype=moments.left.dtype, device=moments.left.device)
-    found[Q:, :] = gain * xp.concat([found[:Q, :Q], zeros((Q, Q), found)], axis=1) + (1.0 - gain) * found[Q:, :]
-    return found
+    matrix = xp.eye(2 * Q, dtype=moments.left.dtype, device=moments.left.device)
+    matrix[Q:, :] = gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1) + (1.0 - gain) * matrix[Q:, :]
+    return matrix
 
 
 def average_loss_of(moments: Moments, A: Array) -> Floats:
@@ -133,7 +133,7 @@ def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list
     if last == 0:
         return [np.ones(n_problems) for _ in problem.steps]
     weights = (np.arange(1, last + 1) / last) ** float(problem.average or 0.0)
-    totals, found = np.cumsum(weights), []
+    totals, columns = np.cumsum(weights), []
     lengths = np.diff([0, *(end for end, _ in pieces)])
     for b in range(n_problems):
         logs = np.log1p(-np.repeat([float(rates[b]) for _, rates in pieces], lengths))
@@ -145,5 +145,5 @@ def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list
         own = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown
         error, squares = np.cumsum(own + before**2 + sizes**2), totals**2
         part = np.minimum(1.0, np.divide(error, squares, out=np.ones(last), where=squares > 0))
-        found.append(np.append(1.0, part)[problem.steps])
-    return list(np.stack(found, axis=1))
+        columns.append(np.append(1.0, part)[problem.steps])
+    return list(np.stack(columns, axis=1))

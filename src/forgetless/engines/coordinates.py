@@ -47,7 +47,7 @@ class Coordinates:
         """Return e of shape (..., c, Σr) from states of shape (..., c, Q)."""
         return state if self.gram else _times(state, self.maps.T) - self.missing.T
 
-    def weights(self, state: Array, moved: Array | None, base: Array | None = None) -> Array:
+    def weights(self, state: Array, updates: Array | None, base: Array | None = None) -> Array:
         """Return weights of shape (..., d, c) from states of shape (..., c, Q).
 
         In gram coordinates the state does not hold them: ``moved`` is the sum of φ ∘ a over the steps made since the
@@ -55,7 +55,7 @@ class Coordinates:
         """
         xp = namespace_of(self.maps)
         if self.gram:
-            change = -_times(moved, self.tasks.directions)
+            change = -_times(updates, self.tasks.singular_vectors)
         else:
             change = state if self.basis is None else _times(state, self.basis.T)
         return (self.origin if base is None else base) + xp.matrix_transpose(change)
@@ -63,7 +63,7 @@ class Coordinates:
     def errors_of(self, weights: Array) -> Array:
         """Return e of shape (n_trials, c, Σr) from weights of shape (n_trials, d, c)."""
         xp = namespace_of(self.maps)
-        return xp.matrix_transpose(self.tasks.directions @ weights - self.tasks.targets)
+        return xp.matrix_transpose(self.tasks.singular_vectors @ weights - self.tasks.targets)
 
 
 def _times(stack: Array, matrix: Array) -> Array:
@@ -76,7 +76,7 @@ def _times(stack: Array, matrix: Array) -> Array:
 def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = True) -> Coordinates:
     """Return span coordinates; ``reduced=False`` keeps the features, which costs no set-up."""
     basis = tasks.span if reduced else None
-    maps = tasks.directions if basis is None else tasks.directions @ basis
+    maps = tasks.singular_vectors if basis is None else tasks.singular_vectors @ basis
     origin, missing = _origin(tasks, start)
     return Coordinates(tasks, origin, maps, missing, gram=False, basis=basis)
 
@@ -89,4 +89,4 @@ def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:
 
 def _origin(tasks: TaskCollection, start: Array) -> tuple[Array, Array]:
     origin = tasks.xp.reshape(start, (tasks.n_features, tasks.n_targets))
-    return origin, tasks.targets - tasks.directions @ origin
+    return origin, tasks.targets - tasks.singular_vectors @ origin

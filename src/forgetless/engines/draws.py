@@ -53,13 +53,13 @@ def expectations(
     if method != "auto":
         return _computed(problem, moments, origin, names, progress, method)
     method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
-    found = _computed(problem, moments, origin, names, progress, method)
+    result = _computed(problem, moments, origin, names, progress, method)
     steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
-    if method == "steps" or max(found.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
-        return found
+    if method == "steps" or max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
+        return result
     # Powers of a matrix lose what single steps keep.
     again = _computed(problem, moments, origin, names, progress, "steps")
-    return again if max(again.errors.values()) < max(found.errors.values()) else found
+    return again if max(again.errors.values()) < max(result.errors.values()) else result
 
 
 # Relative error from which on powers are replaced by steps, and operations, about a second, up to which
@@ -78,29 +78,29 @@ def _computed(
     rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
         curves = _step_by_step(problem, moments, names, rounding, progress)
-        found = Computed.of(curves, "steps", _errors(problem, curves, rounding))
-        if found.errors.get("average_loss", 0.0) <= _KNOWN or problem.constant or not moments.realizable:
-            return found
+        result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+        if result.errors.get("average_loss", 0.0) <= _ACCURATE or problem.constant or not moments.realizable:
+            return result
         rounding.left = _varying_decay(problem, moments)
         return Computed.of(curves, "steps", _errors(problem, curves, rounding))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
-    shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=moments.left)
+    factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=moments.left)
     if method == "dense":
         dense: Spectral | Squaring = (
-            Spectral(operator, moments.size, shares)
+            Spectral(operator, moments.size, factors)
             if moments.realizable
-            else Squaring(operator, moments.size, shares, units=_units(moments, form))
+            else Squaring(operator, moments.size, factors, units=_units(moments, form))
         )
         values, error = dense.form(moments.start, form, problem.steps), 1e-15 * problem.k
-        lost = 0.5 * SAFETY * dense.uncertainty(moments.start, form, problem.steps)
+        uncertainty = 0.5 * SAFETY * dense.uncertainty(moments.start, form, problem.steps)
     else:
-        values, error = _by_lanczos(problem, moments, operator, shares, form)
-        lost = np.zeros(values.shape)
+        values, error = _by_lanczos(problem, moments, operator, factors, form)
+        uncertainty = np.zeros(values.shape)
     # The form already divides by the number of tasks.
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
     if progress is not None:
         progress(problem.k, problem.k, "steps")
-    rounding.learned(to_numpy(shares))
+    rounding.learned(to_numpy(factors))
     decay = Decay.of(problem, moments)
     for step in problem.steps.tolist():
         if method == "dense":
@@ -109,7 +109,7 @@ def _computed(
             rounding.recorded(np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters)))
     curves = {"average_loss": average}
     errors = _errors(problem, curves, rounding)
-    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average + lost})
+    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average + uncertainty})
 
 
 def _units(moments: Moments, form: Array) -> Floats:
@@ -135,8 +135,8 @@ class Decay:
         n_problems = len(problem.filters)
         if not (moments.realizable and problem.constant and moments.size):
             return cls(np.zeros(n_problems))
-        shares, D = problem.shares(0, 1)[:, 0, :], to_numpy(moments.left)
-        gains = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None] * shares * (2.0 - shares)
+        factors, D = problem.factors(0, 1)[:, 0, :], to_numpy(moments.left)
+        gains = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None] * factors * (2.0 - factors)
         rates = [float(np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D))[0]) for b in range(n_problems)]
         return cls(np.clip(rates, 0.0, 1.0 - 1e-15))  # shares are rounded: nothing vanishes
 
@@ -145,7 +145,7 @@ class Decay:
 
 
 # Relative error from which on it is worth to ask how fast errors decay, and pieces of a schedule that are asked
-_KNOWN, _PIECES = 1e-9, 48
+_ACCURATE, _PIECES = 1e-9, 48
 
 
 def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
@@ -154,12 +154,12 @@ def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
     The steps are divided into pieces; in each the smallest gain of every direction bounds the rate from below.
     """
     n_problems, first = len(problem.filters), 0
-    left, fastest, found = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
+    left, fastest, remaining = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
     for stop, rates in _rates(problem, moments):
         left, fastest = left + (stop - first) * np.log1p(-rates), np.maximum(fastest, rates)
-        found[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
+        remaining[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
         first = stop
-    return [found[step] for step in problem.steps.tolist()]
+    return [remaining[step] for step in problem.steps.tolist()]
 
 
 def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
@@ -170,13 +170,13 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
     weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
     grid = np.linspace(0, last, _PIECES + 1).astype(int).tolist() if moments.size else []
     stops = sorted({*grid, *range(0, last, problem.steps_at_once), *problem.steps.tolist(), 0, last})
-    found = []
+    pieces = []
     for first, stop in itertools.pairwise(stops):
-        shares = problem.shares(first, stop)
-        gains = weights * np.min(shares * (2.0 - shares), axis=1)
+        factors = problem.factors(first, stop)
+        gains = weights * np.min(factors * (2.0 - factors), axis=1)
         rates = np.linalg.eigvalsh(D.T @ (gains.T[:, :, None] * D)).min(axis=1, initial=1.0)
-        found.append((stop, np.asarray(np.clip(rates, 0.0, 1.0 - 1e-15))))
-    return found
+        pieces.append((stop, np.asarray(np.clip(rates, 0.0, 1.0 - 1e-15))))
+    return pieces
 
 
 def _steps_only(problem: Problem, method: str) -> None:
@@ -198,9 +198,9 @@ def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progr
     stops = sorted({*range(0, last, problem.steps_at_once), *wanted, 0, last})
     for first, stop in zip([0, *stops], stops, strict=False):
         if stop > first:
-            shares = problem.shares(first, stop)
-            run.advance(shares, first)
-            rounding.learned(shares)
+            factors = problem.factors(first, stop)
+            run.advance(factors, first)
+            rounding.learned(factors)
             if progress is not None:
                 progress(stop, problem.k, "steps")
         if stop in wanted:
@@ -209,9 +209,9 @@ def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progr
             rounding.recorded(roots)
             values[:, wanted[stop]] = run.average_loss()
     curves = {"average_loss": values}
-    found = Computed.of(curves, "steps", _errors(problem, curves, rounding))
-    if found.errors["average_loss"] <= _KNOWN or not moments.realizable:
-        return found
+    result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+    if result.errors["average_loss"] <= _ACCURATE or not moments.realizable:
+        return result
     rounding.left = left_of_averages(problem, _rates(problem, moments))
     return Computed.of(curves, "steps", _errors(problem, curves, rounding))
 
@@ -245,9 +245,9 @@ def _step_by_step(
     last = int(problem.steps[-1])
     stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in wanted if step < last), last})
     for first, stop in itertools.pairwise(stops):
-        shares = problem.shares(first, stop)
-        run.advance(shares)
-        rounding.learned(shares)
+        factors = problem.factors(first, stop)
+        run.advance(factors)
+        rounding.learned(factors)
         note(stop)
         if progress is not None:
             progress(stop, problem.k, "steps")
@@ -255,11 +255,11 @@ def _step_by_step(
 
 
 def _by_lanczos(
-    problem: Problem, moments: Moments, operator: Operator, shares: Array, form: Array
+    problem: Problem, moments: Moments, operator: Operator, factors: Array, form: Array
 ) -> tuple[Floats, float]:
     values, worst = np.empty((len(problem.filters), len(problem.steps))), 0.0
     start = to_numpy(moments.start)
-    for b, i, V, error in _krylov_forms(operator, form, shares, problem.steps.tolist()):
+    for b, i, V, error in _krylov_forms(operator, form, factors, problem.steps.tolist()):
         form_ = to_numpy(V)
         values[b, i] = float(np.sum(form_ * start))
         # The error is relative to the norm of the form; of the number it may be a larger part.
@@ -268,13 +268,13 @@ def _by_lanczos(
     return values, worst
 
 
-def _krylov_forms(operator: Operator, form: Array, shares: Array, steps: list[int]) -> Any:
+def _krylov_forms(operator: Operator, form: Array, factors: Array, steps: list[int]) -> Any:
     """Yield (schedule, recorded step, form, its relative error)."""
-    for b in range(shares.shape[1]):
+    for b in range(factors.shape[1]):
         for i, step in enumerate(steps):
             V, error = form[:, :, None], 0.0
             if step:
-                V, error = lanczos_power(operator, V, shares[:, b : b + 1], step, 1e-12)
+                V, error = lanczos_power(operator, V, factors[:, b : b + 1], step, 1e-12)
             yield b, i, V[:, :, 0], error
 
 
@@ -295,23 +295,23 @@ def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
         return Forms.of_curves([_backwards(problem, moments, form, step) for step in steps], "steps")
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable)
-    shares = from_numpy(problem.shares(0, 1)[:, 0, :], like=form)
+    factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=form)
     if method == "dense":
         size, self_adjoint = moments.size, moments.realizable
-        dense = Spectral(operator, size, shares) if self_adjoint else Squaring(operator, size, shares, adjoint=True)
+        dense = Spectral(operator, size, factors) if self_adjoint else Squaring(operator, size, factors, adjoint=True)
         return Forms.of_curves([dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k)
     if method == "lanczos":
-        found: list[list[Array]] = [[] for _ in range(n_problems)]
+        by_schedule: list[list[Array]] = [[] for _ in range(n_problems)]
         worst = 0.0
-        for b, _, V, error in _krylov_forms(operator, form, shares, steps):
-            found[b].append(V)
+        for b, _, V, error in _krylov_forms(operator, form, factors, steps):
+            by_schedule[b].append(V)
             worst = max(worst, error)
-        return Forms(found, "lanczos", worst)
+        return Forms(by_schedule, "lanczos", worst)
     xp = namespace_of(form)
     V, curves, done = repeated(form, n_problems), [], 0
     for step in steps:
         for _ in range(step - done):
-            V -= operator.decrease_adjoint(V, shares)
+            V -= operator.decrease_adjoint(V, factors)
         curves.append(xp.asarray(V, copy=True))
         done = step
     return Forms.of_curves(curves, "steps")
@@ -323,8 +323,8 @@ def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Ar
     swapped = Moments(moments.tasks, moments.right, moments.left, form)
     run = IndependentRun.of(problem, swapped)
     for stop in range(last, 0, -problem.steps_at_once):
-        shares = problem.shares(max(0, stop - problem.steps_at_once), stop)
-        run.advance(np.ascontiguousarray(shares[:, ::-1, :]))
+        factors = problem.factors(max(0, stop - problem.steps_at_once), stop)
+        run.advance(np.ascontiguousarray(factors[:, ::-1, :]))
     return run.S
 
 

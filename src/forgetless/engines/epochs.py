@@ -34,11 +34,11 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
             if step:
                 if level.t == tasks.n_tasks:
                     level = subsets.next_epoch(level)
-                shares = problem.shares_of(b, step - 1, step)[0]
-                level = subsets.raised(level, shares, epochs)
+                factors = problem.factors_of(b, step - 1, step)[0]
+                level = subsets.raised(level, factors, epochs)
                 if wide is not moments:
                     level = subsets.mapped(level, blend(moments, float(problem.gains[step - 1])))
-                rounding.learned(shares[:, None])
+                rounding.learned(factors[:, None])
             if step in wanted:
                 S, Q = subsets.full(level), moments.size
                 sizes = diagonal_roots(to_numpy(S)[:, :, None])[:, 0]
@@ -66,7 +66,7 @@ def forms(problem: Problem, moments: Moments) -> Forms:
     subsets.check_size(int(problem.steps[-1]))
     if averaged:
         form = _of_average(form)
-    found = []
+    rows = []
     for b in range(len(problem.filters)):
         row = []
         for step in problem.steps.tolist():
@@ -78,12 +78,12 @@ def forms(problem: Problem, moments: Moments) -> Forms:
                     t = left - inside + M - size
                     if averaged:
                         level = subsets.mapped(level, blend(moments, float(problem.gains[t - 1])).T)
-                    level = subsets.raised(level, problem.shares_of(b, t - 1, t)[0])
+                    level = subsets.raised(level, problem.factors_of(b, t - 1, t)[0])
                 V, left = subsets.full(level), left - inside
             # Before the first step the average is the state itself.
             row.append(V[:Q, :Q] + V[:Q, Q:] + V[Q:, :Q] + V[Q:, Q:] if averaged else V)
-        found.append(row)
-    return Forms(found, "subsets")
+        rows.append(row)
+    return Forms(rows, "subsets")
 
 
 def _of_average(form: Array) -> Array:

@@ -80,15 +80,15 @@ class IndependentRun:
         steps = None if path else compiled_steps(problem, moments)
         return cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
 
-    def advance(self, shares: Floats) -> None:
+    def advance(self, factors: Floats) -> None:
         """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
         if self.steps is not None and not self.path:
             operator = self.operator
             maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.steps(self.S, *maps, self.tasks.offsets, weights, shares)
+            self.steps(self.S, *maps, self.tasks.offsets, weights, factors)
             return
-        for t in range(shares.shape[1]):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
+        for t in range(factors.shape[1]):
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
             if self.path:
                 self._follow(phi)
             self.S -= self.operator.decrease(self.S, phi)

@@ -110,14 +110,14 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
     shape = (tasks.n_features, tasks.n_targets)
     teacher = xp.reshape(tasks.teacher(start), shape)
     z = xp.reshape(start, shape) - teacher
-    missing = tasks.targets - tasks.directions @ teacher
-    D = tasks.directions if basis is None else tasks.directions @ basis
+    missing = tasks.targets - tasks.singular_vectors @ teacher
+    D = tasks.singular_vectors if basis is None else tasks.singular_vectors @ basis
     z = z if basis is None else basis.T @ z
-    met = not _is_missing(missing, tasks, teacher)
-    neglected = np.linalg.norm(to_numpy(missing), axis=1) if met else None
-    if met and not affine:
+    realizable = not _is_missing(missing, tasks, teacher)
+    neglected = np.linalg.norm(to_numpy(missing), axis=1) if realizable else None
+    if realizable and not affine:
         return Moments(tasks, D, D, symmetrized(z @ z.T), neglected=neglected)
-    missing = zeros(missing.shape, missing) if met else missing
+    missing = zeros(missing.shape, missing) if realizable else missing
     extra = zeros((D.shape[0], tasks.n_targets), D)
     eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
     state = xp.concat([z, eye], axis=0)
@@ -127,7 +127,7 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
 
 def linear_moments(tasks: TaskCollection) -> Moments:
     """Return the maps of realizable tasks with the same data matrices, whatever the targets are."""
-    D = tasks.directions if tasks.span is None else tasks.directions @ tasks.span
+    D = tasks.singular_vectors if tasks.span is None else tasks.singular_vectors @ tasks.span
     return Moments(tasks, D, D, zeros((D.shape[1], D.shape[1]), D))
 
 
@@ -159,42 +159,42 @@ class Operator:
         self.weights = from_numpy(weights[:, None], like=self.left)
         self.blocks = _Blocks(moments)
 
-    def products(self, S: Array, shares: Array) -> tuple[Array, Array]:
+    def products(self, S: Array, factors: Array) -> tuple[Array, Array]:
         """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, Q, B)."""
         T = applied(self.right, S)
-        return T, self.blocks.sandwich(T, self.right, self.left, shares)
+        return T, self.blocks.sandwich(T, self.right, self.left, factors)
 
-    def decrease(self, S: Array, shares: Array) -> Array:
+    def decrease(self, S: Array, factors: Array) -> Array:
         """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, with φ in ``shares`` of shape (Σr, B)."""
         T = applied(self.right, S)
-        Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * shares)
-        return self._collected(T, Y, shares)
+        Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * factors)
+        return self._collected(T, Y, factors)
 
-    def collect(self, T: Array, W: Array, shares: Array) -> Array:
+    def collect(self, T: Array, W: Array, factors: Array) -> Array:
         """Return the decrease from the result of ``products``."""
-        return self._collected(T, -0.5 * W, shares)
+        return self._collected(T, -0.5 * W, factors)
 
-    def _collected(self, T: Array, Y: Array, shares: Array) -> Array:
+    def _collected(self, T: Array, Y: Array, factors: Array) -> Array:
         Y += T  # in place: for many problems these are the largest arrays
-        Y *= (self.weights * shares)[:, None, :]
+        Y *= (self.weights * factors)[:, None, :]
         return mirrored(applied(self.left.T, Y))
 
-    def decrease_adjoint(self, V: Array, shares: Array) -> Array:
+    def decrease_adjoint(self, V: Array, factors: Array) -> Array:
         """Return V − Σ_m p_m M_mᵀ V M_m."""
         T = applied(self.left, V)
-        W = self.blocks.sandwich(T, self.left, self.right, shares)
-        return mirrored(applied(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, None, :]))
+        W = self.blocks.sandwich(T, self.left, self.right, factors)
+        return mirrored(applied(self.right.T, (T - 0.5 * W) * (self.weights * factors)[:, None, :]))
 
-    def each(self, S: Array, shares: Array) -> Array:
+    def each(self, S: Array, factors: Array) -> Array:
         """Return M_m S M_mᵀ for every task m, of shape (Q, Q, M, B)."""
         xp = namespace_of(S)
-        T, W = self.products(S, shares)
-        Y = (T - 0.5 * W) * shares[:, None, :]
+        T, W = self.products(S, factors)
+        Y = (T - 0.5 * W) * factors[:, None, :]
         offsets = self.tasks.offsets.tolist()
-        moved = []
+        results = []
         for low, high in itertools.pairwise(offsets):
-            moved.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
-        return xp.stack(moved, axis=2)
+            results.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
+        return xp.stack(results, axis=2)
 
     def outputs(self, S: Array) -> Array:
         """Return R_j S R_jᵀ, the mean square error of direction j, of shape (Σr, B)."""
@@ -227,26 +227,26 @@ class _Blocks:
             index = slice(None) if whole else from_numpy(rows, like=like)
             self.groups.append((len(members), rank, index))
 
-    def sandwich(self, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
+    def sandwich(self, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
         """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, Q, B)."""
         parts = []
         for count, rank, rows in self.groups:
-            own = [_rows(x, rows) for x in (T, inner, outer, shares)]
+            own = [_rows(x, rows) for x in (T, inner, outer, factors)]
             parts.append((rows, self._one(count, rank, *own)))
         return self._assemble(parts, T)
 
-    def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
+    def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
         xp = namespace_of(T)
         q, b = T.shape[1:]
         if rank == 1:
-            K = xp.sum(T * inner[:, :, None], axis=1) * shares
+            K = xp.sum(T * inner[:, :, None], axis=1) * factors
             return K[:, None, :] * outer[:, :, None]
         if b == 1:  # one product per task instead of one per direction
             K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
-            K *= xp.reshape(shares, (count, 1, rank))
+            K *= xp.reshape(factors, (count, 1, rank))
             return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
         K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
-        K *= xp.reshape(shares, (count, 1, rank, b))
+        K *= xp.reshape(factors, (count, 1, rank, b))
         W = xp.matrix_transpose(xp.reshape(outer, (count, 1, rank, q))) @ K
         return xp.reshape(W, (count * rank, q, b))
 

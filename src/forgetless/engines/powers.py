@@ -63,14 +63,14 @@ class SymmetricBasis:
         return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
 
 
-def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, adjoint: bool = False) -> Array:
+def dense_decrease(operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False) -> Array:
     """Return I − Q as matrices of shape (B, n, n), one for each column of ``shares`` (Σr, B)."""
-    xp, n, b = namespace_of(shares), basis.n, shares.shape[1]
+    xp, n, b = namespace_of(factors), basis.n, factors.shape[1]
     decrease = operator.decrease_adjoint if adjoint else operator.decrease
-    tests = from_numpy(basis.matrices(), like=shares)
+    tests = from_numpy(basis.matrices(), like=factors)
     result = []
     for problem in range(b):  # one at a time: n matrices of Q × Q each are many already
-        phi = xp.broadcast_to(shares[:, problem : problem + 1], (shares.shape[0], n))
+        phi = xp.broadcast_to(factors[:, problem : problem + 1], (factors.shape[0], n))
         result.append(basis.pack(decrease(tests, phi)))
     return xp.stack(result)
 
@@ -78,8 +78,8 @@ def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, 
 _STEPS = "ask for fewer schedules at once, or use method='steps'"
 
 
-def _matrices(shares: Array, n: int) -> str:
-    return f"the dense operator of {shares.shape[1]} schedules in {n} coordinates"
+def _matrices(factors: Array, n: int) -> str:
+    return f"the dense operator of {factors.shape[1]} schedules in {n} coordinates"
 
 
 def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
@@ -90,11 +90,11 @@ def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
 class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
-    def __init__(self, operator: Operator, size: int, shares: Array) -> None:
-        xp = namespace_of(shares)
+    def __init__(self, operator: Operator, size: int, factors: Array) -> None:
+        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
-        check_memory(3.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
-        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, shares))
+        check_memory(3.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, factors))
         # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the rest is rounding.
         self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
 
@@ -133,14 +133,14 @@ class Squaring:
     """
 
     def __init__(
-        self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False, units: Floats | None = None
+        self, operator: Operator, size: int, factors: Array, *, adjoint: bool = False, units: Floats | None = None
     ) -> None:
-        xp = namespace_of(shares)
+        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
         units = np.ones(size) if units is None else units
-        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=shares)
-        check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
-        decrease = dense_decrease(operator, self.basis, shares, adjoint=adjoint)
+        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=factors)
+        check_memory(24.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        decrease = dense_decrease(operator, self.basis, factors, adjoint=adjoint)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
         self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
         self.growth = np.ones(len(decrease))
@@ -181,7 +181,7 @@ class Squaring:
         return x
 
 
-def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance: float) -> tuple[Array, float]:
+def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, tolerance: float) -> tuple[Array, float]:
     """Return Q^k[V] for one problem and an estimate of its relative error.
 
     Parameters
@@ -210,11 +210,11 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     offdiagonal: list[float] = []
     weights, slowest, error, checked = np.ones(1), 1.0, 1.0, 0
     for j in range(limit):
-        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), shares))[:, 0]
+        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), factors))[:, 0]
         diagonal.append(float(xp.sum(w * vectors[-1])))
-        known = xp.stack(vectors)
+        basis_vectors = xp.stack(vectors)
         for _ in range(2):  # against all earlier vectors, twice: three-term recursions lose orthogonality
-            w = w - known.T @ (known @ w)
+            w = w - basis_vectors.T @ (basis_vectors @ w)
         size = float(xp.linalg.vector_norm(w))
         exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
         if exhausted or j + 1 >= 1.1 * checked + 4:
@@ -222,20 +222,20 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
             error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
             error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
             # Before the slowest rate is found, everything may seem to have decayed to nothing.
-            moved = abs(rate - slowest)
-            error += k * moved if k * rate < 800 or moved > 1e-10 * rate else 0.0
+            change = abs(rate - slowest)
+            error += k * change if k * rate < 800 or change > 1e-10 * rate else 0.0
             weights, slowest, checked = fresh, rate, j + 1
             if exhausted or error < tolerance:
                 break
         offdiagonal.append(size)
         vectors.append(w / size)
     combined = from_numpy(norm * weights, like=V)
-    known = xp.stack(vectors[: len(weights)])
+    basis_vectors = xp.stack(vectors[: len(weights)])
     # With all vectors only rounding is left: that of the rates, raised to k, of what decays slowest; what was asked for
     # may have decayed much more.
     lost = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
     error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, lost)
-    return basis.unpack((known.T @ combined)[:, None]), error
+    return basis.unpack((basis_vectors.T @ combined)[:, None]), error
 
 
 def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:

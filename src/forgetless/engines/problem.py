@@ -118,16 +118,16 @@ class Problem:
         """Whether any of the metrics depends on the tasks seen on the way."""
         return follows_path(names)
 
-    def shares(self, first: int, last: int) -> Floats:
+    def factors(self, first: int, last: int) -> Floats:
         """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
         size = self.steps_at_once
         window = first // size
         if self.constant or last > (window + 1) * size:
-            return self._shares(first, last)
+            return self._factors(first, last)
         # Curves are recorded, and errors looked at, in many short stretches: filters are evaluated once for all.
         if window not in self._windows:
             self._windows.clear()
-            self._windows[window] = self._shares(window * size, min((window + 1) * size, self.k))
+            self._windows[window] = self._factors(window * size, min((window + 1) * size, self.k))
         return np.ascontiguousarray(self._windows[window][:, first - window * size : last - window * size])
 
     @cached_property
@@ -135,19 +135,19 @@ class Problem:
         """The shares of the steps asked for last, by the number of their window."""
         return {}
 
-    def _shares(self, first: int, last: int) -> Floats:
-        columns = [self.shares_of(b, first, last) for b in range(len(self.filters))]
+    def _factors(self, first: int, last: int) -> Floats:
+        columns = [self.factors_of(b, first, last) for b in range(len(self.filters))]
         return np.ascontiguousarray(np.moveaxis(np.stack(columns, axis=2), 0, 1))
 
-    def shares_of(self, b: int, first: int, last: int) -> Floats:
+    def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
-        share = checked_shares(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
-        return np.broadcast_to(share, (last - first, share.shape[1]))
+        factors = checked_factors(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
+        return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
     @property
     def steps_at_once(self) -> int:
         """For how many steps the shares of all schedules are kept together; progress is told after them."""
-        return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
+        return max(1, min(2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
     def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return curves as a result, in the array library of the tasks."""
@@ -157,7 +157,7 @@ class Problem:
         return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, made=made)
 
 
-_SHARES_AT_ONCE = 2**20
+_FACTORS_AT_ONCE = 2**20
 
 
 class Computed(NamedTuple):
@@ -204,43 +204,43 @@ def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
 
 def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
     """Refuse a law of a user's ordering that is none, or does not fit the tasks."""
-    said = f"{type(ordering).__name__}.law must give"
+    prefix = f"{type(ordering).__name__}.law must give"
     if type(law) not in (Draws, Epochs, OneOrder):
-        raise TypeError(f"{said} Draws, Epochs, OneOrder or None, got {law!r}")
+        raise TypeError(f"{prefix} Draws, Epochs, OneOrder or None, got {law!r}")
     if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
-        raise ValueError(f"{said} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
+        raise ValueError(f"{prefix} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
     if isinstance(law, OneOrder):
         indices = np.asarray(law.indices)
         if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-            raise TypeError(f"{said} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
+            raise TypeError(f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
         if not law.repeated and len(indices) < k:
-            raise ValueError(f"{said} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
+            raise ValueError(f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
         if indices.min() < 0 or indices.max() >= n_tasks:
-            raise ValueError(f"{said} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
+            raise ValueError(f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
 
 
-def checked_shares(part: Filter, singular_values: Floats) -> Floats:
+def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
-    shares = share_rows(part, part.factors_of_singular(singular_values), len(singular_values))
-    low, high = (float(shares.min()), float(shares.max())) if shares.size else (0.0, 0.0)
+    factors = factor_rows(part, part.factors_of_singular(singular_values), len(singular_values))
+    low, high = (float(factors.min()), float(factors.max())) if factors.size else (0.0, 0.0)
     if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
-            f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
+            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got values in "
             f"[{low:.6g}, {high:.6g}]"
         )
     # What is left is rounding, and every engine sees the same: (1 + 1e-12)^k would grow in some, and be cut in others.
-    return shares if low >= 0 and high <= 2 else np.clip(shares, 0.0, 2.0)
+    return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
 
 
 ROUNDED = 1e-12  # By how much a share may be outside [0, 2]: what rounding of a step size of 2/R² makes of a budget
 
 
-def share_rows(part: Filter, values: Any, n_directions: int) -> Floats:
+def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
     """Return what a filter gave for every direction, of shape (T or 1, Σr), checked."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
         raise ValueError(
-            f"{type(part).__name__}.share must return one finite share per eigenvalue, got shape {rows.shape} for "
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got shape {rows.shape} for "
             f"{n_directions} eigenvalues; return an array like its argument"
         )
     return np.ascontiguousarray(rows)

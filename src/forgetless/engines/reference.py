@@ -39,7 +39,7 @@ def _terms(moments: Moments) -> float:
 
 def output_moments(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in output coordinates."""
-    D = tasks.directions if tasks.span is None else tasks.directions @ tasks.span
+    D = tasks.singular_vectors if tasks.span is None else tasks.singular_vectors @ tasks.span
     rows = to_numpy(D)
     chosen, C = spanning_rows(rows, tasks.singular_values)
     errors = -tasks.missing(start)

@@ -85,8 +85,8 @@ class Curves:
     def __getitem__(self, label: str | int) -> Self:
         """Return the curves of one of several schedules, by its label."""
         if label not in self.labels:
-            known = ", ".join(map(repr, self.labels)) or "none: one schedule was given"
-            raise KeyError(f"{label!r} is not among the labels: {known}")
+            labels = ", ".join(map(repr, self.labels)) or "none: one schedule was given"
+            raise KeyError(f"{label!r} is not among the labels: {labels}")
         return self._alone(self.labels.index(label))
 
     def _alone(self, b: int) -> Self:
@@ -215,8 +215,8 @@ def together(traces: Sequence[Trace], labels: Labels) -> Trace:
     first = traces[0]
     xp = namespace_of(next(iter(first.values.values())))
     values = {name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values}
-    kept = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
-    return Trace(first.steps, values, kept, labels=labels)
+    weights = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
+    return Trace(first.steps, values, weights, labels=labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -56,7 +56,7 @@ class Rounding:
     terms: Floats
     gram: Floats
     first: Floats
-    shares: Floats
+    factors: Floats
     dropped: Floats
     squared: bool = True
     far: float = 0.0
@@ -68,12 +68,12 @@ class Rounding:
         """Return the sizes before the first step."""
         gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
-        shares, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
-        return cls(moments.tasks, start, right, gram, first, shares, moments.dropped, far=float(far))
+        factors, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
+        return cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
 
-    def learned(self, shares: Floats) -> None:
+    def learned(self, factors: Floats) -> None:
         """Note the shares (Σr, T, B) or (Σr, B) of some steps."""
-        np.maximum(self.shares, np.abs(shares if shares.ndim == 2 else shares.max(axis=1)), out=self.shares)
+        np.maximum(self.factors, np.abs(factors if factors.ndim == 2 else factors.max(axis=1)), out=self.factors)
 
     def recorded(self, roots: Floats, left: Floats | None = None) -> None:
         """Note a recorded step: the roots of the diagonal of S, of shape (Q, B), and what is left of early errors."""
@@ -94,28 +94,28 @@ class Rounding:
         outputs themselves and in their moves, of shape (B,).
         """
         tasks, s = self.tasks, self.tasks.singular_values[:, None]
-        n_problems = self.shares.shape[1]
+        n_problems = self.factors.shape[1]
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
         size, move = np.empty((2, n_problems, len(roots)))
-        largest, ranks = np.zeros(self.shares.shape), np.array(tasks.ranks)
+        largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
         w, drawn = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
         reached, weights = self.gram**2, w * s[:, :, None] ** 2
-        at_once = max(1, _NUMBERS // max(1, self.shares.size))
+        at_once = max(1, _NUMBERS // max(1, self.factors.size))
         for low in range(0, len(roots), at_once):
             now = np.stack(roots[low : low + at_once], axis=1)
             terms = np.tensordot(self.terms, now, axes=1)
-            moves = np.tensordot(reached, drawn * (self.shares[:, None, :] * terms) ** 2, axes=1)
+            moves = np.tensordot(reached, drawn * (self.factors[:, None, :] * terms) ** 2, axes=1)
             size[:, low : low + at_once] = _root(weights * terms**2).T
             move[:, low : low + at_once] = _root(weights * moves).T
             np.maximum(largest, terms.max(axis=1), out=largest)
         w = w[:, :, 0]
         radii, targets, labels = (each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms))
-        reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.shares * largest) ** 2)
+        reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.factors * largest) ** 2)
         dropped = self.dropped[:, None]
         # Of a target X⁺y the rounding is that of y, also of the part of y that no weights reach.
         unsure = EPS * (largest + self.far + radii / s * (targets + reach) + labels / s) + dropped
         direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
-        return size, move, direct, _root(w * s**2) * _root((self.shares * unsure) ** 2)
+        return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
 
     def _error(
         self,
@@ -159,7 +159,7 @@ def diagonal_roots(S: Floats) -> Floats:
 
 def relative(errors: Floats, values: Floats) -> float:
     """Return the largest relative error, at most 1, which says that rounding may be all there is."""
-    known = ~np.isnan(values)
+    defined = ~np.isnan(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         parts = np.where(errors > 0, errors / np.abs(values), 0.0)
-    return float(min(1.0, np.max(parts[known], initial=0.0)))
+    return float(min(1.0, np.max(parts[defined], initial=0.0)))

@@ -15,7 +15,7 @@ from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.inputs import OrderingLike, Schedules
-from forgetless.engines.problem import Problem, checked_shares, share_rows
+from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics, follows_path
@@ -23,7 +23,7 @@ from forgetless.orderings import draws
 from forgetless.reporting.progress import Progress, forewarned, part_of_work, shown
 from forgetless.tasks import TaskCollection
 
-_SHARES = 2**17  # Shares evaluated at once: they stay in the cache until the steps that use them
+_FACTORS = 2**17  # Shares evaluated at once: they stay in the cache until the steps that use them
 
 
 def simulate(
@@ -139,14 +139,14 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress 
     recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
-    at_once = max(1, _SHARES // max(1, int(tasks.offsets[-1])))
+    at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
     done = 0
     for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
         size = indices.shape[1]
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
-            shares, kept = _evaluate(part, tasks.singular_values, track)
+            factors, residuals = _evaluate(part, tasks.singular_values, track)
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
             while low < last - first:
@@ -156,7 +156,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress 
                 now, ends = indices[:, first + low : first + high], (low, high)
                 few = [mark - low for mark in few]
                 recorder.add(
-                    run.advance(now, part_of(shares, *ends), part_of(kept, *ends), few, recorder.keeps_weights)
+                    run.advance(now, part_of(factors, *ends), part_of(residuals, *ends), few, recorder.keeps_weights)
                 )
                 low = high
         done += size
@@ -170,10 +170,10 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress 
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
     """Return φ and 1 − φ of shape (T or 1, Σr); the second only where the path is tracked."""
-    shares = checked_shares(part, singular_values)
+    factors = checked_factors(part, singular_values)
     if not track:
-        return shares, np.zeros((1, 1))
-    return shares, share_rows(part, part.residual_factors(singular_values), len(singular_values))
+        return factors, np.zeros((1, 1))
+    return factors, factor_rows(part, part.residual_factors(singular_values), len(singular_values))
 
 
 def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool) -> None:
@@ -192,8 +192,8 @@ def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_we
     total = float(n_schedules) * n_trials * n_steps
     validate.check_memory(total * recorded, f"what is recorded of {shape}", "record fewer steps")
     if keep_weights:
-        cure = "pass keep_weights=False, or record fewer steps"
-        validate.check_memory(total * weights, f"keep_weights=True for {shape}", cure)
+        hint = "pass keep_weights=False, or record fewer steps"
+        validate.check_memory(total * weights, f"keep_weights=True for {shape}", hint)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:

@@ -81,16 +81,16 @@ def worst_case(
 
         return _of_several(k, record, solve)
     problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
-    found = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
-    losses, teachers = _largest(found.forms, tasks)
-    error = min(1.0, found.error + relative(_rounded(problem, losses), losses))
+    result = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
+    losses, teachers = _largest(result.forms, tasks)
+    error = min(1.0, result.error + relative(_rounded(problem, losses), losses))
     if isinstance(record, str) and record == "last":
         losses, teachers = losses[:, 0], teachers[:, 0, :]
     if not problem.grid:
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
     loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, error, problem.labels)
+    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:

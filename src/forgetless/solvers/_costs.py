@@ -92,8 +92,8 @@ def rough_norm(rows: Rows) -> float:
 
     Right for lines that resemble each other; up to a few times too large for X without structure.
     """
-    sample, share = rows.sample(1 / 8)
-    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
+    sample, fraction = rows.sample(1 / 8)
+    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(fraction)
 
 
 # An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow

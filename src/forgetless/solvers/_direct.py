@@ -84,11 +84,11 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
             )
         if rows.dual:
             after = squares(coefficient * weights)
-            lost = _cancelled(norm1, weights, change)
+            cancelled = _cancelled(norm1, weights, change)
         else:
             after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
-            lost = _cancelled(norm1, residual, right)
-        return Solved(change, 10 * EPS * lost / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
+            cancelled = _cancelled(norm1, residual, right)
+        return Solved(change, 10 * EPS * cancelled / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
 
@@ -101,8 +101,8 @@ def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
 
 def _cancelled(norm1: float, vectors: Array, products: Array) -> float:
     """Return by how much the products Xᵀv are smaller than they might be: their rounding is relative to ‖X‖‖v‖."""
-    given, made = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
-    return max(1.0, math.sqrt(norm1) * given / made) if made > 0 else 1.0
+    before, after = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
+    return max(1.0, math.sqrt(norm1) * before / after) if after > 0 else 1.0
 
 
 def _data_error(residual: Array, condition: float) -> float:
@@ -129,10 +129,10 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
         else:
             correction = solve(rows.adjoint(left) - coefficient * change)
         change = change + correction
-        moved = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
-        if moved <= 1e-11:
+        change_size = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
+        if change_size <= 1e-11:
             break
-    error = moved + (EPS if exact else floor)
+    error = change_size + (EPS if exact else floor)
     if error > ACCURACY:
         raise ConvergenceError(
             f"this task is too ill-conditioned: with the coefficient {coefficient:.3g}, {coefficient / norm1:.1g} of "
@@ -183,25 +183,25 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 def eigen(task: OneTask, filter: Filter) -> Solved:
     """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
-    rows, given, right, _ = task
+    rows, original, right, _ = task
     xp = namespace_of(rows.gram)
     theta, W = xp.linalg.eigh(rows.gram)
-    residual = xp.astype(given, xp.float64, copy=False)
+    residual = xp.astype(original, xp.float64, copy=False)
     theta_ = np.maximum(to_numpy(theta), 0.0)
-    share = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
-    gain = np.full_like(share, float(filter.slope()))
-    np.divide(share, theta_, out=gain, where=theta_ > 0)
-    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
+    factors = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
+    gain = np.full_like(factors, float(filter.slope()))
+    np.divide(factors, theta_, out=gain, where=theta_ > 0)
+    right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
     change = W @ (right * from_numpy(gain, like=right)[:, None])
     if rows.dual:
         weights, change = change, rows.adjoint(change)
-        lost = _cancelled(float(theta_[-1]), weights, change)
-        after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
+        cancelled = _cancelled(float(theta_[-1]), weights, change)
+        after = np.sum(((1.0 - factors)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
-        lost = _cancelled(float(theta_[-1]), residual, right)
-        after = squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
+        cancelled = _cancelled(float(theta_[-1]), residual, right)
+        after = squares(residual) - np.sum((gain * (2 - factors))[:, None] * to_numpy(right) ** 2, axis=0)
     condition = 1.0 + float(filter.slope()) * float(theta_[-1])
-    error = 10 * EPS * condition * lost + _data_error(given, condition)
+    error = 10 * EPS * condition * cancelled + _data_error(original, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
 
@@ -217,15 +217,17 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     residual = xp.astype(task.residual, xp.float64, copy=False)
     coordinates = U.T @ residual
     s_ = to_numpy(s)
-    share = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
-    change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
+    factors = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
+    change = V.T @ (coordinates * from_numpy(factors, like=s)[:, None] / s[:, None])
     outside = squares(residual - U @ coordinates)
-    after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
-    error = _spectral_error(s_, share, change, after)
+    after = outside + np.sum(((1.0 - factors)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
+    error = _spectral_error(s_, factors, change, after)
     if len(s_) < min(X.shape) and not filter.is_projection:
         error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
-    size, given = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
-    return Solved(change, error, after), error * size / (float(np.max(share / s_)) * given) if size > 0 else 0.0
+    size, residual_size = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
+    return Solved(change, error, after), error * size / (
+        float(np.max(factors / s_)) * residual_size
+    ) if size > 0 else 0.0
 
 
 def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:
@@ -238,13 +240,13 @@ def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArr
 
 
 def _spectral_error(
-    s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
+    s: NDArray[np.float64], factors: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
     """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²), and of some roundings."""
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
-    along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
+    along, across = float(np.max(factors * (s[0] / s))), float(np.max(factors * (s[0] / s) ** 2))
     return 8 * EPS * (2.0 + along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 

@@ -140,9 +140,9 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
         if count <= 12 or count % 4 == 0 or last:
             y, bound, rounding, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
             if bound <= limits.tol or count >= n_steps:
-                kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
+                vectors = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
                 change = zeros(shape, link.v)
-                for coefficients, v in zip(y.T, kept, strict=False):
+                for coefficients, v in zip(y.T, vectors, strict=False):
                     change = change + v * _as(coefficients, v)
                 return Iterated(change, count if basis is not None else 2 * count, bound + rounding, after)
         if count >= limits.passes:
@@ -169,12 +169,12 @@ def _budget_in_basis(
         summed = np.abs(np.einsum("cj,cj->c", W[:, -1, :], excess * weights))
     else:
         # The factors 1 − γθ below zero change sign at every step: their terms are added one by one while they last.
-        summed, shown = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
-        for i in range(1, shown):
+        summed, summed_steps = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
+        for i in range(1, summed_steps):
             last = np.abs(np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights))
             summed += last
         end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
-        summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
+        summed += (n_steps - summed_steps) * np.maximum(end, last if summed_steps > 1 else end)
     defect = step_size * link.next_alpha * link.beta * summed
     rounding = 4 * eps_of(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
     bound = float(_relative(defect, np.linalg.norm(y, axis=1)).max())
@@ -190,8 +190,8 @@ def _gains(theta: Floats, n_steps: int, step_size: float) -> tuple[Floats, Float
     safe = np.where(u > 0, u, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         inside = -np.expm1(n_steps * np.log1p(-np.minimum(safe, 0.5)))
-        share = np.where(safe <= 0.5, inside, 1.0 - (1.0 - safe) ** n_steps)
-    g = np.where(u > 0, share / safe, n_steps) * step_size
+        factors = np.where(safe <= 0.5, inside, 1.0 - (1.0 - safe) ** n_steps)
+    g = np.where(u > 0, factors / safe, n_steps) * step_size
     # For N·γθ ≪ 1 the difference cancels; its limit there is γN(N−1)/2.
     tiny = n_steps * u < 1e-6
     h = np.where(tiny, 0.5 * n_steps * (n_steps - 1.0), (n_steps - g / step_size) / safe) * step_size

@@ -56,10 +56,10 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
         return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
-        made = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
+        solution = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
-        change[columns] = made.change
-        return made._replace(change=change)
+        change[columns] = solution.change
+        return solution._replace(change=change)
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
@@ -88,11 +88,11 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
         )
     if chosen == "krylov":
         patience = _costs.patience(task, filter, limits.memory) if auto else None
-        found = _iterate(task, filter, limits, patience)
-        if found is not None and not found.error > max(2 * limits.tol, _promised(task.residual)):
-            return Learned(found.change, "krylov", found.passes, found.error, found.after)
+        iterated = _iterate(task, filter, limits, patience)
+        if iterated is not None and not iterated.error > max(2 * limits.tol, _promised(task.residual)):
+            return Learned(iterated.change, "krylov", iterated.passes, iterated.error, iterated.after)
         if patience is None:
-            raise _not_converged(task.rows, filter, limits, None if found is None else found.error)
+            raise _not_converged(task.rows, filter, limits, None if iterated is None else iterated.error)
         chosen = "svd" if filter.is_projection else "gram"
     if chosen == "gram":
         direct = _by_remote_gram(task, filter, limits.memory) if remote else _by_gram(task, filter, limits.memory)
@@ -109,10 +109,10 @@ REMOTE = 1e-11
 
 def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
     try:
-        found = _by_gram(task, filter, memory)
+        solved = _by_gram(task, filter, memory)
     except ConvergenceError:
         return None
-    return found if found is not None and found.error <= max(REMOTE, 30 * eps_of(task.residual)) else None
+    return solved if solved is not None and solved.error <= max(REMOTE, 30 * eps_of(task.residual)) else None
 
 
 def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
@@ -130,15 +130,15 @@ def _promised(residual: Array) -> float:
 
 
 def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | None) -> ConvergenceError:
-    cure = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
+    hint = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
     if error is None:
         return ConvergenceError(
             f"{limits.passes} passes over a task of shape {rows.shape} did not reach a relative error of "
-            f"{limits.tol:g}; {cure}"
+            f"{limits.tol:g}; {hint}"
         )
     return ConvergenceError(
         f"iteration knows the step of {filter!r} on a task of shape {rows.shape} to a relative {error:.1g} only; "
-        f"{cure}, with solver='auto'"
+        f"{hint}, with solver='auto'"
     )
 
 
@@ -190,8 +190,8 @@ def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | Non
     if isinstance(filter, Ridge) and isinstance(task.rows.gram, np.ndarray):
         return _direct.cholesky(task, float(filter.coefficient), memory)
     if isinstance(filter, Ridge | GradientDescent) and not filter.is_projection:
-        found = _direct.eigen(task, filter)
-        return found if found.error <= max(1e-9, _promised(task.residual)) else None
+        solved = _direct.eigen(task, filter)
+        return solved if solved.error <= max(1e-9, _promised(task.residual)) else None
     return None
 
 

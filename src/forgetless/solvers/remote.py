@@ -75,8 +75,8 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     n, entries = A.shape[0], A.data if is_sparse(A) else A
     total = sum_of_grams([A], A.shape[1]) if gram else None
     # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
-    known = entries if total is None or not np.isfinite(total).all() else total
-    if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
+    checked = entries if total is None or not np.isfinite(total).all() else total
+    if not (np.isfinite(checked.sum(dtype=np.float64)) or np.isfinite(checked).all()) or not np.isfinite(y).all():
         raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
     r = y - A @ view.start if np.any(view.start) else y
     shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
@@ -97,13 +97,13 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
 def _added(parts: list[Any]) -> Any:
     """On a worker: the sum of some tuples of arrays and numbers, in float64."""
     kind = type(parts[0])
-    made = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
-    return tuple(made) if kind is tuple else kind(*made)
+    sums = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
+    return tuple(sums) if kind is tuple else kind(*sums)
 
 
 def _squares(columns: Array) -> Floats:
-    found: Floats = np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
-    return found
+    squares: Floats = np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
+    return squares
 
 
 def _start(X: Any, y: Any, weight: Any, view: View) -> Array:
@@ -201,21 +201,21 @@ class RemoteRows(Rows):
             u = self._first or OnWorkers(_each(self._blocks, _start, self._view), np.sqrt(self._seen.squares))
         by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
         weights = dask.delayed(v)
-        made = [
+        turned = [
             block.then(_turn, self._view, weights, own, by) for block, own in zip(self._blocks, u.blocks, strict=True)
         ]
-        sums = summed([dask.delayed(_sums, pure=False)(each) for each in made], _added)
-        *kept, total = dask.persist(*[each[0] for each in made], sums)
+        sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
+        *blocks, total = dask.persist(*[each[0] for each in turned], sums)
         squares, back = total.compute()
         beta = np.sqrt(squares)
         scale = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta != 0)
-        return OnWorkers(kept, beta), beta, (back * scale).astype(v.dtype, copy=False)
+        return OnWorkers(blocks, beta), beta, (back * scale).astype(v.dtype, copy=False)
 
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c), of a vector that is here."""
         parts = [block.then(_adjoint, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
-        (found,) = summed(parts, _added).compute()
-        return found
+        (total,) = summed(parts, _added).compute()
+        return total
 
     def reduced(self) -> tuple[Floats, Floats]:
         """Return QᵀX and Qᵀr for an orthogonal Q: an equal task of at most d + c rows, as accurate as all rows."""

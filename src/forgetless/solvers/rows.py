@@ -74,10 +74,10 @@ def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
     xp = namespace_of(X)
     root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
     if isinstance(X, np.ndarray) and (intercept or root is not None):
-        made = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
-        made[:, : X.shape[1]] = X
-        made[:, X.shape[1] :] = 1.0
-        return made if root is None else np.multiply(made, root, out=made)
+        rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
+        rows[:, : X.shape[1]] = X
+        rows[:, X.shape[1] :] = 1.0
+        return rows if root is None else np.multiply(rows, root, out=rows)
     X = xp.astype(X, dtype, copy=False)
     if intercept:
         X = xp.concat([X, zeros((X.shape[0], 1), X) + 1.0], axis=1)
@@ -238,10 +238,10 @@ class Rows:
         columns, places = np.unique(X.indices, return_inverse=True)
         return Rows.of(sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))), columns
 
-    def sample(self, share: float) -> tuple[Any, float]:
+    def sample(self, fraction: float) -> tuple[Any, float]:
         """Return every so many lines of the longer side, as a matrix, and the share of all lines that they are."""
         n, d = self.shape
-        step = max(1, min(round(1 / share), max(n, d) // 16))
+        step = max(1, min(round(1 / fraction), max(n, d) // 16))
         part = self.single[:, ::step] if d > n and not self.sparse else self.single[::step, :]
         # Lines far apart are slow to read, and they are read several times.
         part = part.copy() if isinstance(part, np.ndarray) else part

@@ -69,13 +69,13 @@ class Stacked(Rows):
         first = self.above.T.astype(np.float64) @ U[:q].astype(np.float64)
         return first + self.below.adjoint_in_float64(U[q:])
 
-    def sample(self, share: float) -> tuple[Any, float]:
+    def sample(self, fraction: float) -> tuple[Any, float]:
         """Return some columns of both parts, or some rows of the task where these are the longer side."""
-        part, taken = self.below.sample(share)
+        part, sampled = self.below.sample(fraction)
         if is_sparse(part) or part.shape[1] == self.shape[1]:
-            return part, taken
+            return part, sampled
         step = -(-self.shape[1] // part.shape[1])
-        return namespace_of(part).concat([self.above[:, ::step], part], axis=0), taken
+        return namespace_of(part).concat([self.above[:, ::step], part], axis=0), sampled
 
     @cached_property
     def gram(self) -> Array:
