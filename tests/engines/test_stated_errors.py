@@ -8,9 +8,9 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines import draws
-from forgetless.engines.moments import Operator, linear_moments, moments_around_teacher
+from forgetless.engines.independent import Operator
+from forgetless.engines.moments import _sizes, linear_moments, moments_around_teacher
 from forgetless.engines.powers import lanczos_power
-from forgetless.engines.reference import _sizes
 
 EPS, SAFETY = 2.0**-52, 8.0
 ROWS = [np.array([1.0, 0.5]), np.array([0.3, -0.4, 0.2]), np.array([0.8])]

@@ -24,9 +24,8 @@ from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws
 from forgetless.engines.expectation import expect
 from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import Moments, average_form, linear_moments, moments_around_teacher
+from forgetless.engines.moments import Moments, average_form, linear_moments, measured, moments_around_teacher
 from forgetless.engines.problem import Problem
-from forgetless.engines.reference import measured
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError

@@ -4,7 +4,6 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
 from forgetless._core.compiled import n_threads, spread
@@ -16,33 +15,18 @@ _FAST = {"reassoc", "contract"}
 
 
 @jit(fastmath=_FAST, nogil=True)
-def _raise_sets(
-    first: int,
-    last: int,
-    t: int,
-    table: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    L: Floats,
-    R: Floats,
-    phi: Floats,
-    old_S: Floats,
-    new_S: Floats,
-    path: bool,
-    loss_forms: Floats,
-    old_F: Floats,
-    new_F: Floats,
-    seen: Floats,
-    drift: bool,
-    drift_forms: Floats,
-    old_X: Floats,
-    new_X: Floats,
-    old_W: Floats,
-    new_W: Floats,
-) -> None:
+def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, paths: Any, drifts: Any) -> None:
     """Write level t for the sets number first..last − 1; see ``_subsets`` for the recursions.
 
-    ``table[a, i]`` is C(a, i). The last of the forms is that of all earlier epochs, the others those of one visit.
+    The arguments are tuples: t, the table of binomials C(a, i) and the offsets; L, R and the factors; S before and
+    after; and for the metrics of the path and for the drift: whether they are computed, their forms, and the values
+    before and after. The last of the forms is that of all earlier epochs, the others those of one visit.
     """
+    t, table, offsets = sets_
+    L, R, phi = maps
+    old_S, new_S = moments
+    path, loss_forms, old_F, new_F, seen = paths
+    drift, drift_forms, old_X, new_X, old_W, new_W = drifts
     n_tasks, Q, total = len(offsets) - 1, L.shape[1], L.shape[0]
     sets = np.empty(t, np.int64)
     rest = first
@@ -184,12 +168,11 @@ def _raise_sets(
         sets[i] += 1
 
 
-_raise: Any = _raise_sets
-_FULL = 2**18  # Entries of full matrices held at once
+_FULL = 2**18  # entries of full matrices in memory at once
 
 
 class CompiledLevel:
-    """Level t with S as lower triangles (n_sets, Q(Q+1)/2); other fields as in ``Level``, empty if not asked for."""
+    """Level t with S as lower triangles (n_sets, Q(Q+1)/2); other fields as in ``Level``, empty if not needed."""
 
     def __init__(self, t: int, n_sets: int, size: int, *, path: bool, drift: bool) -> None:
         self.t = t
@@ -201,7 +184,7 @@ class CompiledLevel:
 
 
 class CompiledSubsetProgram(SubsetProgram):
-    """The same as ``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
+    """``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         super().__init__(moments, path=path, drift=drift)
@@ -233,17 +216,20 @@ class CompiledSubsetProgram(SubsetProgram):
     def raised(self, level: Any, factors: Floats, epochs: int = 0) -> Any:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
-        table = binomials(n_tasks, t)
         new = CompiledLevel(t, n_sets, size, path=self.path, drift=self.drift)
         loss, drift = (_with_epochs(forms, epochs, used) for forms, used in self._used())
-        maps = (np.ascontiguousarray(self.moments.left), np.ascontiguousarray(self.moments.right))
-        common: tuple[Any, ...] = (t, table, self.tasks.offsets, *maps, np.ascontiguousarray(factors), level.S, new.S)
-        paths: tuple[Any, ...] = (self.path, loss, level.F, new.F, new.seen)
-        drifts: tuple[Any, ...] = (self.drift, drift, level.X, new.X, level.W, new.W)
+        maps = [np.ascontiguousarray(each) for each in (self.moments.left, self.moments.right, factors)]
+        arguments: tuple[Any, ...] = (
+            (t, binomials(n_tasks, t), self.tasks.offsets),
+            tuple(maps),
+            (level.S, new.S),
+            (self.path, loss, level.F, new.F, new.seen),
+            (self.drift, drift, level.X, new.X, level.W, new.W),
+        )
         threads = n_threads() if n_sets * t > 2000 else 1
 
         def work(first: int, last: int) -> None:
-            _raise(first, last, *common, *paths, *drifts)
+            _raise_sets(first, last, *arguments)
 
         spread(work, n_sets, -(-n_sets // (4 * threads)), threads)
         return new

@@ -18,7 +18,7 @@ from forgetless.metrics import TaskSums, follows_path
 from forgetless.orderings import Indices
 from forgetless.tasks import TaskCollection
 
-# Sums may be reordered (SIMD) and fused; nothing else of IEEE arithmetic is given up.
+# Sums may be reordered (SIMD) and fused; all other rules of IEEE arithmetic hold.
 _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
@@ -29,33 +29,19 @@ _TOGETHER = 4
 
 @functools.cache
 def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
-    """Return the loop for tasks of any rank; the choices are compiled in, which saves a third of the time."""
+    """Return the loop for tasks of any rank, with its options compiled in, which saves a third of the time."""
 
     @jit(fastmath=_FAST, nogil=True)
-    def advance(
-        first: int,
-        last: int,
-        state: Floats,
-        updates: Floats,
-        counts: Floats,
-        means: Floats,
-        spread: Floats,
-        indices: Indices,
-        factors: Floats,
-        residuals: Floats,
-        scale: Floats,
-        maps: Floats,
-        missing: Floats,
-        gains: Floats,
-        average: Floats,
-        average_updates: Floats,
-        offsets: NDArray[np.uint64],
-    ) -> None:
+    def advance(first: int, last: int, states: Any, visits: Any, data: Any, averages: Any, offsets: Any) -> None:
         """Advance trials first..last − 1, a few together: their steps are independent, so the processor overlaps them.
 
-        ``state``, ``moved``, ``means`` and the averages have one row per trial and target. Rows of ``maps`` are taken
-        in pairs, so that the state is read and written half as often.
+        State, updates, means and averages have one row per trial and target. Rows of ``maps`` are taken in pairs, so
+        that the state is read and written half as often.
         """
+        state, updates = states
+        counts, means, spread = visits
+        indices, factors, residuals, scale, maps, missing = data
+        gains, average, average_updates = averages
         n_targets, Q = missing.shape[0], state.shape[1]
         errors = np.empty(maps.shape[0])
         weight = 0.0
@@ -137,26 +123,15 @@ def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
 
 @functools.cache
 def _rank_one(track: bool, width: int, averaged: bool) -> Any:
-    """Return the loop for tasks of one direction each; a short state has its length compiled in."""
+    """Return the loop for tasks of rank one, with the length of a short state compiled in."""
 
     @jit(fastmath=_FAST, nogil=True)
-    def advance(
-        first: int,
-        last: int,
-        state: Floats,
-        counts: Floats,
-        means: Floats,
-        spread: Floats,
-        indices: Indices,
-        factors: Floats,
-        residuals: Floats,
-        scale: Floats,
-        maps: Floats,
-        missing: Floats,
-        gains: Floats,
-        average: Floats,
-    ) -> None:
-        """Do the same as ``blocks`` where every task has one direction, five times faster for a short state."""
+    def advance(first: int, last: int, states: Any, visits: Any, data: Any, averages: Any) -> None:
+        """Advance trials like ``_blocks`` where every task has rank one, five times faster for a short state."""
+        state, _ = states
+        counts, means, spread = visits
+        indices, factors, residuals, scale, maps, missing = data
+        gains, average, _ = averages
         n_targets, Q = missing.shape[0], width if width else state.shape[1]
         for group in range(first, last, _TOGETHER):
             for t in range(indices.shape[1]):
@@ -194,7 +169,7 @@ def _rank_one(track: bool, width: int, averaged: bool) -> Any:
 
 @jit(fastmath=_FAST, nogil=True)
 def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArray[np.uint64], sums: Floats) -> None:
-    """Sum outputs² and their changes over the directions and targets of each task, for rows first..last − 1."""
+    """Sum outputs² and their changes over the singular vectors and targets of each task, for rows first..last − 1."""
     for i in range(first, last):
         for m in range(len(offsets) - 1):
             squares = changes = gains = 0.0
@@ -209,7 +184,7 @@ def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArra
 
 
 def _task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
-    """Do the same as ``metrics.task_sums`` in one pass where the path is tracked."""
+    """Return ``metrics.task_sums``, in one pass where the path is tracked."""
     if not follows_path(names):
         return metrics.task_sums(outputs, means, tasks, names)
     lead = outputs.shape[:-2]
@@ -223,7 +198,7 @@ def _task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tup
 
 
 class CompiledRun:
-    """Trials as NumPy arrays, advanced by a compiled loop; the same numbers as ``ArrayRun`` up to rounding."""
+    """Trials as NumPy arrays, advanced by a compiled loop; equal to ``ArrayRun`` up to rounding."""
 
     def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
         tasks = coordinates.tasks
@@ -237,7 +212,7 @@ class CompiledRun:
         self.counts = np.zeros((n_trials, tasks.n_tasks if track else 0))
         self.spread = np.zeros((n_trials, tasks.n_tasks if track else 0))
         self.gains, self.done = gains, 0
-        averaged = gains is not None  # else the arrays are never touched
+        averaged = gains is not None  # else the arrays are not used
         self.average = self.state.copy() if averaged else np.zeros((*rows, 1))
         self.average_updates = self.updates.copy() if averaged else np.zeros((*rows, 1))
         self.maps = np.ascontiguousarray(coordinates.maps)
@@ -253,7 +228,7 @@ class CompiledRun:
         done = self.done
 
         def work(first: int, last: int) -> None:
-            # Each thread makes all steps of its trials, with snapshots on the way: meeting at each would cost more.
+            # Each thread makes all steps of its trials with their snapshots: a barrier at each would cost more.
             for place, (low, high) in enumerate(itertools.pairwise([0, *marks, n_steps])):
                 if high > low:
                     now = part_of(factors, low, high), part_of(residuals, low, high)
@@ -273,22 +248,17 @@ class CompiledRun:
         average, average_updates = (x.reshape(rows, -1) for x in (self.average, self.average_updates))
         averaged = self.gains is not None
         gains = np.zeros(0) if self.gains is None else self.gains[done : done + indices.shape[1]]
-        data: tuple[Any, ...] = (
-            indices,
-            factors,
-            residuals,
-            self.coordinates.tasks.singular_values,
-            self.maps,
-            self.missing,
+        scale, Q = self.coordinates.tasks.singular_values, state.shape[1]
+        arguments: tuple[Any, ...] = (
+            (state, updates),
+            (self.counts, means, self.spread),
+            (indices, factors, residuals, scale, self.maps, self.missing),
+            (gains, average, average_updates),
         )
-        span, visits, Q = (first, last, state), (self.counts, means, self.spread), state.shape[1]
         if self.rank_one:
-            _rank_one(self.track, Q if Q <= _SHORT else 0, averaged)(*span, *visits, *data, gains, average)
+            _rank_one(self.track, Q if Q <= _SHORT else 0, averaged)(first, last, *arguments)
         else:
-            averages = (gains, average, average_updates)
-            _blocks(self.coordinates.gram, self.track, averaged)(
-                *span, updates, *visits, *data, *averages, self.offsets
-            )
+            _blocks(self.coordinates.gram, self.track, averaged)(first, last, *arguments, self.offsets)
 
     def _copy(self, snapshot: Snapshot, trials: slice) -> None:
         state, updates = self._recorded
@@ -309,7 +279,7 @@ class CompiledRun:
 
     @property
     def _recorded(self) -> tuple[Floats, Floats]:
-        """The state that is recorded and what moved it: of the iterates, or of their averages."""
+        """State and updates that are recorded: those of the iterates, or of their averages."""
         return (self.state, self.updates) if self.gains is None else (self.average, self.average_updates)
 
     def rebase(self) -> None:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
+from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
-from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
+from forgetless.engines.moments import Moments, average_form, linear_moments, measured
 from forgetless.engines.problem import Problem
-from forgetless.engines.reference import measured
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws

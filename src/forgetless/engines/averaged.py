@@ -22,8 +22,8 @@ import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled
-from forgetless.engines.independent import compiled_steps
-from forgetless.engines.moments import Moments, Operator, applied, mirrored, repeated
+from forgetless.engines.independent import Operator, applied, compiled_steps, mirrored
+from forgetless.engines.moments import Moments, repeated
 from forgetless.engines.problem import Problem
 from forgetless.metrics import mean_of
 
@@ -42,8 +42,7 @@ class AveragedRun:
         """Make the steps of ``shares``, φ of shape (Σr, T, B), after ``first`` steps."""
         gains, operator = self.gains[first : first + factors.shape[1]], self.operator
         if self.compiled is not None:
-            maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.compiled.advance_averaged(self.S, self.C, self.A, *maps, self.tasks.offsets, weights, factors, gains)
+            self.compiled.advance_averaged(self.S, self.C, self.A, operator.arrays, factors, gains)
             return
         for t, gain in enumerate(gains.tolist()):
             phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
@@ -79,8 +78,7 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
         factors = np.ascontiguousarray(problem.factors(first, stop)[:, ::-1, :])
         weights = omega[first : stop + 1][::-1].copy()
         if module is not None:
-            maps = operator.left, operator.right, moments.tasks.offsets, operator.weights[:, 0]
-            module.backwards_averaged(V, T, H, *maps, factors, weights)
+            module.backwards_averaged(V, T, H, operator.arrays, factors, weights)
             continue
         for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
             phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=H)

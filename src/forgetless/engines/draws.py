@@ -11,11 +11,10 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
 from forgetless.engines.averaged import AveragedRun, average_backwards, left_of_averages
-from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import Moments, Operator, average_form, linear_moments, repeated
+from forgetless.engines.independent import IndependentRun, Operator
+from forgetless.engines.moments import Moments, average_form, linear_moments, measured, repeated
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
-from forgetless.engines.reference import measured
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
 from forgetless.metrics import mean_of
 from forgetless.orderings import Draws

@@ -7,9 +7,8 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
 from forgetless.engines._subsets import program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
-from forgetless.engines.moments import Moments, average_form
+from forgetless.engines.moments import Moments, average_form, measured
 from forgetless.engines.problem import Computed, Forms, Problem
-from forgetless.engines.reference import measured
 from forgetless.engines.rounding import Rounding, diagonal_roots
 from forgetless.reporting.progress import Progress
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Operator
+from forgetless.engines.independent import Operator
 
 EPS = float(np.finfo(np.float64).eps)
 # Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition

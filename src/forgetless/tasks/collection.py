@@ -148,6 +148,11 @@ class TaskCollection:
         return self.xp.concat([task.singular_vectors for task in self._tasks], axis=0)
 
     @cached_property
+    def span_vectors(self) -> Array:
+        """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
+        return self.singular_vectors if self.span is None else self.singular_vectors @ self.span
+
+    @cached_property
     def targets(self) -> Array:
         """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape (n,)."""
         stacked = self.xp.concat([task.targets for task in self._tasks], axis=0)
@@ -218,9 +223,8 @@ class TaskCollection:
         xp, basis = self.xp, self.span
         columns = xp.reshape(w0, (self.n_features, self.n_targets))
         missing = self.targets - self.singular_vectors @ columns
-        A = self.singular_vectors if basis is None else self.singular_vectors @ basis
-        solution = linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, self.radii)
-        z = from_numpy(solution, like=columns)
+        A, b = to_numpy(self.span_vectors), to_numpy(missing)
+        z = from_numpy(linalg.joint_solution(A, b, self.singular_values, self.radii), like=columns)
         return xp.reshape(columns + (z if basis is None else basis @ z), w0.shape)
 
     @cached_property
