@@ -241,7 +241,7 @@ def _disagreements(name: str, law: Law, orders: Any, n_tasks: int) -> Iterator[s
                 yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
     elif k > 1:
         same, chance = float(np.mean(orders[:, 1:] == orders[:, :-1])), float(p @ p)
-        # Neighbouring pairs overlap, which at most doubles the variance of their share.
+        # Neighbouring pairs overlap, which at most doubles the variance of their frequency.
         if abs(same - chance) > 5 * np.sqrt(2 * chance / (n_trials * (k - 1))) + 1e-12:
             yield f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples with {same:.4g}"
 

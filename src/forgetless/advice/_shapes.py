@@ -1,4 +1,4 @@
-"""The shapes of schedules that advice compares, and the search for the best scale of each."""
+"""The shapes of schedules that advice compares, and the search of their best scales."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,31 +16,22 @@ from forgetless.tasks import TaskCollection
 
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 _BUDGETS = (1, 4, 16)
-_BETWEEN = 7  # Points put between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
+_BETWEEN = 7  # points between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One family of schedules.
-
-    Attributes
-    ----------
-    name : str
-        What a table calls it.
-    make : callable
-        From a scale to a schedule.
-    scales : array
-        The scales tried first; empty for a single schedule, which ``make`` gives for every number.
-    """
+    """One family of schedules."""
 
     name: str
-    make: Callable[[float], Schedule | Filter]
+    make: Callable[[float], Schedule | Filter]  # from a scale to a schedule
+    # The first grid of scales; empty for a single schedule, which ``make`` returns for every number
     scales: Floats = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass
 class Curve:
-    """The losses of one shape over the scales tried so far, in increasing order of scale."""
+    """The losses of one shape over the scales so far, in increasing order of scale."""
 
     shape: Shape
     scales: Floats
@@ -52,7 +43,7 @@ class Curve:
         return int(np.argmin(self.losses))
 
     def add(self, scales: Floats, losses: Floats) -> None:
-        """Add points and keep the order; a scale tried again takes the newer loss."""
+        """Add points in order; a repeated scale takes the newer loss."""
         merged = dict(zip(self.scales.tolist(), self.losses.tolist(), strict=True))
         merged.update(zip(scales.tolist(), losses.tolist(), strict=True))
         self.scales = np.array(sorted(merged))
@@ -74,7 +65,7 @@ class Curve:
 
 
 def significant(value: float) -> float:
-    """Return a number to four significant digits: a schedule's repr is then short, and is what was evaluated."""
+    """Return a number rounded to four significant digits, so that the repr of a schedule is short and exact."""
     return float(f"{value:.4g}")
 
 
@@ -82,7 +73,7 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     """Return the shapes to compare, simple ones first, with a first grid of scales in units of R²."""
     square = tasks.radius**2
     least = float(tasks.singular_values.min()) ** 2 if tasks.singular_values.size else square
-    # Far below the smallest eigenvalue a filter solves the task; far above k R² it does not move in k steps.
+    # Far below the smallest eigenvalue a filter solves the task; far above k R² the weights hardly change in k steps.
     low = max(1e-3 * least / square, 1e-12) if square else 1.0
     fixed, rising, steep = _grid(low, 10.0 * k), _grid(low, 30.0), _grid(low, 30.0, per_decade=2)
     candidates = [
@@ -107,7 +98,7 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
 def own_shapes(
     also: Mapping[str, ScheduleLike] | None, taken: Sequence[Shape], n_tasks: int | None = None
 ) -> list[Shape]:
-    """Return schedules of the user's, each as a shape without a scale; their names must not be taken."""
+    """Return the user's schedules as shapes without a scale; ValueError if a name is ``taken``."""
     if also is not None and (not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
     names = {*(shape.name for shape in taken), "noise-aware"} & set(also or {})
@@ -131,7 +122,7 @@ def _ramp(length: float) -> Callable[[float], Schedule]:
 
 
 def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
-    """Return every shape's losses over its scales: a first grid, then finer ones around the deepest minima."""
+    """Return the losses of every shape over its scales: a first grid, then finer ones around the deepest minima."""
     points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in candidates]
     curves = [
         Curve(shape, scales, losses) for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
@@ -152,7 +143,7 @@ def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) ->
 
 
 def _extend(curves: Sequence[Curve], evaluate: Evaluate) -> None:
-    """Go on to larger scales, three decades at a time, where the best so far is the last one tried."""
+    """Extend curves to larger scales, three decades at a time, where the best scale is the last one."""
     for _ in range(2):
         ends = [curve for curve in curves if _promising(curve, curves) and curve.best == len(curve.scales) - 1]
         points = [(curve.shape, _grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]

@@ -1,11 +1,11 @@
-"""Exact expectations over random orders without replacement, by dynamic programming over the subsets already seen.
+"""Exact expectations over random orders without replacement, by dynamic programming over subsets of tasks.
 
 Given that the first t tasks are the set A, in uniformly random order, S(A) = E[U Uᵀ | A] satisfies
 
     S(A) = (1/t) Σ_{m ∈ A} M_m S(A∖m) M_mᵀ,
 
 so that level t (all sets of t tasks) follows from level t − 1, and only two levels are in memory. Every task of A has
-been seen once, or e + 1 times after e full epochs, so the metrics of the path need little more per set:
+one visit, or e + 1 visits after e full epochs, so the metrics of the path need little more per set:
 
 * F(A), the expected sum over visits of L(w_t) − L(w_s), a number that grows by exact differences;
 * W(A), the expected sum of ‖X(w_t − w_s)‖², and for it X(A) = E[Σ_s H_τs (z_t − z_s) U_tᵀ | A].
@@ -32,16 +32,13 @@ from forgetless.tasks import TaskCollection
 
 @dataclass
 class Level:
-    """The conditional expectations of all sets of t tasks, after some full epochs; None where not asked for.
-
-    S, X : arrays of shape (n_sets, Q, Q);  F, W : arrays of shape (n_sets,)
-    """
+    """The conditional expectations of all sets of t tasks, after some full epochs; None where not needed."""
 
     t: int
-    S: Array
-    F: Array | None = None
-    X: Array | None = None
-    W: Array | None = None
+    S: Array  # (n_sets, Q, Q)
+    F: Array | None = None  # (n_sets,)
+    X: Array | None = None  # (n_sets, Q, Q)
+    W: Array | None = None  # (n_sets,)
 
 
 def members(n_tasks: int, t: int) -> NDArray[np.int64]:
@@ -79,24 +76,21 @@ def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 
 class SubsetProgram:
-    """Raises levels one step at a time, in any array library; ``_subsets_numba`` does the same faster."""
+    """The recursion from level to level, in any array library; ``_subsets_numba`` is the compiled version."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         self.moments, self.tasks = moments, moments.tasks
         self.path, self.drift = path, drift
         self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
-        squares = self.tasks.singular_values**2
-        scale = from_numpy(squares[:, None], like=moments.left)
-        self.losses = [self._form(moments.right, scale, low, high) for low, high in self.bounds]
-        moves = moments.moves
-        self.drifts = [self._form(moves, scale, low, high) for low, high in self.bounds]
+        self.losses, self.drifts = self._task_forms(moments.right), self._task_forms(moments.moves)
 
-    @staticmethod
-    def _form(rows: Array, scale: Array, low: int, high: int) -> Array:
-        return rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
+    def _task_forms(self, rows: Array) -> list[Array]:
+        """Return the form of the squared outputs of every task."""
+        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=rows)
+        return [rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :]) for low, high in self.bounds]
 
     def check_size(self, k: int) -> None:
-        """Refuse levels that do not fit into memory, and say what would."""
+        """Raise MemoryError for levels that do not fit into memory."""
         M = self.tasks.n_tasks
         steps = range(1, min(k, M) + 1)
         widest = max((comb(M, t) + comb(M, t - 1) for t in steps), default=1)
@@ -108,7 +102,7 @@ class SubsetProgram:
         )
 
     def _numbers_per_set(self) -> float:
-        # S with the temporaries of one step, the forms of the path, X, and where each set comes from.
+        # S with the temporaries of one step, the forms of the path, X, and the predecessors of each set.
         matrices = 4.0 + 3.0 * self.path + 4.0 * self.drift
         return matrices * self.moments.size**2 + 2.0 * self.tasks.n_tasks
 
@@ -124,16 +118,15 @@ class SubsetProgram:
 
     def uniform(self, t: int, n_sets: int, S: Array) -> Level:
         """Return level t with the same S for every set, for recursions of S alone."""
-        xp = namespace_of(S)
-        return Level(t, xp.broadcast_to(S[None, :, :], (n_sets, *S.shape)))
+        return Level(t, namespace_of(S).broadcast_to(S[None, :, :], (n_sets, *S.shape)))
 
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
-        scalars = [0.0 if values is None else float(values[0]) for values in (level.F, level.W)]
-        return self.empty_set(self.full(level), scalars[0], None if level.X is None else level.X[0, :, :], scalars[1])
+        F, W = (0.0 if values is None else float(values[0]) for values in (level.F, level.W))
+        return self.empty_set(self.full(level), F, None if level.X is None else level.X[0, :, :], W)
 
     def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
-        """Return level t + 1 from level t with the shares φ (Σr,) of that step, after ``epochs`` full epochs."""
+        """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs`` full epochs."""
         xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
         before = _predecessors(n_tasks, t)
         forms = self._forms(level.t, epochs) if self.path else None
@@ -169,7 +162,7 @@ class SubsetProgram:
         return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(totals[1], (len(sets), size, size))
 
     def _step(self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None) -> list[Array]:
-        """Return what task m as the next one makes of every set of the level."""
+        """Return the new values of every set of the level after a step on task m."""
         xp = namespace_of(level.S)
         low, high = self.bounds[m]
         L, R, factor = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
@@ -217,7 +210,7 @@ class SubsetProgram:
 
 
 def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
-    """Return the compiled subset program where numba is installed and the tasks are NumPy's."""
+    """Return the subset program, compiled where numba is installed and the tasks are NumPy arrays."""
     module = compiled("engines._subsets_numba") if is_numpy_namespace(tasks.xp) else None
     kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
     return kind(moments, path=path, drift=drift)

@@ -1,4 +1,4 @@
-"""The dynamic program over subsets compiled by numba, with symmetric matrices stored as their lower triangles."""
+"""The dynamic program over subsets compiled by numba, with symmetric matrices as lower triangles."""
 
 from math import comb
 from typing import Any

@@ -1,4 +1,4 @@
-"""The simulation's inner loop over any array library: many trials advance together, step by step."""
+"""The inner loop of simulations in any array library: many trials advance together, step by step."""
 
 import itertools
 from collections.abc import Callable
@@ -20,16 +20,12 @@ Method = Callable[[Indices, Floats, Array | None], Order]
 
 
 class Snapshot(NamedTuple):
-    """Trials at one step, copied; what the recorder makes metrics and weights of.
+    """A copy of the trials at one step."""
 
-    ``state`` (n_trials, c, Q); ``moved``, and ``base`` where it is not the start, as ``Coordinates.weights`` takes
-    them; where the path is tracked, counts, means and spread of ``Visits``.
-    """
-
-    state: Array
-    updates: Array | None
+    state: Array  # (n_trials, c, Q)
+    updates: Array | None  # with ``base``, where it is not the start: arguments of ``Coordinates.weights``
     base: Array | None
-    visits: tuple[Floats, Floats, Floats] | None
+    visits: tuple[Floats, Floats, Floats] | None  # counts, means and spread of ``Visits`` where the path is tracked
 
 
 def part_of(values: Floats, low: int, high: int) -> Floats:
@@ -38,36 +34,36 @@ def part_of(values: Floats, low: int, high: int) -> Floats:
 
 
 class Run(Protocol):
-    """Trials under way: what ``simulate`` needs from a backend."""
+    """The state of all trials: the interface of a backend of ``simulate``."""
 
     coordinates: Coordinates
 
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
-        """Return what ``metrics.task_sums`` does."""
+        """Return ``metrics.task_sums``."""
 
     def advance(
         self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
         """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr).
 
-        Returns the trials after each of the numbers of steps in ``marks``, which increase up to T; with what weights
-        need only where these are asked for.
+        Returns snapshots after each of the numbers of steps in ``marks``, which increase up to T, with updates if
+        ``weights``.
         """
 
     def snapshot(self, weights: bool) -> Snapshot:
         """Return the trials now."""
 
     def rebase(self) -> None:
-        """Start anew from the current weights, so that rounding does not build up over millions of steps."""
+        """Restart from the current weights, so that rounding does not accumulate over millions of steps."""
 
 
 class ArrayRun:
     """Trials as one array of an array-API library, advanced by batched products.
 
-    Three ways of making a step, chosen by a cost model in microseconds that was fitted on the benchmark's problems:
-    *group* keeps the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
-    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups win
-    for many trials per task, gathering for many tasks with small maps, looping for large maps or uneven ranks.
+    A step has three implementations, selected by a cost model in microseconds, fitted to ``benchmarks/simulation.py``:
+    *group* holds the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
+    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups are
+    fastest for many trials per task, gathering for many tasks with small maps, loops for large maps or uneven ranks.
     """
 
     def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
@@ -102,7 +98,7 @@ class ArrayRun:
         return min(costs, key=lambda method: costs[method])
 
     def _pad(self) -> tuple[Array, Array]:
-        """Return maps (M, width, Q) and missing (M, width, c), filled up with zero rows: these learn nothing."""
+        """Return maps (M, width, Q) and missing (M, width, c), padded with zero rows, which have no effect."""
         maps, missing = self.coordinates.maps, self.coordinates.missing
         xp = namespace_of(maps)
         padded = xp.concat([maps, zeros((1, maps.shape[1]), maps)], axis=0)
@@ -115,7 +111,7 @@ class ArrayRun:
         )
 
     def _positions(self, blank: int) -> NDArray[np.int64]:
-        """Return where each task's directions stand among all, of shape (M, width), ``blank`` where there are fewer."""
+        """Return the positions of each task's singular vectors among all, (M, width), padded with ``blank``."""
         offsets, columns = self.coordinates.tasks.offsets, np.arange(self.width)
         return np.where(columns < self.ranks[:, None], offsets[:-1, None] + columns, blank)
 
@@ -148,7 +144,7 @@ class ArrayRun:
                 self._count(tasks.astype(np.int64), trials, errors, residuals[part])
 
     def _average(self, indices: Indices, factors: Floats, gains: Floats) -> None:
-        """Make steps one by one, each followed by one of the averages, and count these on the tasks just met."""
+        """Make steps one by one, each followed by an update of the averages, whose outputs are tallied."""
         tasks, outputs = indices.astype(np.int64), []
         for t, gain in enumerate(gains.tolist()):
             self.method(indices[t : t + 1], part_of(factors, t, t + 1), None)
@@ -247,14 +243,14 @@ class ArrayRun:
         return tasks, order
 
     def _by_task(self, values: Floats) -> Floats:
-        """Arrange values (T, Σr) by task: (T, M, width), zero where a task has fewer directions."""
+        """Return values (T, Σr) arranged by task, (T, M, width), padded with zeros."""
         blank = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
         return blank[:, self.positions]
 
     def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, residuals: Floats) -> None:
-        """Add steps to the statistics; along the second axis everything is in the order of ``trials``."""
+        """Add steps to the tally; along the second axis everything is in the order of ``trials``."""
         assert self.tally is not None
-        # Right after a step on m, its own error is (1 − φ) ∘ e: the directions of one task are orthonormal.
+        # Right after a step on m, its own error is (1 − φ) ∘ e: the singular vectors of one task are orthonormal.
         factors = self._by_task(residuals * self.coordinates.tasks.singular_values)
         steps = np.arange(len(tasks))[:, None] if len(residuals) > 1 else 0
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
@@ -304,8 +300,8 @@ def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[n
     slots : array of shape (T, n_trials)
         The slot of each trial.
     sources : array of shape (T, n_tasks * size)
-        The slot each slot is filled from: that of the same trial one step before (before the first step, trial i is
-        in slot i). Slots left over are filled with some trial, and never read.
+        The slot of the same trial one step before (before the first step, trial i is in slot i). Unused slots hold
+        an arbitrary trial and are never read.
     size : int
         Slots per task.
     """
@@ -325,7 +321,7 @@ def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 class Tally:
-    """Running count, mean and spread of every task's outputs after its own steps, merged block by block."""
+    """Running counts, means and spreads of every task's outputs after its own steps, merged block by block."""
 
     def __init__(self, offsets: NDArray[np.int64], n_trials: int, n_targets: int) -> None:
         self.ranks = np.diff(offsets)
@@ -336,7 +332,7 @@ class Tally:
     def add(
         self, task: NDArray[np.int64], trial: NDArray[np.int64], outputs: Floats, positions: NDArray[np.int64]
     ) -> None:
-        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), directions at ``positions``."""
+        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), at ``positions`` among all."""
         n_trials, n_targets, columns = self.means.shape
         visited = (trial * len(self.ranks) + task).ravel()
         fresh: Floats = np.bincount(visited, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
@@ -358,7 +354,7 @@ class Tally:
         self.counts = total
 
     def _per_task(self, columns: Floats) -> Floats:
-        """Sum values (n_trials, Σr + 1) over the directions of each task."""
+        """Return sums of values (n_trials, Σr + 1) over the singular vectors of each task."""
         filled = np.flatnonzero(self.ranks)
         result = np.zeros(self.spread.shape)
         if filled.size:
@@ -367,7 +363,7 @@ class Tally:
         return result
 
     def _columns(self, per_task: Floats) -> Floats:
-        """Repeat values (n_trials, M) for every direction of a task, with a zero for the blank column."""
+        """Return values (n_trials, M) repeated for every singular vector of a task, with a zero blank column."""
         return np.concatenate([np.repeat(per_task, self.ranks, axis=1), np.zeros((len(per_task), 1))], axis=1)
 
     def visits(self) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""The simulation's inner loop compiled by numba: one trial after the other, trials spread over threads."""
+"""The inner loop of simulations compiled by numba, with trials distributed over threads."""
 
 import functools
 import itertools
@@ -22,9 +22,8 @@ from forgetless.tasks import TaskCollection
 _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
-_SHORT = 3  # Up to so many coordinates the loop over them is unrolled
-# Trials advanced together: enough to hide the latency of one step, few enough for their states to stay in L1
-_TOGETHER = 4
+_SHORT = 3  # coordinates up to which the loop over them is unrolled
+_TOGETHER = 4  # trials advanced together: enough to hide the latency of a step, with states that fit into L1
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""How the exact loss changes with every parameter of a schedule: one backward and one forward pass."""
+"""The gradient of the exact loss with respect to the parameters of a schedule, by the adjoint method."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -59,7 +59,7 @@ def loss_gradient(
     ----------
     tasks : TaskCollection
     schedule : schedule, filter, name or number
-        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of your own.
+        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of custom filters.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
@@ -68,10 +68,6 @@ def loss_gradient(
         is repeated the latter has no derivative, and that of one of the worst teachers is returned.
     start : array of shape (d,) or (d, c), optional
         w₀; only for ``objective="average_loss"``.
-
-    Returns
-    -------
-    LossGradient
 
     Examples
     --------
@@ -99,26 +95,17 @@ def loss_gradient(
         raise TypeError(f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
     if direction is None:
         return LossGradient(loss, slopes)
-    if moments.size == 0:  # no task has a direction: every teacher has loss 0
+    if moments.size == 0:  # all tasks are zero: every teacher has loss 0
         return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
     teacher = direction if tasks.span is None else tasks.span @ direction
     return LossGradient(loss, slopes, teacher)
 
 
 class Adjoint:
-    """The exact loss after k random draws and its derivatives, for many sets of coefficients on the same tasks.
+    """The exact loss after k random draws and its derivatives, for many schedules on the same tasks.
 
-    Parameters
-    ----------
-    moments : Moments
-        Around the teacher of a given start, or linear ones for the worst case.
-    law : Draws
-    form : array of shape (Q, Q)
-        Twice the loss as a form of the moments after k steps.
-    floor : float
-        What is added to the loss.
-    worst : bool
-        Whether the loss is the largest over unit teachers.
+    The loss is half the ``form`` (Q, Q) of the moments after k steps plus ``floor``, or with ``worst`` its largest
+    value over unit teachers, for which the moments are linear.
     """
 
     def __init__(self, moments: Moments, law: Draws, form: Array, floor: float, *, worst: bool) -> None:
@@ -128,20 +115,18 @@ class Adjoint:
     def __call__(self, factors: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
         """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in span coordinates.
 
-        ``shares`` are φ of every direction, of shape (k, Σr), or (Σr,) for all steps alike.
-
-        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
-        a factor q^ε above, and smooth where several teachers are equally bad.
+        ``factors`` are of shape (k, Σr), or (Σr,) for the same at all steps. With ``softness`` ε > 0 the largest
+        eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most a factor q^ε above, and smooth
+        where several teachers are equally bad.
         """
-        tasks = self.moments.tasks
-        n_directions = len(tasks.singular_values)
-        factors = np.ascontiguousarray(np.broadcast_to(factors, (k, n_directions)).T)[:, :, None]
+        total = len(self.moments.tasks.singular_values)
+        factors = np.ascontiguousarray(np.broadcast_to(factors, (k, total)).T)[:, :, None]
         forms = _backward(self.operator, self.form, factors)
         if not self.worst:
             loss, slopes = _forward(self.operator, self.moments.start, forms, factors)
             return loss + self.floor, slopes, None
         if self.moments.size == 0:
-            return 0.0, np.zeros((k, n_directions)), self.form
+            return 0.0, np.zeros((k, total)), self.form
         values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
         value, weights = _softened(to_numpy(values), softness)
         teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T

@@ -1,13 +1,13 @@
-"""Exact moments of averaged iterates, for tasks drawn independently: two more matrices beside the moment itself.
+"""Exact moments of averaged iterates, for tasks drawn independently.
 
 With U the state of ``engines.moments``, M the random map of one step and g the step's gain, the average follows
-Ū ← Ū + g(MU − Ū). M is independent of what came before, so that with M̄ = E M
+Ū ← Ū + g(MU − Ū). M is independent of the earlier steps, so that with M̄ = E M
 
     S = E[U Uᵀ] ← E[M S Mᵀ],    X = M̄ C,    C = E[U Ūᵀ] ← X + g(S − X),
     A = E[Ū Ūᵀ] ← A + g((1 − g)(X + Xᵀ − 2A) + g(S − A)),
 
-the S on the right being the new one. C costs two products more, and one pass gives every k. Changes are added rather
-than new values formed, so that what is constant in U stays so to the last bit.
+the S on the right being the new one. C costs two products more, and one pass gives every k. Changes are added instead
+of forming new values, so that the constant part of U stays constant to the last bit.
 
 Backwards, the loss of Σ_t ω_t w_t is a form of the start: with H its form, E[z_r | z_s] is a product of M̄ᵀ, and
 
@@ -29,7 +29,7 @@ from forgetless.metrics import mean_of
 
 
 class AveragedRun:
-    """B problems under way on the same tasks, with the moments of their averages."""
+    """The moments of B schedules on the same tasks and of their averages."""
 
     def __init__(self, problem: Problem, moments: Moments) -> None:
         self.operator = Operator(moments, problem.probabilities)
@@ -39,7 +39,7 @@ class AveragedRun:
         self.compiled = compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
 
     def advance(self, factors: Floats, first: int) -> None:
-        """Make the steps of ``shares``, φ of shape (Σr, T, B), after ``first`` steps."""
+        """Make the steps of factors (Σr, T, B), after ``first`` steps."""
         gains, operator = self.gains[first : first + factors.shape[1]], self.operator
         if self.compiled is not None:
             self.compiled.advance_averaged(self.S, self.C, self.A, operator.arrays, factors, gains)
@@ -96,7 +96,7 @@ def _weights(gains: Floats) -> Floats:
 
 
 def with_average(moments: Moments) -> Moments:
-    """Return the maps of (U, Ū), in twice as many coordinates: a step moves U alone, and ``blend`` follows it."""
+    """Return the maps of (U, Ū), in twice as many coordinates: a step changes U alone, then ``blend`` changes Ū."""
     xp, Q = namespace_of(moments.left), moments.size
     blank = zeros(moments.left.shape, moments.left)
     left = xp.concat([moments.left, blank], axis=1)
@@ -121,10 +121,10 @@ def average_loss_of(moments: Moments, A: Array) -> Floats:
 
 
 def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[Floats]:
-    """Return, at every recorded step, which part of squared errors at the start is left at most in those of averages.
+    """Return, at every recorded step, a bound on the fraction of initial squared errors in those of averages.
 
-    ``pieces`` are the ends of parts of the schedule, and the rates (B,) at which E‖U‖² shrinks at least in each; the
-    mean map then shrinks by the root. Sizes and roundings of S, C and A follow the recursions above, every step adding
+    ``pieces`` are the ends of parts of the schedule, and lower bounds (B,) of the rates at which E‖U‖² decays in each;
+    the mean map decays by the root. Sizes and roundings of S, C and A follow the recursions above, every step adding
     its own; divided by the factors that they decay with, they are sums.
     """
     last, n_problems = int(problem.steps[-1]), len(problem.filters)

@@ -1,6 +1,6 @@
-"""Exact engine for independent draws: expected metrics forwards, the loss as a form of the start backwards.
+"""The exact engine for independent draws: expected metrics forwards, the loss as a form of the start backwards.
 
-Steps are made one after the other, or, for a fixed filter, all at once by powers of the operator on second moments.
+Steps are made one by one, or, for a fixed filter, all at once by powers of the operator on second moments.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from forgetless.engines.moments import Moments, average_form, linear_moments, me
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
-from forgetless.metrics import mean_of
+from forgetless.metrics import follows_path, mean_of
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress
 
@@ -25,7 +25,7 @@ _METHODS = ("auto", "steps", "dense", "lanczos")
 
 
 def method_of(problem: Problem, method: str) -> dict[str, Any]:
-    """Return the checked method as an option of the engine of a problem: only independent draws have a choice."""
+    """Return the validated method as an option of the engine of a problem: only independent draws have several."""
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
     if isinstance(problem.law, Draws):
@@ -44,7 +44,7 @@ def expectations(
         problem.only_average_loss(names)
         _steps_only(problem, method)
         return _averages(problem, moments, origin, progress)
-    powers = problem.constant and not problem.follows(names)
+    powers = problem.constant and not follows_path(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:
@@ -56,13 +56,13 @@ def expectations(
     steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
     if method == "steps" or max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
         return result
-    # Powers of a matrix lose what single steps keep.
+    # Powers of a matrix lose digits that single steps do not.
     again = _computed(problem, moments, origin, names, progress, "steps")
     return again if max(again.errors.values()) < max(result.errors.values()) else result
 
 
-# Relative error from which on powers are replaced by steps, and operations, about a second, up to which
-_BLURRED, _AFFORDABLE = 1e-8, 3e9
+_BLURRED = 1e-8  # relative error of powers from which on they are replaced by steps
+_AFFORDABLE = 3e9  # most operations of these steps, about a second
 
 
 def _computed(
@@ -73,7 +73,7 @@ def _computed(
     progress: Progress | None,
     method: str,
 ) -> Computed:
-    """Return the expected metrics by the given method."""
+    """Return the expected metrics by one method."""
     rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
         curves = _step_by_step(problem, moments, names, rounding, progress)
@@ -104,7 +104,7 @@ def _computed(
     for step in problem.steps.tolist():
         if method == "dense":
             rounding.recorded(diagonal_roots(to_numpy(dense.powers(moments.start, step))), decay(step))
-        else:  # a Krylov space is followed backwards, and its own error holds the rounding of forms
+        else:  # a Krylov space is followed backwards, and its own error contains the rounding of forms
             rounding.recorded(np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters)))
     curves = {"average_loss": average}
     errors = _errors(problem, curves, rounding)
@@ -112,17 +112,17 @@ def _computed(
 
 
 def _units(moments: Moments, form: Array) -> Floats:
-    """Return units in which every coordinate is of the size of its part of the loss, or 1 where it has none."""
+    """Return units in which every coordinate has the size of its contribution to the loss, or 1 where it has none."""
     weights, sizes = (np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start))
     own = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
     return np.asarray(np.where(weights > 0, weights, own))
 
 
 class Decay:
-    """At most which part of a squared error is left after t steps of a fixed filter on realizable tasks; else all.
+    """A bound on the remaining fraction of a squared error after t steps of a fixed filter on realizable tasks; else 1.
 
     The trace of a second moment shrinks by the largest eigenvalue of Σ_m p_m Λ_m², one less the smallest of
-    Vᵀ diag(pφ(2 − φ)) V. Of errors made at all steps at most t times as much is left.
+    Vᵀ diag(pφ(2 − φ)) V. Errors made at all steps add up to at most t times as much.
     """
 
     def __init__(self, rates: Floats) -> None:
@@ -130,27 +130,27 @@ class Decay:
 
     @classmethod
     def of(cls, problem: Problem, moments: Moments) -> "Decay":
-        """Return that of the schedules of a problem."""
+        """Return the decay of the schedules of a problem."""
         n_problems = len(problem.filters)
         if not (moments.realizable and problem.constant and moments.size):
             return cls(np.zeros(n_problems))
         factors, D = problem.factors(0, 1)[:, 0, :], to_numpy(moments.left)
         gains = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None] * factors * (2.0 - factors)
         rates = [float(np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D))[0]) for b in range(n_problems)]
-        return cls(np.clip(rates, 0.0, 1.0 - 1e-15))  # shares are rounded: nothing vanishes
+        return cls(np.clip(rates, 0.0, 1.0 - 1e-15))  # factors are rounded: nothing vanishes
 
     def __call__(self, step: int) -> Floats:
         return np.minimum(1.0, max(1, step) * (1.0 - self.rates) ** max(0, step - 1))
 
 
-# Relative error from which on it is worth to ask how fast errors decay, and pieces of a schedule that are asked
-_ACCURATE, _PIECES = 1e-9, 48
+_ACCURATE = 1e-9  # relative error above which the decay of errors is computed
+_PIECES = 48  # pieces of a schedule whose decay is computed
 
 
 def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
-    """Return what is left of early errors at every recorded step, as ``Decay`` says for fixed filters.
+    """Return the remaining fraction of early errors at every recorded step, like ``Decay`` for fixed filters.
 
-    The steps are divided into pieces; in each the smallest gain of every direction bounds the rate from below.
+    The steps are divided into pieces; in each the smallest gain along every singular vector bounds the rate from below.
     """
     n_problems, first = len(problem.filters), 0
     left, fastest, remaining = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
@@ -162,7 +162,7 @@ def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
 
 
 def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
-    """Return the ends of pieces of the schedules, and at which rates (B,) squared errors decay at least in each."""
+    """Return the ends of pieces of the schedules, and lower bounds (B,) of the rates of decay of squared errors."""
     D, last = to_numpy(moments.left), int(problem.steps[-1])
     if problem.constant:
         return [(last, Decay.of(problem, moments).rates)]
@@ -228,7 +228,7 @@ def _step_by_step(
         f"{n_problems} schedules in {Q} coordinates",
         "ask for fewer schedules at once, or use simulate",
     )
-    run = IndependentRun.of(problem, moments, path=problem.follows(names), drift="drift" in names)
+    run = IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
     values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
     wanted = {int(step): i for i, step in enumerate(problem.steps)}
 
@@ -278,7 +278,7 @@ def _krylov_forms(operator: Operator, form: Array, factors: Array, steps: list[i
 
 
 def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
-    """Return the average loss after each recorded step as a form of what came before the first.
+    """Return the average loss after each recorded step as a form of the moments before the first.
 
     The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may be those of tasks
     that no model fits; the form of the linear maps is then the block of V without the extra coordinates.
@@ -328,7 +328,7 @@ def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Ar
 
 
 def left_at(problem: Problem) -> list[Floats]:
-    """Return, at every recorded step, which part (B,) of squared errors of forms that were made first is left."""
+    """Return, at every recorded step, the remaining fraction (B,) of squared errors of the first forms."""
     moments = linear_moments(problem.tasks)
     if problem.average is not None and problem.constant:
         return left_of_averages(problem, _rates(problem, moments))
@@ -337,7 +337,7 @@ def left_at(problem: Problem) -> list[Floats]:
 
 
 def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
-    """Choose by estimated seconds between stepping, the dense operator and the Krylov space."""
+    """Return the method with the smallest estimated time: steps, the dense operator or the Krylov space."""
     n, b = size * (size + 1) / 2, len(problem.filters)
     rows = float(problem.tasks.offsets[-1])
     last = float(problem.steps[-1])

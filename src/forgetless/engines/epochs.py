@@ -1,4 +1,4 @@
-"""Exact engine for epochs in random order: a dynamic program over the sets of tasks seen, or still to come."""
+"""The exact engine for epochs in random order: a dynamic program over the sets of past, or of remaining, tasks."""
 
 from math import comb
 
@@ -10,6 +10,7 @@ from forgetless.engines.averaged import average_loss_of, blend, with_average
 from forgetless.engines.moments import Moments, average_form, measured
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import Rounding, diagonal_roots
+from forgetless.metrics import follows_path
 from forgetless.reporting.progress import Progress
 
 
@@ -20,7 +21,7 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
     if problem.average is not None:
         problem.only_average_loss(names)
     wide = moments if problem.average is None else with_average(moments)
-    subsets = program(tasks, wide, path=problem.follows(names), drift="drift" in names)
+    subsets = program(tasks, wide, path=follows_path(names), drift="drift" in names)
     subsets.check_size(last)
     values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
     wanted = {int(step): i for i, step in enumerate(problem.steps)}
@@ -57,7 +58,7 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Carry the form backwards over the sets of tasks still to come, which is the forward program read backwards."""
+    """Return the forms, carried backwards over the sets of remaining tasks by the forward program."""
     tasks, form = problem.tasks, average_form(moments)
     M = tasks.n_tasks
     averaged, Q = problem.average is not None, moments.size

@@ -63,7 +63,7 @@ class Operator:
         return T, self.blocks.sandwich(T, self.right, self.left, factors)
 
     def decrease(self, S: Array, factors: Array) -> Array:
-        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, with φ in ``shares`` of shape (Σr, B)."""
+        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, for factors (Σr, B)."""
         T = applied(self.right, S)
         Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * factors)
         return self._collected(T, Y, factors)
@@ -204,7 +204,7 @@ class IndependentRun:
         return cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
 
     def advance(self, factors: Floats) -> None:
-        """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
+        """Make the steps of factors (Σr, T, B)."""
         if self.steps is not None and not self.path:
             self.steps(self.S, self.operator.arrays, factors)
             return

@@ -1,7 +1,4 @@
-"""What callers give: schedules as they are, by name or as a number, one or several; orderings as they are or by name.
-
-Everything that takes a schedule or an ordering asks here what is meant, so that all of it takes the same.
-"""
+"""Conversion of arguments: schedules as objects, names or numbers, one or several; orderings as objects or names."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -24,20 +21,16 @@ Labels = tuple[str | int, ...]  # Of several schedules: the keys of a dict, the 
 
 
 class NamedSchedules(NamedTuple):
-    """Schedules that were given, with their labels; see ``Labels``."""
+    """Schedules with their labels; see ``Labels``."""
 
     schedules: list[Any]
     labels: Labels
 
 
 def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
-    """Return the schedule or filter that is meant.
+    """Return the schedule or filter for a schedule, filter, name or number.
 
-    Parameters
-    ----------
-    given : schedule, filter, str or float
-    n_tasks : int, optional
-        M, where it is known: the name "cyclic" needs it.
+    The name "cyclic" needs ``n_tasks``.
 
     Examples
     --------
@@ -64,11 +57,11 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
 
 
 def as_schedules(value: Any, n_tasks: int | None = None) -> NamedSchedules:
-    """Return the schedules that are meant, one or several, with their labels."""
+    """Return one or several schedules with their labels."""
     if isinstance(value, Mapping):
         wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
         if wrong:
-            raise TypeError(f"schedule must have words for labels, got {wrong[0]!r}; name each by a string")
+            raise TypeError(f"schedule must have strings for labels, got {wrong[0]!r}; name each by a string")
         items, labels = list(value.values()), tuple(value)
     elif isinstance(value, list | tuple):
         items, labels = list(value), tuple(range(len(value)))
@@ -80,7 +73,7 @@ def as_schedules(value: Any, n_tasks: int | None = None) -> NamedSchedules:
 
 
 def as_ordering(value: Any) -> Ordering:
-    """Return the ordering that is meant; draws with replacement for None.
+    """Return the ordering for an ordering or name; draws with replacement for None.
 
     Examples
     --------
@@ -108,7 +101,7 @@ def as_ordering(value: Any) -> Ordering:
 
 
 def _uncalled(kind: type) -> str:
-    """Return what to write where the parentheses of a preset or filter were forgotten."""
+    """Return the error message for a class in place of an instance."""
     entry = next((entry for entry in REGISTRY if entry.kind is kind), None)
     if entry is None:
         return f"schedule is {kind.__name__} itself; make one by calling it: {kind.__name__}()"

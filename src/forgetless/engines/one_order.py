@@ -1,4 +1,4 @@
-"""Exact engine for a single order: it is followed, forwards by simulation, backwards by the product of its maps."""
+"""The exact engine for a single order: forwards by simulation, backwards by the product of its maps."""
 
 import itertools
 from dataclasses import replace
@@ -35,10 +35,10 @@ def _distances(origin: Array, traces: list[Trace]) -> Floats:
 
 
 def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
-    """Return the absolute errors of all curves: outputs are rounded relative to the weights they are computed from."""
+    """Return the absolute errors of all curves: outputs are rounded relative to the weights."""
     tasks = problem.tasks
     assert isinstance(problem.law, OneOrder)
-    # The state is the change of the weights, and 1 for what was missing before the first step.
+    # The state is the change of the weights, and 1 for the missing targets before the first step.
     missing = np.linalg.norm(tasks.missing(origin), axis=1)
     terms = np.stack([np.ones(len(missing)), missing], axis=1)
     factors = [np.abs(problem.factors_of(b, 0, problem.k)).max(axis=0) for b in range(len(distances))]
@@ -54,7 +54,7 @@ def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Follow the product Z of all maps so far, or the average of such products: the form after t steps is Zᵀ H Z."""
+    """Return the forms Zᵀ H Z after each recorded step, Z being the product of all maps so far, or their average."""
     form, rows = average_form(moments), []
     for b in range(len(problem.filters)):
         product, done, line = _Product(problem, moments, b), 0, []

@@ -1,4 +1,4 @@
-"""The worst case over teachers: the unit solution for which a random ordering does worst on average."""
+"""The worst case over teachers: the unit solution with the largest expected loss."""
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
@@ -32,7 +32,7 @@ def worst_case(
     """Return the worst expected average loss over unit teachers after k steps.
 
     The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic form ½ w⋆ᵀ V w⋆,
-    V being the mean of X_mᵀX_m carried backwards through the steps. Its largest eigenvalue gives the answer.
+    V being the mean of X_mᵀX_m carried backwards through the steps. The result is its largest eigenvalue.
 
     Parameters
     ----------
@@ -40,12 +40,11 @@ def worst_case(
     schedule : schedule, filter, name or number; or a list or a dict of these
         As in ``expect``.
     k : int or several
-        Number of steps. Of several, each schedule is made for each of them anew: the losses of plans for k steps, not
-        of the first steps of one plan, which ``record`` gives.
+        Number of steps. For several, each schedule is built for each k; ``record`` gives the first steps of one.
     ordering : Ordering or its name, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
-        At which steps. A fixed filter gives the whole curve at little more cost; a schedule that varies is followed
-        backwards anew from each recorded step, and so is an average.
+        A fixed filter gives the whole curve at little more cost; varying schedules and averages are carried backwards
+        separately from each recorded step.
     average : float, optional
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
@@ -94,7 +93,7 @@ def worst_case(
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
-    """Return the worst cases after several numbers of steps, each planned for itself, as one."""
+    """Return the worst cases of several k, with schedules built for each, as one result."""
     if not (isinstance(record, str) and record == "last"):
         raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
     if np.ndim(k) != 1:
@@ -137,7 +136,7 @@ def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, F
     for b, row in enumerate(forms):
         for i, V in enumerate(row):
             if V.shape[0] == 0:
-                teachers[b, i, 0] = 1.0  # no task moves or measures anything: every teacher attains 0
+                teachers[b, i, 0] = 1.0  # all tasks are zero: every teacher attains 0
                 continue
             values, vectors = np.linalg.eigh(to_numpy(V))
             vector = vectors[:, -1] if basis is None else basis @ vectors[:, -1]

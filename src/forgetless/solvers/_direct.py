@@ -1,8 +1,8 @@
 """Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the spectrum of X.
 
-A Gram matrix squares the condition of a task. Cholesky's estimate of it decides: up to ``SAFE`` nothing is lost that
-matters; beyond, the solution is refined with residuals taken from X itself, and from exact sums where even these
-are not enough.
+A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the loss of digits does
+not matter; beyond, the solution is refined with residuals computed from X itself, and from exact sums where even these
+are not accurate enough.
 """
 
 import math
@@ -21,11 +21,10 @@ from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.rows import Rows
 
 EPS = float(np.finfo(np.float64).eps)
-SAFE = 1e5  # Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
-HOPELESS = 1e13  # Condition beyond which a Cholesky factor does not even refine
-# Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry
-EXACT_ENTRIES = 10**7
-ACCURACY = 1e-8  # Relative error of a step that is promised; a step that misses it is refused
+SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
+HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
+EXACT_ENTRIES = 10**7  # entries up to which tasks are refined with exact sums, about 0.1 µs an entry
+ACCURACY = 1e-8  # largest relative error of a step that is accepted
 
 
 class Solved(NamedTuple):
@@ -37,7 +36,7 @@ class Solved(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """How XᵀX + λ is solved, its 1-norm, and its reciprocal condition."""
+    """A solver of XᵀX + λ, its 1-norm, and its reciprocal condition."""
 
     solve: Callable[[Array], Array]
     norm1: float
@@ -93,20 +92,20 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
 
 
 def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
-    """Return Xᵀr as accurately as a Gram matrix in float64 deserves: not from float32 products, where avoidable."""
+    """Return Xᵀr with the accuracy of a Gram matrix in float64: not from float32 products, where avoidable."""
     if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
         return rows.adjoint_in_float64(residual)
     return _float64(right)
 
 
 def _cancelled(norm1: float, vectors: Array, products: Array) -> float:
-    """Return by how much the products Xᵀv are smaller than they might be: their rounding is relative to ‖X‖‖v‖."""
+    """Return ‖X‖‖v‖ / ‖Xᵀv‖, the cancellation in the products: their rounding is relative to ‖X‖‖v‖."""
     before, after = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
     return max(1.0, math.sqrt(norm1) * before / after) if after > 0 else 1.0
 
 
 def _data_error(residual: Array, condition: float) -> float:
-    """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
+    """Return the effect of the rounding of a float32 residual on the step; 0 for float64."""
     eps = eps_of(residual)
     return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
@@ -118,7 +117,7 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
     for _ in range(12):
         left = residual - rows.forward(change)
         size = math.sqrt(float(np.sum(squares(change))))
-        # What rounding of the residual Xᵀ(r − Xδ) − λδ itself can do to δ, in first order.
+        # The first-order effect on δ of the rounding of the residual Xᵀ(r − Xδ) − λδ.
         grain = math.sqrt(norm1) * math.sqrt(float(np.sum(squares(left)))) + coefficient * size
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
@@ -206,10 +205,10 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
 
 
 def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
-    """Return the step of any filter from the singular value decomposition of X, and how well it can be known.
+    """Return the step of any filter from the singular value decomposition of X, and a conditional error.
 
-    That is its error relative to the largest step that residuals of this size may ask for, a matter of conditions: the
-    error relative to the step itself is large also if there is nothing left to learn.
+    The latter is relative to the largest step for residuals of this size: relative to the step itself, errors are also
+    large where the residual is almost orthogonal to the range of X.
     """
     X = task.rows.whole()
     xp = namespace_of(X)
@@ -231,9 +230,9 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
 
 
 def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:
-    """Return how much of δ may lie along the singular vectors that were dropped, those with s up to ``largest``.
+    """Return the relative size of δ along dropped singular vectors, those with s up to ``largest``.
 
-    It is φ(s²)/s ≤ φ'(0)·s of what the others leave of r. Only a projection drops them by definition.
+    It is at most φ(s²)/s ≤ φ'(0)·s of the residual outside the others. Only a projection drops them by definition.
     """
     size, left = (math.sqrt(float(np.sum(part))) for part in (squares(change), outside))
     return float(filter.slope()) * largest * left / size if size > 0 else 0.0
@@ -242,7 +241,7 @@ def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArr
 def _spectral_error(
     s: NDArray[np.float64], factors: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
-    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²), and of some roundings."""
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the factors φ(s²), and of some roundings."""
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0

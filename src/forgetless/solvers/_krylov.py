@@ -1,7 +1,7 @@
-"""Golub–Kahan bidiagonalisation of one task: both schemes and the norm from products with X and Xᵀ alone.
+"""Golub–Kahan bidiagonalisation of one task: steps of both schemes and the norm, from products with X and Xᵀ.
 
 From the residual r, X V = U B with orthonormal U and V and a small lower bidiagonal B. The step of any filter is then
-V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry bounds. All columns of r are carried
+V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry bounds. All columns of r are processed
 together, each with its own B.
 """
 
@@ -16,11 +16,11 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Rows
 
-OVERSHOOTS = 1000  # Inner steps whose defects are summed one by one where γR² exceeds 1
+OVERSHOOTS = 1000  # inner steps whose defects are summed one by one where γR² exceeds 1
 
 
 class Iterated(NamedTuple):
-    """The change of the weights, how many passes over X it took, its relative error bound, and ‖r − Xδ‖² per column."""
+    """The change of the weights, the number of passes over X, a relative error bound, and ‖r − Xδ‖² per column."""
 
     change: Array
     passes: int
@@ -37,7 +37,7 @@ class _Link(NamedTuple):
 
 
 def bidiagonalise(task: OneTask) -> Iterator[_Link]:
-    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column goes on with zeros."""
+    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column continues with zeros."""
     u, start = _normalised(task.residual)
     v, alpha = _normalised(task.right * _as(_ratio(1.0, start), task.right))
     while True:
@@ -58,11 +58,11 @@ def _turn(rows: Rows, v: Array, u: Any, alpha: Floats) -> tuple[Any, Floats, Arr
 def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf) -> Iterated | None:
     """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if the passes do not suffice.
 
-    Also None as soon as, from the third pass on, the decay so far promises to take more than ``promise`` passes in all.
+    Also None as soon as, from the third pass on, the extrapolated number of passes exceeds ``promise``.
 
-    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; what rounding may add is
-    estimated and added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to
-    tol, and the error is not known (NaN).
+    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; an estimate of the rounding is
+    added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to tol, and the
+    error is unknown (NaN).
 
     References
     ----------
@@ -110,7 +110,7 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
 
 
 def _passes_promised(errors: list[float], tol: float) -> float:
-    """Return how many passes it takes if the errors go on to fall as in the last two; 0 before the third."""
+    """Return the number of passes, extrapolated from the decay of the last two errors; 0 before the third."""
     if len(errors) < 3 or not tol < errors[-1] < math.inf or errors[-3] == math.inf:
         return 0.0
     decay = 0.5 * math.log(errors[-3] / errors[-1])
@@ -123,7 +123,7 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
     In the Krylov space the inner iterate y_i leaves a defect γ·t·|e_jᵀy_i| per step, t = α_{j+1}β_{j+1}, and inner
     steps with γR² ≤ 2 do not magnify it. So the error is at most γt Σ_i |e_jᵀy_i|; up to γR² = 1 all terms have one
     sign (they are divided differences of powers) and the sum is e_jᵀ h(T) e₁ in closed form.
-    The basis is kept while it fits into memory and generated a second time otherwise.
+    The basis is stored while it fits into memory and generated a second time otherwise.
     """
     shape = (task.rows.shape[1], task.n_targets)
     alphas: list[Floats] = []
@@ -210,10 +210,10 @@ def gradient_steps(task: OneTask, n_steps: int, step_size: float) -> Iterated:
 
 
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
-    """Return ‖X‖₂, in practice to three digits or more, from a random start that is the same at every call.
+    """Return ‖X‖₂, in practice to three digits or more, from a random start with a fixed seed.
 
     Stops when the residual of the largest Ritz pair is below ``tol`` relative to its value, and adds the residual: of
-    second order, so that tasks with a spectral gap come out exact and others no more than ``tol``²/2 too high.
+    second order, so that the result is exact for tasks with a spectral gap and otherwise at most ``tol``²/2 too high.
     """
     n = rows.shape[0]
     like = rows.single if rows.single is not None and not rows.sparse else np.zeros(0)
@@ -241,7 +241,7 @@ def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
 
 def _norms(V: Array) -> Floats:
     xp = namespace_of(V)
-    V = xp.astype(V, xp.float64, copy=False)  # squares of float32 leave its range from 1e-19 down
+    V = xp.astype(V, xp.float64, copy=False)  # squares of float32 underflow from 1e-19 down
     return np.asarray(to_numpy(xp.sqrt(xp.sum(V * V, axis=0))))
 
 

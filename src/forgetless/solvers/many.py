@@ -1,4 +1,4 @@
-"""One task met by several weights, each with a strength of its own: explicit L2 from one decomposition for all."""
+"""Ridge steps on one task for several weights and strengths, from one decomposition."""
 
 from collections.abc import Sequence
 
@@ -10,23 +10,16 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 
-WHOLE = 1000  # Side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved for itself
+WHOLE = 1000  # side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved separately
 
 
 def learn_many(
     rows: Rows, sides: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float], limits: Limits, solver: str
 ) -> tuple[list[Array], float]:
-    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and the largest relative error (estimated) of them.
+    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and their largest relative error (estimated).
 
-    Parameters
-    ----------
-    rows : Rows
-    met : sequence of (residual, right)
-        r_j of shape (n, c); Xᵀr_j, which must be known where rows cannot be read again.
-    coefficients : sequence of float
-        λ_j > 0.
-    limits, solver
-        As of :func:`forgetless.solvers.one_task.learn`, which solves large tasks.
+    ``sides`` are pairs of r_j (n, c) and Xᵀr_j, which is required where rows cannot be read again, or None;
+    ``coefficients`` are λ_j > 0; ``limits`` and ``solver`` are those of ``one_task.learn``, which solves large tasks.
     """
     if rows.readable and (rows.small_side > WHOLE or solver in ("krylov", "svd")):
         solutions = [

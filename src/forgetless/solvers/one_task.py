@@ -1,4 +1,4 @@
-"""One step on a task that is met once: g(XᵀX) Xᵀr by whatever is cheapest."""
+"""One step on a one-shot task: g(XᵀX) Xᵀr by the cheapest solver."""
 
 import math
 import warnings
@@ -17,38 +17,25 @@ from forgetless.solvers.rows import Operated, Rows
 
 
 class Learned(NamedTuple):
-    """What one step on a task did: see :func:`learn`."""
+    """The result of one step on a task."""
 
-    change: Array
-    solver: str
-    passes: int
-    error: float
-    after: NDArray[np.float64]
+    change: Array  # (d, c)
+    solver: str  # the one that was used
+    passes: int  # passes over X of an iterative solver
+    error: float  # relative error of the change: a bound (iterative) or an estimate (direct)
+    after: NDArray[np.float64]  # ‖r − X·change‖² per column
 
 
-SMALL_SIDE = _costs.SMALL_SIDE  # Up to this smaller side the norm of a task comes with its solution
+SMALL_SIDE = _costs.SMALL_SIDE  # smaller side up to which the norm of a task is a by-product of its solution
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 
 def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = DEFAULT) -> Learned:
-    """Return the change g(XᵀX) Xᵀr that one step on a task met once makes to the weights.
+    """Return the change g(XᵀX) Xᵀr of the weights in one step on a one-shot task.
 
-    Parameters
-    ----------
-    task : OneTask
-    filter : Filter
-        The filter of a single step.
-    solver : {"auto", "gram", "krylov", "svd"}
-        ``"gram"`` factors the smaller of XᵀX and XXᵀ; ``"krylov"`` needs only products with X and Xᵀ and O(n + d)
-        memory; ``"svd"`` serves any filter. ``"auto"`` takes the cheapest by the model of ``_costs`` and goes on to
-        the next one where conditioning demands it.
-    limits : Limits
-
-    Returns
-    -------
-    Learned
-        ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
-        estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
+    Of the solvers "gram" factors the smaller of XᵀX and XXᵀ; "krylov" needs only products with X and Xᵀ and O(n + d)
+    memory; "svd" is for any filter. "auto" selects the cheapest by the model of ``_costs`` and continues with the next
+    one where the condition of the task requires it.
     """
     rows, residual, right, norm = task
     if rows.stored == 0 or _scaling.largest(residual) == 0.0:
@@ -75,7 +62,7 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
 
 
 def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
-    """Try the chosen solver, then those that come after it: iteration, Gram matrix, spectrum."""
+    """Return the step of the chosen solver, or of the next one in the order iteration, Gram matrix, spectrum."""
     auto = solver == "auto"
     chosen = _costs.choose(task, filter, limits) if auto else solver
     remote = isinstance(task.rows, RemoteRows)
@@ -103,8 +90,7 @@ def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learne
     return _by_spectrum(task, filter, limits.memory)
 
 
-# Relative error up to which a Gram matrix from a cluster serves; beyond, the rows are reduced, not read again
-REMOTE = 1e-11
+REMOTE = 1e-11  # relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are reduced
 
 
 def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
@@ -116,7 +102,7 @@ def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solve
 
 
 def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
-    """Learn an equal task of few rows instead, in memory."""
+    """Return the step on an equivalent task of few rows, in memory."""
     assert isinstance(task.rows, RemoteRows)
     if _costs.gram_bytes(task.rows) > limits.memory:
         raise _not_converged(task.rows, filter, limits, None)
@@ -125,7 +111,7 @@ def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Lear
 
 
 def _promised(residual: Array) -> float:
-    """Return the relative error up to which a step is accepted: less for float32, where a factorisation knows more."""
+    """Return the relative error up to which an iteration is accepted; larger for float32."""
     return _direct.ACCURACY if eps_of(residual) < 1e-10 else 1e-4
 
 
@@ -137,7 +123,7 @@ def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | No
             f"{limits.tol:g}; {hint}"
         )
     return ConvergenceError(
-        f"iteration knows the step of {filter!r} on a task of shape {rows.shape} to a relative {error:.1g} only; "
+        f"the iteration for {filter!r} on a task of shape {rows.shape} has a relative error of {error:.1g}; "
         f"{hint}, with solver='auto'"
     )
 
@@ -169,9 +155,9 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
 
 
 def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None) -> _krylov.Iterated | None:
-    """Return what an iteration finds within its limits, or within the passes after which it is replaced."""
+    """Return the result of an iteration within its limits, or within the passes after which it is replaced."""
     passes = limits.passes if patience is None else patience
-    tol = max(limits.tol, 30 * eps_of(task.residual))  # float32 rows cannot tell more
+    tol = max(limits.tol, 30 * eps_of(task.residual))  # the accuracy of float32 rows
     limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
         # The Gram matrix of an operator takes a pass for each of its rows: iterating up to there at most doubles that.
@@ -196,7 +182,7 @@ def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | Non
 
 
 def task_norm(rows: Rows, memory: int = 2**31) -> float:
-    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else from some passes (three digits)."""
+    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else to three digits from some passes."""
     largest = _scaling.largest_entry(rows) if rows.single is not None else 1.0
     if largest == 0.0:
         return 0.0
