@@ -35,10 +35,11 @@ class Level:
     """The conditional expectations of all sets of t tasks, after some full epochs; None where not needed."""
 
     t: int
-    S: Array  # (n_sets, Q, Q)
+    S: Array  # (n_sets, Q, Q), or lower triangles (n_sets, Q(Q+1)/2) in compiled levels
     F: Array | None = None  # (n_sets,)
     X: Array | None = None  # (n_sets, Q, Q)
     W: Array | None = None  # (n_sets,)
+    seen: Array | None = None  # (n_sets,): sums of the losses of visited tasks, for compiled levels only
 
 
 def members(n_tasks: int, t: int) -> NDArray[np.int64]:
@@ -108,7 +109,7 @@ class SubsetProgram:
 
     def empty_set(self, S: Array, F: float = 0.0, X: Array | None = None, W: float = 0.0) -> Level:
         """Return level 0 from the values before the first task, or after a full epoch."""
-        level = Level(0, S[None, :, :])
+        level = Level(0, self._pack(S)[None, ...])
         if self.path:
             level.F = zeros((1,), S) + F
         if self.drift:
@@ -118,12 +119,15 @@ class SubsetProgram:
 
     def uniform(self, t: int, n_sets: int, S: Array) -> Level:
         """Return level t with the same S for every set, for recursions of S alone."""
-        return Level(t, namespace_of(S).broadcast_to(S[None, :, :], (n_sets, *S.shape)))
+        packed = self._pack(S)
+        return Level(t, namespace_of(S).broadcast_to(packed[None, ...], (n_sets, *packed.shape)))
 
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
-        F, W = (0.0 if values is None else float(values[0]) for values in (level.F, level.W))
-        return self.empty_set(self.full(level), F, None if level.X is None else level.X[0, :, :], W)
+        used = (self.path, level.F), (self.drift, level.W)
+        F, W = (float(values[0]) if needed and values is not None else 0.0 for needed, values in used)
+        X = level.X[0, :, :] if self.drift and level.X is not None else None
+        return self.empty_set(self.full(level), F, X, W)
 
     def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
         """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs`` full epochs."""
@@ -186,7 +190,14 @@ class SubsetProgram:
 
     def full(self, level: Level) -> Array:
         """Return the mean of S over the sets of a level."""
-        return namespace_of(level.S).mean(level.S, axis=0)
+        return self._unpack(namespace_of(level.S).mean(level.S, axis=0))
+
+    def _pack(self, S: Array) -> Array:
+        """Return the stored form of a symmetric matrix."""
+        return S
+
+    def _unpack(self, packed: Array) -> Array:
+        return packed
 
     def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> float:
         """Return one metric after ``n_steps`` steps, from the level reached."""

@@ -8,7 +8,7 @@ import numpy as np
 from forgetless._core.arrays import Floats
 from forgetless._core.compiled import n_threads, spread
 from forgetless._core.jit import jit
-from forgetless.engines._subsets import SubsetProgram, binomials
+from forgetless.engines._subsets import Level, SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 
 _FAST = {"reassoc", "contract"}
@@ -171,18 +171,6 @@ def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, path
 _FULL = 2**18  # entries of full matrices in memory at once
 
 
-class CompiledLevel:
-    """Level t with S as lower triangles (n_sets, Q(Q+1)/2); other fields as in ``Level``, empty if not needed."""
-
-    def __init__(self, t: int, n_sets: int, size: int, *, path: bool, drift: bool) -> None:
-        self.t = t
-        self.S = np.empty((n_sets, size * (size + 1) // 2))
-        self.F = np.zeros(n_sets if path else 0)
-        self.seen = np.zeros(n_sets if path else 0)
-        self.X = np.zeros((n_sets if drift else 0, size, size))
-        self.W = np.zeros(n_sets if drift else 0)
-
-
 class CompiledSubsetProgram(SubsetProgram):
     """``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
 
@@ -194,37 +182,27 @@ class CompiledSubsetProgram(SubsetProgram):
         size = self.moments.size
         return size * (size + 1) / 2 + 2.0 * self.path + self.drift * (size**2 + 1.0)
 
-    def empty_set(self, S: Any, F: float = 0.0, X: Any = None, W: float = 0.0) -> Any:
-        level = CompiledLevel(0, 1, self.moments.size, path=self.path, drift=self.drift)
-        level.S[0] = S[self.triangle]
-        if self.path:
-            level.F[0] = F
-        if self.drift:
-            level.W[0] = W
-            level.X[0] = 0.0 if X is None else X
-        return level
+    def _pack(self, S: Any) -> Any:
+        return S[self.triangle]
 
-    def uniform(self, t: int, n_sets: int, S: Any) -> Any:
-        level = CompiledLevel(t, n_sets, self.moments.size, path=False, drift=False)
-        level.S[:] = S[self.triangle]
-        return level
+    def _unpack(self, packed: Any) -> Any:
+        S = np.zeros((self.moments.size, self.moments.size))
+        S[self.triangle] = packed
+        return S + np.tril(S, -1).T
 
-    def next_epoch(self, level: Any) -> Any:
-        F, W = (float(values[0]) if len(values) else 0.0 for values in (level.F, level.W))
-        return self.empty_set(self.full(level), F, level.X[0] if self.drift else None, W)
-
-    def raised(self, level: Any, factors: Floats, epochs: int = 0) -> Any:
+    def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
-        new = CompiledLevel(t, n_sets, size, path=self.path, drift=self.drift)
-        loss, drift = (_with_epochs(forms, epochs, used) for forms, used in self._used())
-        maps = [np.ascontiguousarray(each) for each in (self.moments.left, self.moments.right, factors)]
+        path, drift = n_sets * self.path, n_sets * self.drift  # arrays that are not needed are empty
+        F, X, W, seen = np.zeros(path), np.zeros((drift, size, size)), np.zeros(drift), np.zeros(path)
+        new = Level(t, np.empty((n_sets, level.S.shape[1])), F, X, W, seen)
+        old_F, old_X, old_W = level.F if path else F, level.X if drift else X, level.W if drift else W
         arguments: tuple[Any, ...] = (
             (t, binomials(n_tasks, t), self.tasks.offsets),
-            tuple(maps),
-            (level.S, new.S),
-            (self.path, loss, level.F, new.F, new.seen),
-            (self.drift, drift, level.X, new.X, level.W, new.W),
+            tuple(np.ascontiguousarray(each) for each in (self.moments.left, self.moments.right, factors)),
+            (np.ascontiguousarray(level.S), new.S),
+            (self.path, _with_epochs(self.path, self.losses, epochs), old_F, F, seen),
+            (self.drift, _with_epochs(self.drift, self.drifts, epochs), old_X, X, old_W, W),
         )
         threads = n_threads() if n_sets * t > 2000 else 1
 
@@ -234,9 +212,9 @@ class CompiledSubsetProgram(SubsetProgram):
         spread(work, n_sets, -(-n_sets // (4 * threads)), threads)
         return new
 
-    def mapped(self, level: Any, N: Floats) -> Any:
+    def mapped(self, level: Level, N: Floats) -> Level:
         size, (rows, columns) = self.moments.size, self.triangle
-        new = CompiledLevel(level.t, len(level.S), size, path=False, drift=False)
+        new = Level(level.t, np.empty(level.S.shape))
         at_once = max(1, _FULL // max(1, size * size))
         for first in range(0, len(level.S), at_once):
             part = slice(first, first + at_once)
@@ -245,23 +223,14 @@ class CompiledSubsetProgram(SubsetProgram):
             new.S[part] = (N @ S @ N.T)[:, rows, columns]
         return new
 
-    def _used(self) -> list[tuple[list[Any], bool]]:
-        return [(self.losses, self.path), (self.drifts, self.drift)]
-
-    def full(self, level: Any) -> Floats:
-        """Return the mean of S over the sets of a level as a full matrix."""
-        S = np.zeros((self.moments.size, self.moments.size))
-        S[self.triangle] = level.S.mean(axis=0)
-        return S + np.tril(S, -1).T
-
-    def _mean_output(self, level: Any, epochs: int | None) -> float:
-        if epochs is not None:
-            return float(level.seen.mean())
-        R, squares = self.moments.right, self.tasks.singular_values[:, None] ** 2
-        return 0.5 * float(np.sum(squares * (R @ self.full(level)) * R))
+    def _mean_output(self, level: Level, epochs: int | None) -> float:
+        if epochs is None:
+            return super()._mean_output(level, None)
+        return 0.0 if level.seen is None else float(level.seen.mean())  # None before the first step
 
 
-def _with_epochs(forms: list[Any], epochs: int, used: bool) -> Floats:
+def _with_epochs(used: bool, forms: list[Any], epochs: int) -> Floats:
+    """Return the forms of one visit of every task, and of all earlier epochs."""
     if not used:
         return np.zeros((0, 0, 0))
     return np.ascontiguousarray(np.stack([*forms, epochs * np.sum(forms, axis=0)]))

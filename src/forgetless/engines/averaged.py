@@ -105,10 +105,10 @@ def with_average(moments: Moments) -> Moments:
     return Moments(moments.tasks, left, right, start, neglected=moments.neglected)
 
 
-def blend(moments: Moments, gain: float) -> Array:
-    """Return the map (2Q, 2Q) of (U, Ū) that moves Ū towards U."""
-    xp, Q = namespace_of(moments.left), moments.size
-    matrix = xp.eye(2 * Q, dtype=moments.left.dtype, device=moments.left.device)
+def blend(like: Array, gain: float) -> Array:
+    """Return the map of (U, Ū) that moves Ū towards U, of the shape (2Q, 2Q) of ``like``."""
+    xp, Q = namespace_of(like), like.shape[0] // 2
+    matrix = xp.eye(2 * Q, dtype=like.dtype, device=like.device)
     matrix[Q:, :] = gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1) + (1.0 - gain) * matrix[Q:, :]
     return matrix
 

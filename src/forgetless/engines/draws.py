@@ -66,12 +66,7 @@ _AFFORDABLE = 3e9  # most operations of these steps, about a second
 
 
 def _computed(
-    problem: Problem,
-    moments: Moments,
-    origin: Array,
-    names: tuple[str, ...],
-    progress: Progress | None,
-    method: str,
+    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], progress: Progress | None, method: str
 ) -> Computed:
     """Return the expected metrics by one method."""
     rounding = Rounding.of(moments, origin, len(problem.filters))

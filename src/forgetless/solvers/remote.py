@@ -5,6 +5,7 @@ per row stay on the workers.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,19 +144,10 @@ class RemoteRows(Rows):
         seen = summed(_each(blocks, _look, view, gram), _added).compute()
         return cls(blocks, view, seen), seen
 
-    @property
+    @cached_property
     def gram(self) -> Array:
         """XᵀX, in another pass where there are many features."""
-        return self.__dict__.get("gram") if "gram" in self.__dict__ else self._sum_grams()
-
-    @gram.setter
-    def gram(self, value: Array) -> None:
-        self.__dict__["gram"] = value
-
-    def _sum_grams(self) -> Array:
-        seen = summed(_each(self._blocks, _look, self._view, True), _added).compute()
-        self.gram = seen.gram
-        return seen.gram
+        return summed(_each(self._blocks, _look, self._view, True), _added).compute().gram
 
     def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
         """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1, c)."""
