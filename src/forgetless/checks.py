@@ -231,19 +231,24 @@ def _disagreements(name: str, law: Law, orders: Any, n_tasks: int) -> Iterator[s
         if np.any(np.abs(frequencies - p) > 5 * np.sqrt(p * (1 - p) / n_trials) + 25 / n_trials):
             yield f"{name}.law draws tasks with {p.tolist()} at step {t + 1}, samples with {frequencies.tolist()}"
     if isinstance(law, Epochs):
-        for first in range(0, k, n_tasks):
-            epoch = np.sort(orders[:, first : first + n_tasks], axis=1)
-            if (np.diff(epoch, axis=1) == 0).any():
-                yield f"{name}.law says that no task comes twice in an epoch, but in samples it does"
-        if k >= 2 * n_tasks > 2:
-            same = float(np.mean(orders[:, :n_tasks] == orders[:, n_tasks : 2 * n_tasks]))
-            if abs(same - 1 / n_tasks) > 5 / np.sqrt(n_trials * n_tasks):
-                yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
+        yield from _epoch_disagreements(name, orders, n_tasks)
     elif k > 1:
         same, chance = float(np.mean(orders[:, 1:] == orders[:, :-1])), float(p @ p)
         # Neighbouring pairs overlap, which at most doubles the variance of their frequency.
         if abs(same - chance) > 5 * np.sqrt(2 * chance / (n_trials * (k - 1))) + 1e-12:
             yield f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples with {same:.4g}"
+
+
+def _epoch_disagreements(name: str, orders: Any, n_tasks: int) -> Iterator[str]:
+    n_trials, k = orders.shape
+    for first in range(0, k, n_tasks):
+        epoch = np.sort(orders[:, first : first + n_tasks], axis=1)
+        if (np.diff(epoch, axis=1) == 0).any():
+            yield f"{name}.law says that no task comes twice in an epoch, but in samples it does"
+    if k >= 2 * n_tasks > 2:
+        same = float(np.mean(orders[:, :n_tasks] == orders[:, n_tasks : 2 * n_tasks]))
+        if abs(same - 1 / n_tasks) > 5 / np.sqrt(n_trials * n_tasks):
+            yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
 
 
 def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:

@@ -178,9 +178,9 @@ def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Vi
     means, spread = np.zeros(outputs.shape[1:]), np.zeros(tasks.n_tasks)
     for m in np.unique(order):
         rows = slice(*tasks.offsets[m : m + 2])
-        own = outputs[order == m][..., rows]
-        means[:, rows] = own.mean(0)
-        spread[m] = ((own - own.mean(0)) ** 2).sum()
+        visits = outputs[order == m][..., rows]
+        means[:, rows] = visits.mean(0)
+        spread[m] = ((visits - visits.mean(0)) ** 2).sum()
     return outputs[-1], Visits(np.array(len(order)), counts, means, spread)
 
 

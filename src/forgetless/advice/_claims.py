@@ -60,8 +60,8 @@ def _rounded(value: float, digits: int, towards: Any) -> float:
         return value
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     # For a number with so few digits the quotient is an integer up to rounding.
-    whole = towards(float(f"{value / unit:.10g}"))
-    return float(f"{whole * unit:.{digits}g}")
+    integer = towards(float(f"{value / unit:.10g}"))
+    return float(f"{integer * unit:.{digits}g}")
 
 
 def value_text(low: float, high: float) -> str:

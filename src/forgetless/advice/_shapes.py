@@ -96,12 +96,12 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike] | None, taken: Sequence[Shape], n_tasks: int | None = None
+    also: Mapping[str, ScheduleLike] | None, standard: Sequence[Shape], n_tasks: int | None = None
 ) -> list[Shape]:
-    """Return the user's schedules as shapes without a scale; ValueError if a name is ``taken``."""
+    """Return the user's schedules as shapes without a scale; ValueError if a name is one of the ``standard`` shapes."""
     if also is not None and (not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    names = {*(shape.name for shape in taken), "noise-aware"} & set(also or {})
+    names = {*(shape.name for shape in standard), "noise-aware"} & set(also or {})
     if names:
         raise ValueError(f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it")
     extra = {name: as_schedule(schedule, n_tasks) for name, schedule in (also or {}).items()}

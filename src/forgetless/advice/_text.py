@@ -36,11 +36,10 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     upper = [bound for bound in BOUNDS if bound.kind == "upper" and bound.quantity == quantity]
     checks = [check_bound(bound, setting, None) for bound in upper]
     trivial = 0.5 * setting.radius**2 * setting.distance**2
-    useful = [check for check in checks if check.value is not None and check.value < trivial * (1 - 1e-12)]
-    if useful:
-        least = min(useful, key=lambda check: check.value or 0.0)
-        kind = "a seen-task" if quantity == "seen_loss" else "an average"
-        value = float(least.value or 0.0)
+    values = {check.value: check for check in reversed(checks) if check.value is not None}
+    value = min(values, default=math.inf)
+    if value < trivial * (1 - 1e-12):
+        kind, least = "a seen-task" if quantity == "seen_loss" else "an average", values[value]
         text = f"A theorem guarantees it {kind} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
         return Claim("guarantee", text, -math.inf, value)
     if not fits(setting.tasks):

@@ -190,17 +190,17 @@ class ArrayRun:
     def _gather(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, maps, missing = namespace_of(self.state), self.padded_maps, self.padded_missing
         factor = from_numpy(self._by_task(factors)[..., None], like=maps)
-        drawn = from_numpy(indices.astype(np.int64), like=maps)
+        task_indices = from_numpy(indices.astype(np.int64), like=maps)
         state = xp.matrix_transpose(self.state)  # targets last, so that neither product needs a copy
         for t in range(len(indices)):
-            now = drawn[t, :]
-            own = xp.take(maps, now, axis=0)
-            error = own @ state
+            now = task_indices[t, :]
+            trial_maps = xp.take(maps, now, axis=0)
+            error = trial_maps @ state
             error -= xp.take(missing, now, axis=0)
             if errors is not None:
                 errors[t, ...] = xp.matrix_transpose(error)
             error *= xp.take(factor[t if len(factors) > 1 else 0, ...], now, axis=0)
-            state -= xp.matrix_transpose(own) @ error
+            state -= xp.matrix_transpose(trial_maps) @ error
         self.state = xp.matrix_transpose(state)
         return indices, np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
 
@@ -348,8 +348,8 @@ class Tally:
             deviations = (values - means.ravel()[keys]) ** 2
             # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without cancellation.
             shift = means - self.means[:, c, :]
-            own = np.bincount(owners, weights=deviations, minlength=self.spread.size)
-            self.spread += own.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
+            squares = np.bincount(owners, weights=deviations, minlength=self.spread.size)
+            self.spread += squares.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
             self.means[:, c, :] += shift * fraction
         self.counts = total
 

@@ -140,8 +140,8 @@ def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list
         sizes = np.cumsum(weights * roots)  # of Ū, times the weights so far, as are the errors below
         before = np.append(0.0, sizes[:-1])
         cross = roots * np.cumsum(weights * roots * grown + before / half + sizes)
-        own = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown
-        error, squares = np.cumsum(own + before**2 + sizes**2), totals**2
+        growth = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown
+        error, squares = np.cumsum(growth + before**2 + sizes**2), totals**2
         part = np.minimum(1.0, np.divide(error, squares, out=np.ones(last), where=squares > 0))
         columns.append(np.append(1.0, part)[problem.steps])
     return list(np.stack(columns, axis=1))

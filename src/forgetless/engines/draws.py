@@ -109,8 +109,8 @@ def _computed(
 def _units(moments: Moments, form: Array) -> Floats:
     """Return units in which every coordinate has the size of its contribution to the loss, or 1 where it has none."""
     weights, sizes = (np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start))
-    own = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
-    return np.asarray(np.where(weights > 0, weights, own))
+    inverse = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
+    return np.asarray(np.where(weights > 0, weights, inverse))
 
 
 class Decay:
@@ -188,8 +188,8 @@ def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progr
     )
     rounding, run = Rounding.of(moments, origin, n_problems), AveragedRun(problem, moments)
     values = np.empty((n_problems, len(problem.steps)))
-    wanted = {int(step): i for i, step in enumerate(problem.steps)}
-    stops = sorted({*range(0, last, problem.steps_at_once), *wanted, 0, last})
+    positions = {int(step): i for i, step in enumerate(problem.steps)}
+    stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
     for first, stop in zip([0, *stops], stops, strict=False):
         if stop > first:
             factors = problem.factors(first, stop)
@@ -197,11 +197,11 @@ def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progr
             rounding.learned(factors)
             if progress is not None:
                 progress(stop, problem.k, "steps")
-        if stop in wanted:
+        if stop in positions:
             # Where tasks conflict the average is smaller than the iterates it is rounded with.
             roots = np.maximum(*(diagonal_roots(to_numpy(each)) for each in (run.S, run.A)))
             rounding.recorded(roots)
-            values[:, wanted[stop]] = run.average_loss()
+            values[:, positions[stop]] = run.average_loss()
     curves = {"average_loss": values}
     result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
     if result.errors["average_loss"] <= _ACCURATE or not moments.realizable:
@@ -225,19 +225,19 @@ def _step_by_step(
     )
     run = IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
     values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
-    wanted = {int(step): i for i, step in enumerate(problem.steps)}
+    positions = {int(step): i for i, step in enumerate(problem.steps)}
 
     decay = Decay.of(problem, moments)
 
     def note(step: int) -> None:
-        if step in wanted:
+        if step in positions:
             rounding.recorded(diagonal_roots(to_numpy(run.S)), decay(step))
             for name in names:
-                values[name][:, wanted[step]] = run.evaluate(name, step)
+                values[name][:, positions[step]] = run.evaluate(name, step)
 
     note(0)
     last = int(problem.steps[-1])
-    stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in wanted if step < last), last})
+    stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in positions if step < last), last})
     for first, stop in itertools.pairwise(stops):
         factors = problem.factors(first, stop)
         run.advance(factors)
@@ -278,8 +278,7 @@ def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
     The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may be those of tasks
     that no model fits; the form of the linear maps is then the block of V without the extra coordinates.
     """
-    operator, form = Operator(moments, problem.probabilities), average_form(moments)
-    n_problems, steps = len(problem.filters), problem.steps.tolist()
+    operator, form, steps = Operator(moments, problem.probabilities), average_form(moments), problem.steps.tolist()
     if problem.average is not None:
         _steps_only(problem, method)
         return Forms.of_curves([average_backwards(problem, moments, form, step) for step in steps], "steps")
@@ -289,6 +288,11 @@ def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
         return Forms.of_curves([_backwards(problem, moments, form, step) for step in steps], "steps")
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable)
+    return _fixed_forms(problem, moments, operator, form, method)
+
+
+def _fixed_forms(problem: Problem, moments: Moments, operator: Operator, form: Array, method: str) -> Forms:
+    n_problems, steps = len(problem.filters), problem.steps.tolist()
     factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=form)
     if method == "dense":
         size, self_adjoint = moments.size, moments.realizable

@@ -125,8 +125,8 @@ class _Blocks:
         """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, Q, B)."""
         parts = []
         for count, rank, rows in self.groups:
-            own = [_rows(x, rows) for x in (T, inner, outer, factors)]
-            parts.append((rows, self._one(count, rank, *own)))
+            arrays = [_rows(x, rows) for x in (T, inner, outer, factors)]
+            parts.append((rows, self._one(count, rank, *arrays)))
         return self._assemble(parts, T)
 
     def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
@@ -264,16 +264,16 @@ class IndependentRun:
         if name == "drift":
             return mean_of(name, self.drift, t)
         if name == "forgetting":
-            return mean_of(name, 0.5 * squares @ self._own(self.D), t)
-        return mean_of(name, 0.5 * squares @ self._own(self.D + self.P), t, float(self.probabilities @ floors))
+            return mean_of(name, 0.5 * squares @ self._own_task(self.D), t)
+        return mean_of(name, 0.5 * squares @ self._own_task(self.D + self.P), t, float(self.probabilities @ floors))
 
-    def _own(self, C: Array) -> Floats:
+    def _own_task(self, C: Array) -> Floats:
         """Return R_j C R_jᵀ with the C of the task of j, of shape (Σr, B)."""
         xp, b = namespace_of(C), self.n_problems
         values = [zeros((0, b), C)]
         for m, (low, high) in enumerate(self.bounds):
             right = self.operator.right[low:high, :]
-            own = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
-            product = xp.reshape(right @ own, (high - low, self.size, b))
+            columns = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
+            product = xp.reshape(right @ columns, (high - low, self.size, b))
             values.append(xp.sum(product * right[:, :, None], axis=1))
         return to_numpy(xp.concat(values, axis=0))

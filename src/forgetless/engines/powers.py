@@ -221,8 +221,8 @@ def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, toleranc
     basis_vectors = xp.stack(vectors[: len(weights)])
     # With all vectors only the rounding of the rates remains, raised to k; it is relative to the slowest decay, and the
     # result may have decayed much more.
-    lost = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
-    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, lost)
+    amplified = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
+    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, amplified)
     return basis.unpack((basis_vectors.T @ combined)[:, None]), error
 
 

@@ -76,13 +76,13 @@ class Rounding:
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
         size, move = np.empty((2, n_problems, len(roots)))
         largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
-        w, drawn = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
+        w, frequencies = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
         reached, weights = self.gram**2, w * s[:, :, None] ** 2
         at_once = max(1, _NUMBERS // max(1, self.factors.size))
         for low in range(0, len(roots), at_once):
             now = np.stack(roots[low : low + at_once], axis=1)
             terms = np.tensordot(self.terms, now, axes=1)
-            moves = np.tensordot(reached, drawn * (self.factors[:, None, :] * terms) ** 2, axes=1)
+            moves = np.tensordot(reached, frequencies * (self.factors[:, None, :] * terms) ** 2, axes=1)
             size[:, low : low + at_once] = _root(weights * terms**2).T
             move[:, low : low + at_once] = _root(weights * moves).T
             np.maximum(largest, terms.max(axis=1), out=largest)

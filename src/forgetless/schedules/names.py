@@ -154,17 +154,24 @@ def named(text: str, *others: str, **implied: Any) -> Any:
     if entry is None or len(values_text) > len(entry.arguments):
         raise ValueError(f"there is no schedule {text!r}; use {usage(*others)}")
     values = {argument: implied[argument] for argument in entry.arguments if argument in implied}
-    for (argument, parse), part in zip(entry.arguments.items(), values_text, strict=False):
-        try:
-            values[argument] = parse(part.strip())
-        except ValueError:
-            kind = "a whole number" if parse is int else "a number"
-            raise ValueError(f"{argument} of {name!r} must be {kind}, got {part!r}: {entry.usage}") from None
+    values |= _parsed(entry, name, values_text)
     required = [f.name for f in dataclasses.fields(entry.kind) if f.default is dataclasses.MISSING]
     missing = [argument for argument in required if argument not in values]
     if missing:
         raise ValueError(f"schedule {text!r} needs {missing[0]}: {entry.usage}")
     return entry.kind(**values)
+
+
+def _parsed(entry: Entry, name: str, texts: list[str]) -> dict[str, Any]:
+    """Return the arguments of a schedule by name, from their texts."""
+    values = {}
+    for (argument, parse), text in zip(entry.arguments.items(), texts, strict=False):
+        try:
+            values[argument] = parse(text.strip())
+        except ValueError:
+            kind = "a whole number" if parse is int else "a number"
+            raise ValueError(f"{argument} of {name!r} must be {kind}, got {text!r}: {entry.usage}") from None
+    return values
 
 
 def code(schedule: Any) -> str | None:

@@ -104,15 +104,19 @@ def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
     return 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / unit)
 
 
+def _for_projections(rows: Rows, memory: int) -> str:
+    if not rows.readable:
+        return "gram"
+    if rows.sparse and rows.small_side > SMALL_SIDE // 4:
+        return "krylov"
+    return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
+
+
 def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
     rows, memory = task.rows, limits.memory
     if filter.is_projection:
-        if not rows.readable:
-            return "gram"
-        if rows.sparse and rows.small_side > SMALL_SIDE // 4:
-            return "krylov"
-        return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
+        return _for_projections(rows, memory)
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
     if gram_bytes(rows) > memory or isinstance(rows, Operated) or (rows.remote and not rows.has_gram):

@@ -91,8 +91,10 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
         if coefficient > 0:
             errors = _relative(normal, coefficient * _norms(x))
         else:
-            whole = np.hypot(phibar, damped)
-            errors = np.minimum(_relative(normal, np.sqrt(norm2) * whole), _relative(whole, first.start))
+            residual_size = np.hypot(phibar, damped)
+            errors = np.minimum(
+                _relative(normal, np.sqrt(norm2) * residual_size), _relative(residual_size, first.start)
+            )
         worst.append(float(errors.max()))
         if promise < math.inf and _passes_promised(worst, tol) > promise:
             return None

@@ -29,18 +29,15 @@ def learn_many(
         return [each.change for each in solutions], max(each.error for each in solutions)
     values, vectors = np.linalg.eigh(to_numpy(rows.gram))
     values = np.maximum(values, 0.0)
-    xp = namespace_of(sides[0][0])
-    if rows.dual:
-        right_sides = xp.concat([residual for residual, _ in sides], axis=1)
-    elif sides[0][1] is None:
-        right_sides = rows.adjoint(xp.concat([residual for residual, _ in sides], axis=1))
-    else:
-        right_sides = xp.concat([right for _, right in sides], axis=1)
-    c = sides[0][0].shape[1]
+    first, right = sides[0]
+    xp, c, from_residuals = namespace_of(first), first.shape[1], rows.dual or right is None
+    right_sides = xp.concat([residual if from_residuals else right for residual, right in sides], axis=1)
+    if from_residuals and not rows.dual:
+        right_sides = rows.adjoint(right_sides)
     gain = np.repeat(1.0 / (values[:, None] + np.asarray(coefficients)[None, :]), c, axis=1)
     V = from_numpy(np.ascontiguousarray(vectors), like=right_sides)
     changes = V @ ((V.T @ xp.astype(right_sides, V.dtype, copy=False)) * from_numpy(gain, like=V))
     if rows.dual:
-        changes = rows.adjoint(xp.astype(changes, sides[0][0].dtype, copy=False))
+        changes = rows.adjoint(xp.astype(changes, first.dtype, copy=False))
     error = 10 * float(np.finfo(np.float64).eps) * (1.0 + float(values[-1]) / min(coefficients))
     return [changes[:, i : i + c] for i in range(0, c * len(sides), c)], error

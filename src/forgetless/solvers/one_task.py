@@ -63,31 +63,34 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
 
 def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
     """Return the step of the chosen solver, or of the next one in the order iteration, Gram matrix, spectrum."""
-    auto = solver == "auto"
-    chosen = _costs.choose(task, filter, limits) if auto else solver
+    chosen = _costs.choose(task, filter, limits) if solver == "auto" else solver
     remote = isinstance(task.rows, RemoteRows)
-    if remote and chosen == "svd":
-        return _reduced(task, filter, solver, limits)
     if not task.rows.readable and chosen != "gram" and not remote:
         raise ConvergenceError(
             f"solver={solver!r} with {filter!r} reads the rows several times, which a generator does not allow; give "
             "blocks that can be read again (a list, or a function that returns an iterator)"
         )
     if chosen == "krylov":
-        patience = _costs.patience(task, filter, limits.memory) if auto else None
-        iterated = _iterate(task, filter, limits, patience)
-        if iterated is not None and not iterated.error > max(2 * limits.tol, _promised(task.residual)):
-            return Learned(iterated.change, "krylov", iterated.passes, iterated.error, iterated.after)
-        if patience is None:
-            raise _not_converged(task.rows, filter, limits, None if iterated is None else iterated.error)
+        step = _by_iteration(task, filter, solver, limits)
+        if step is not None:
+            return step
         chosen = "svd" if filter.is_projection else "gram"
     if chosen == "gram":
         direct = _by_remote_gram(task, filter, limits.memory) if remote else _by_gram(task, filter, limits.memory)
         if direct is not None:
             return Learned(direct.change, "gram", 0, direct.error, direct.after)
-    if remote:
-        return _reduced(task, filter, solver, limits)
-    return _by_spectrum(task, filter, limits.memory)
+    return _reduced(task, filter, solver, limits) if remote else _by_spectrum(task, filter, limits.memory)
+
+
+def _by_iteration(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned | None:
+    """Return the step of an iteration; None where a factorisation is to replace it."""
+    patience = _costs.patience(task, filter, limits.memory) if solver == "auto" else None
+    iterated = _iterate(task, filter, limits, patience)
+    if iterated is not None and not iterated.error > max(2 * limits.tol, _promised(task.residual)):
+        return Learned(iterated.change, "krylov", iterated.passes, iterated.error, iterated.after)
+    if patience is None:
+        raise _not_converged(task.rows, filter, limits, None if iterated is None else iterated.error)
+    return None
 
 
 REMOTE = 1e-11  # relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are reduced

@@ -173,7 +173,7 @@ class RemoteRows(Rows):
         by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
         weights = dask.delayed(v)
         turned = [
-            block.then(_turn, self._view, weights, own, by) for block, own in zip(self._blocks, u.blocks, strict=True)
+            block.then(_turn, self._view, weights, part, by) for block, part in zip(self._blocks, u.blocks, strict=True)
         ]
         sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
         *blocks, total = dask.persist(*[each[0] for each in turned], sums)

@@ -37,7 +37,10 @@ def check_sparse(X: Any) -> Any:
         if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= n):
             raise ValueError(f"the indices of a sparse X must be in [0, {n})")
         return X
-    X = X.tocoo()
+    return _check_coo(X.tocoo())
+
+
+def _check_coo(X: Any) -> Any:
     for name, index, n in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
         if index.shape != X.data.shape:
             raise ValueError(f"a sparse X must have one {name} index per value, got {index.shape} for {X.data.shape}")

@@ -98,8 +98,8 @@ class Setting:
         if not self.filter.within_theory(self.radius * (1 - _CLOSE)):
             return None
         strengths = np.broadcast_to(self.filter.strength(), (self.k,))
-        whole = self.filter.factor_at_radius(self.radius) * strengths
-        linear = np.allclose(whole, self.radius**2, rtol=_CLOSE, atol=0)
+        products = self.filter.factor_at_radius(self.radius) * strengths
+        linear = np.allclose(products, self.radius**2, rtol=_CLOSE, atol=0)
         return self.scale_of(strengths, 0) if linear else None
 
     def scale_of(self, strengths: Any, first: int) -> float | None:

@@ -57,13 +57,13 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     larger = radius + np.abs(delta)
     smaller = o * o / np.where(larger > 0, larger, 1.0)
     plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
-    lost = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
+    decrease = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        missing = np.minimum(o * (4 - 2 * phi) / lost, 1.0)
+        missing = np.minimum(o * (4 - 2 * phi) / decrease, 1.0)
         # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its distance from 1 is.
         weak = shrunk * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o) / (1.0 - missing)
-        logarithm = np.where(phi * lost < 0.5, np.log1p(-np.minimum(phi * lost, 0.5)), np.log(weak))
+        logarithm = np.where(phi * decrease < 0.5, np.log1p(-np.minimum(phi * decrease, 0.5)), np.log(weak))
         high = np.exp(k * np.log1p(-missing))  # much faster than a power
         low = np.exp(k * logarithm)
     high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
