@@ -25,6 +25,7 @@ from forgetless._core.compiled import compiled
 from forgetless.engines.independent import Operator, applied, compiled_steps, mirrored
 from forgetless.engines.moments import Moments, repeated
 from forgetless.engines.problem import Problem
+from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import mean_of
 
 
@@ -33,14 +34,15 @@ class AveragedRun:
 
     def __init__(self, problem: Problem, moments: Moments) -> None:
         self.operator = Operator(moments, problem.probabilities)
-        self.tasks, self.gains = moments.tasks, problem.gains
+        self.tasks, self.gains, self.done = moments.tasks, problem.gains, 0
         self.S = moments.initial(len(problem.filters))
         self.C, self.A = (moments.initial(len(problem.filters)) for _ in range(2))
         self.compiled = compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
 
-    def advance(self, factors: Floats, first: int) -> None:
-        """Make the steps of factors (Σr, T, B), after ``first`` steps."""
-        gains, operator = self.gains[first : first + factors.shape[1]], self.operator
+    def advance(self, factors: Floats) -> None:
+        """Make the steps of factors (Σr, T, B)."""
+        gains, operator = self.gains[self.done : self.done + factors.shape[1]], self.operator
+        self.done += factors.shape[1]
         if self.compiled is not None:
             self.compiled.advance_averaged(self.S, self.C, self.A, operator.arrays, factors, gains)
             return
@@ -51,10 +53,14 @@ class AveragedRun:
             self.A += gain * ((1.0 - gain) * (mirrored(X) - 2.0 * self.A) + gain * (self.S - self.A))
             self.C = X + gain * (self.S - X)
 
-    def average_loss(self) -> Floats:
+    def roots(self) -> Floats:
+        """Return the roots of the diagonals of S and A, the larger ones: conflicting tasks make averages small."""
+        return np.maximum(*(diagonal_roots(to_numpy(each)) for each in (self.S, self.A)))
+
+    def evaluate(self, name: str, t: int) -> Floats:
         """Return the expected average loss of the averages, of shape (B,)."""
         excess = self.tasks.singular_values**2 @ to_numpy(self.operator.outputs(self.A))
-        return mean_of("average_loss", 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
+        return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
 
 
 def mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array:

@@ -43,7 +43,7 @@ def expectations(
     if problem.average is not None:
         problem.only_average_loss(names)
         _steps_only(problem, method)
-        return _averages(problem, moments, origin, progress)
+        return _step_by_step(problem, moments, origin, names, progress)
     powers = problem.constant and not follows_path(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
@@ -69,14 +69,9 @@ def _computed(
     problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], progress: Progress | None, method: str
 ) -> Computed:
     """Return the expected metrics by one method."""
-    rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
-        curves = _step_by_step(problem, moments, names, rounding, progress)
-        result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
-        if result.errors.get("average_loss", 0.0) <= _ACCURATE or problem.constant or not moments.realizable:
-            return result
-        rounding.left = _varying_decay(problem, moments)
-        return Computed.of(curves, "steps", _errors(problem, curves, rounding))
+        return _step_by_step(problem, moments, origin, names, progress)
+    rounding = Rounding.of(moments, origin, len(problem.filters))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=moments.left)
     if method == "dense":
@@ -142,14 +137,11 @@ _ACCURATE = 1e-9  # relative error above which the decay of errors is computed
 _PIECES = 48  # pieces of a schedule whose decay is computed
 
 
-def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
-    """Return the remaining fraction of early errors at every recorded step, like ``Decay`` for fixed filters.
-
-    The steps are divided into pieces; in each the smallest gain along every singular vector bounds the rate from below.
-    """
+def _varying_decay(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[Floats]:
+    """Return the remaining fraction of early errors at every recorded step, from rates of decay in pieces."""
     n_problems, first = len(problem.filters), 0
     left, fastest, remaining = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
-    for stop, rates in _rates(problem, moments):
+    for stop, rates in pieces:
         left, fastest = left + (stop - first) * np.log1p(-rates), np.maximum(fastest, rates)
         remaining[stop] = np.minimum(1.0, stop * np.exp(left) / (1.0 - fastest))
         first = stop
@@ -157,7 +149,10 @@ def _varying_decay(problem: Problem, moments: Moments) -> list[Floats]:
 
 
 def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
-    """Return the ends of pieces of the schedules, and lower bounds (B,) of the rates of decay of squared errors."""
+    """Return the ends of pieces of the schedules, and lower bounds (B,) of the rates of decay of squared errors.
+
+    In each piece the smallest gain along every singular vector bounds the rate from below.
+    """
     D, last = to_numpy(moments.left), int(problem.steps[-1])
     if problem.constant:
         return [(last, Decay.of(problem, moments).rates)]
@@ -178,72 +173,59 @@ def _steps_only(problem: Problem, method: str) -> None:
         raise ValueError(f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or 'auto'")
 
 
-def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progress | None) -> Computed:
-    """Return the expected average loss of averaged iterates, step by step."""
-    n_problems, Q, last = len(problem.filters), moments.size, int(problem.steps[-1])
-    check_memory(
-        n_problems * (11.0 * Q**2 + 4.0 * moments.left.shape[0] * Q),
-        f"averages of {n_problems} schedules in {Q} coordinates",
-        "ask for fewer schedules at once, or use simulate",
-    )
-    rounding, run = Rounding.of(moments, origin, n_problems), AveragedRun(problem, moments)
-    values = np.empty((n_problems, len(problem.steps)))
-    positions = {int(step): i for i, step in enumerate(problem.steps)}
-    stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
-    for first, stop in zip([0, *stops], stops, strict=False):
-        if stop > first:
-            factors = problem.factors(first, stop)
-            run.advance(factors, first)
-            rounding.learned(factors)
-            if progress is not None:
-                progress(stop, problem.k, "steps")
-        if stop in positions:
-            # Where tasks conflict the average is smaller than the iterates it is rounded with.
-            roots = np.maximum(*(diagonal_roots(to_numpy(each)) for each in (run.S, run.A)))
-            rounding.recorded(roots)
-            values[:, positions[stop]] = run.average_loss()
-    curves = {"average_loss": values}
-    result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
-    if result.errors["average_loss"] <= _ACCURATE or not moments.realizable:
-        return result
-    rounding.left = left_of_averages(problem, _rates(problem, moments))
-    return Computed.of(curves, "steps", _errors(problem, curves, rounding))
-
-
 def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
     return rounding.errors(curves, problem.steps, problem.probabilities)
 
 
 def _step_by_step(
-    problem: Problem, moments: Moments, names: tuple[str, ...], rounding: Rounding, progress: Progress | None
-) -> dict[str, Floats]:
-    n_problems, Q = len(problem.filters), moments.size
+    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], progress: Progress | None
+) -> Computed:
+    """Return the expected metrics of the iterates, or of their averages."""
+    n_problems, Q, averaged = len(problem.filters), moments.size, problem.average is not None
+    squares, products = (11.0, 4.0) if averaged else (5.0, 3.0)
     check_memory(
-        n_problems * (5.0 * Q**2 + 3.0 * moments.left.shape[0] * Q),
-        f"{n_problems} schedules in {Q} coordinates",
+        n_problems * (squares * Q**2 + products * moments.left.shape[0] * Q),
+        f"{'averages of ' if averaged else ''}{n_problems} schedules in {Q} coordinates",
         "ask for fewer schedules at once, or use simulate",
     )
-    run = IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
-    values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
+    run: AveragedRun | IndependentRun = (
+        AveragedRun(problem, moments)
+        if averaged
+        else IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
+    )
+    rounding = Rounding.of(moments, origin, n_problems)
+    curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), progress)
+    result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+    fixed = problem.constant and not averaged  # then the decay has been used already
+    if result.errors.get("average_loss", 0.0) <= _ACCURATE or fixed or not moments.realizable:
+        return result
+    rates = _rates(problem, moments)
+    rounding.left = left_of_averages(problem, rates) if averaged else _varying_decay(problem, rates)
+    return Computed.of(curves, "steps", _errors(problem, curves, rounding))
+
+
+def _followed(
+    problem: Problem,
+    run: AveragedRun | IndependentRun,
+    names: tuple[str, ...],
+    bounds: tuple[Rounding, Decay],
+    progress: Progress | None,
+) -> dict[str, Floats]:
+    """Return the curves of a run, adding the sizes at every step to ``bounds``."""
+    (rounding, decay), last = bounds, int(problem.steps[-1])
+    values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
     positions = {int(step): i for i, step in enumerate(problem.steps)}
-
-    decay = Decay.of(problem, moments)
-
-    def note(step: int) -> None:
-        if step in positions:
-            rounding.recorded(diagonal_roots(to_numpy(run.S)), decay(step))
+    stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
+    for first, stop in zip([0, *stops], stops, strict=False):
+        if stop > first:
+            factors = problem.factors(first, stop)
+            run.advance(factors)
+            rounding.learned(factors)
+        if stop in positions:
+            rounding.recorded(run.roots(), None if problem.average is not None else decay(stop))
             for name in names:
-                values[name][:, positions[step]] = run.evaluate(name, step)
-
-    note(0)
-    last = int(problem.steps[-1])
-    stops = sorted({*range(0, last, problem.steps_at_once), *(step for step in positions if step < last), last})
-    for first, stop in itertools.pairwise(stops):
-        factors = problem.factors(first, stop)
-        run.advance(factors)
-        rounding.learned(factors)
-        note(stop)
-        if progress is not None:
+                values[name][:, positions[stop]] = run.evaluate(name, stop)
+        if progress is not None and stop > first:
             progress(stop, problem.k, "steps")
     return values
 

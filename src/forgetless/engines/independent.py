@@ -22,6 +22,7 @@ from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.validate import check_memory
 from forgetless.engines.moments import Moments
 from forgetless.engines.problem import Problem
+from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import mean_of
 
 LANES_FROM, LANES_SIZE = 16, 32  # number of schedules from which on they are the lanes of SIMD, and most coordinates
@@ -254,6 +255,10 @@ class IndependentRun:
             sources.append(parts[1] - parts[0])
             quads.append(xp.sum(parts[1] * self.moves[low:high, :][:, :, None], axis=1))
         return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
+
+    def roots(self) -> Floats:
+        """Return the roots of the diagonal of S, of shape (Q, B)."""
+        return diagonal_roots(to_numpy(self.S))
 
     def evaluate(self, name: str, t: int) -> Floats:
         """Return one metric after t steps, of shape (B,)."""
