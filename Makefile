@@ -10,7 +10,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/pytest
 SHORT := -m "not long and not torch and not browser" -n 2 --dist worksteal
-# Folders or files for test-oldest, test-pythons and coverage; all where none are given.
+# Folders or files for test, test-long, test-oldest, test-pythons and coverage; all if none are given.
 TESTS ?=
 
 setup: $(STAMP)
@@ -32,10 +32,10 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(PYTEST) $(SHORT)
+	$(PYTEST) $(SHORT) $(TESTS)
 
 test-long: setup
-	$(PYTEST) -m long -n 2
+	$(PYTEST) -m long -n 2 $(TESTS)
 
 test-torch: setup
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
@@ -82,11 +82,11 @@ places = $(wildcard $(addsuffix /python$(1),$(subst :, ,$(PATH))) $(HOME)/.pyenv
 # A pyenv shim is on the PATH also where no interpreter stands behind it, so each is asked.
 interpreter = $(firstword $(foreach place,$(call places,$(1)),$(shell $(place) -c 'import sys; print(sys.executable)' 2>/dev/null)))
 needed = $(or $(call interpreter,$(1)),$(error no Python $(1) was found; put its folder on the PATH))
-found = $(foreach version,$(PYTHONS),$(if $(call interpreter,$(version)),$(version)))
+available = $(foreach version,$(PYTHONS),$(if $(call interpreter,$(version)),$(version)))
 
 test-pythons:
-	$(MAKE) --keep-going $(or $(addprefix test-python-,$(found)),$(error no Python of $(PYTHONS) was found))
-	@echo "passed with Python $(found); not found here, hence not tried: $(or $(filter-out $(found),$(PYTHONS)),none)"
+	$(MAKE) --keep-going $(or $(addprefix test-python-,$(available)),$(error no Python of $(PYTHONS) was found))
+	@echo "passed with Python $(available); not installed here, hence not tried: $(or $(filter-out $(available),$(PYTHONS)),none)"
 
 test-python-%: .venv-%/.installed
 	$(ONE_THREAD) .venv-$*/bin/pytest $(SHORT) $(TESTS)
@@ -136,7 +136,7 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/certificates.py
+	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/sweeps.py

@@ -1,4 +1,4 @@
-"""Constants for large k: the induction of docs/certificates.md, carried out in ball arithmetic.
+"""Constants for large k: the induction of docs/upper-bounds.md, carried out in ball arithmetic.
 
 Letters are those of that page: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile A_1 ≤ … ≤ A_P.
 """

@@ -17,6 +17,14 @@ def test_version_and_date_agree():
     assert newest.group(1) == fl.__version__
     assert f"\nversion: {fl.__version__}\n" in citation
     assert f"\ndate-released: {newest.group(2)}\n" in citation
+    assert f'version = "{fl.__version__}"' in (ROOT / "conda/meta.yaml").read_text()
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = (ROOT / "conda/meta.yaml").read_text()
+    for line in PROJECT["dependencies"]:
+        name, minimum = REQUIREMENT.fullmatch(line).groups()
+        assert f"- {name} >={minimum}\n" in recipe
 
 
 def test_changes_to_come_are_above_the_newest_release():

@@ -1,4 +1,4 @@
-"""Tasks, traces, expectations, certificates and advice in files: what is read is what was written, or is refused."""
+"""Tasks, traces, expectations, comparisons and advice in files: what is read is what was written."""
 
 import json
 import pickle
@@ -8,9 +8,8 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.files import load_result
 from forgetless.io import records
-from forgetless.io.archive import pack
+from forgetless.io.document import read
 from forgetless.tables import load_tasks
 from support.collections import random_pairs
 
@@ -26,19 +25,18 @@ def results():
     yield "traces", fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=4, record=[0, 9], keep_weights=False)
     yield "expectation", fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all", start=np.ones(3))
     yield "expectations", fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic")
-    yield "certificate", fl.compare_bounds(TASKS, "increasing", 9)
+    yield "comparison", fl.compare_bounds(TASKS, "increasing", 9)
     yield "advice", fl.advise(TASKS, 9, also={"mine": lambda k, radius: fl.Ridge(radius)})
 
 
-FOUND = dict(results())
+RESULTS = dict(results())
 
 
-@pytest.fixture(params=FOUND)
+@pytest.fixture(params=RESULTS)
 def saved(request, tmp_path):
-    found = FOUND[request.param]
-    path = tmp_path / f"result.{'json' if request.param in ('certificate', 'advice') else 'npz'}"
-    found.save(path, note="kept for \x1b[2J later")
-    return found, path
+    result, path = RESULTS[request.param], tmp_path / "result.fl"
+    result.save(path, note="stored for \x1b[2J later")
+    return result, path
 
 
 def same(one, other):
@@ -70,107 +68,90 @@ def same(one, other):
 
 
 def test_what_is_read_is_what_was_written(saved):
-    found, path = saved
-    loaded = type(found).load(path)
-    same(found, loaded)
-    if not isinstance(found, fl.TaskCollection):
-        assert loaded.provenance == json.loads(json.dumps(found.provenance))
+    result, path = saved
+    loaded = fl.load(path)
+    assert type(loaded) is type(result)
+    same(result, loaded)
+    if not isinstance(result, fl.TaskCollection):
+        assert loaded.provenance == json.loads(json.dumps(result.provenance))
         assert loaded.provenance["tasks_sha256"] == TASKS.digest
         again = path.with_name("again")
         loaded.save(again)
-        same(found, type(found).load(again))
-    same(found, load_result(path))
+        same(result, fl.load(again))
+    same(result, fl.load(path, mmap=True))
 
 
 def test_the_provenance_gives_the_numbers_again():
-    found = FOUND["trace"]
-    made = found.provenance
-    seed = np.random.SeedSequence(made["seed"]["entropy"])
-    schedule = eval(made["schedule"], {"fl": fl})
-    again = fl.simulate(TASKS, schedule, made["k"], n_trials=made["n_trials"], seed=seed)
-    np.testing.assert_allclose(again.average_loss, found.average_loss, rtol=1e-12)
-    assert FOUND["traces"].provenance["seed"] == 4
-    assert FOUND["traces"].provenance["schedule"]["rising"] == "fl.schedules.increasing(scale=0.5)"
-    assert FOUND["expectation"].provenance["start"] == [1.0, 1.0, 1.0]
-    assert pickle.loads(pickle.dumps(FOUND["expectation"])).provenance == FOUND["expectation"].provenance
+    result = RESULTS["trace"]
+    origin = result.provenance
+    seed = np.random.SeedSequence(origin["seed"]["entropy"])
+    schedule = eval(origin["schedule"], {"fl": fl})
+    again = fl.simulate(TASKS, schedule, origin["k"], n_trials=origin["n_trials"], seed=seed)
+    np.testing.assert_allclose(again.average_loss, result.average_loss, rtol=1e-12)
+    assert RESULTS["traces"].provenance["seed"] == 4
+    assert RESULTS["traces"].provenance["schedule"]["rising"] == "fl.schedules.increasing(scale=0.5)"
+    assert RESULTS["expectation"].provenance["start"] == [1.0, 1.0, 1.0]
+    assert pickle.loads(pickle.dumps(RESULTS["expectation"])).provenance == RESULTS["expectation"].provenance
     long = fl.expect(TASKS, fl.schedules.from_coefficients(np.arange(3000.0)), 3000).provenance["schedule"]
     assert len(long) < 400
 
 
-def test_files_say_what_they_are(saved):
-    found, path = saved
-    report = fl.describe_file(path)
-    assert report.ok
-    assert report.kind == ("tasks" if isinstance(found, fl.TaskCollection) else type(found).__name__.lower())
-    assert (report.version, report.hash) == (1, "ok")
-    assert report.rows == (sum(len(X) for X, _ in found) if isinstance(found, fl.TaskCollection) else 0)
-    assert r"note: kept for \x1b[2J later" in report.facts
-    assert any("made by" in fact for fact in report.facts)
-
-
-def test_commands_show_them(saved, capsys):
-    found, path = saved
-    assert cli.app.main(["verify", str(path)]) == 0
+def test_show_prints_kind_provenance_and_summary(saved, capsys):
+    result, path = saved
+    kinds = {"TaskCollection": "tasks", "BoundComparison": "bound-comparison"}
+    kind = kinds.get(type(result).__name__, type(result).__name__.lower())
     assert cli.app.main(["show", str(path)]) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith(f"{kind}, version 1 of the format, {path.stat().st_size:,} bytes\ncreated 20")
+    assert r"note: stored for \x1b[2J later" in shown
     assert "\x1b" not in shown
-    assert repr(type(found).load(path)).splitlines()[0] in shown
+    assert repr(result).splitlines()[0] in shown
+    assert cli.app.main(["show", str(path), "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert (about["kind"], about["version"]) == (kind, 1)
+    assert about["provenance"] == read(path).provenance
 
 
 def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
-    TASKS.save(tmp_path / "tasks.npz")
-    same(TASKS, load_tasks(tmp_path / "tasks.npz"))
+    TASKS.save(tmp_path / "tasks.fl")
+    same(TASKS, load_tasks(tmp_path / "tasks.fl"))
+    RESULTS["trace"].save(tmp_path / "trace.fl")
+    with pytest.raises(fl.errors.FileError, match=r"trace\.fl holds 'trace', not 'tasks'"):
+        load_tasks(tmp_path / "trace.fl")
 
 
-def test_the_wrong_kind_is_refused_by_name(tmp_path):
-    path = tmp_path / "r.npz"
-    FOUND["trace"].save(path)
-    with pytest.raises(fl.errors.FileError, match=r"r\.npz holds Trace, not Expectation; use fl\.Trace\.load"):
-        fl.results.Expectation.load(path)
-    with pytest.raises(fl.errors.FileError, match=r"r\.npz is not a forgetless tasks"):
-        fl.TaskCollection.load(path)
-    FOUND["advice"].save(path)
-    with pytest.raises(fl.errors.FileError, match=r"r\.npz is not a forgetless certificate"):
-        fl.results.BoundComparison.load(path)
+def test_tasks_are_memory_mapped(tmp_path):
+    TASKS.save(tmp_path / "tasks.fl")
+    first = fl.load(tmp_path / "tasks.fl", mmap=True)[0].X
+    assert not first.flags.writeable
+    assert fl.load(tmp_path / "tasks.fl")[0].X.flags.writeable
 
 
-def test_a_file_from_the_future_is_named(tmp_path):
-    path = tmp_path / "r.npz"
-    path.write_bytes(pack({"format": "forgetless-result", "version": 9, "kind": "Trace"}, {}))
-    with pytest.raises(fl.errors.FileError, match="format version 9, this forgetless reads 1; upgrade forgetless"):
-        fl.results.Trace.load(path)
-
-
-def test_damage_is_noticed_anywhere(saved):
-    """One bit in any of a hundred places: refused, unless it is where neither numbers nor words are kept."""
-    found, path = saved
-    whole = path.read_bytes()
-    refused = 0
-    for at in np.linspace(0, len(whole) - 1, 100).astype(int):
-        broken = bytearray(whole)
-        broken[at] ^= 4
-        path.write_bytes(bytes(broken))
-        try:
-            same(found, type(found).load(path))
-        except fl.errors.FileError:
-            refused += 1
-    assert refused > 60
-    path.write_bytes(whole[: len(whole) // 2])
+def test_every_flipped_bit_is_detected(saved):
+    _, path = saved
+    content = path.read_bytes()
+    for at in np.linspace(0, len(content) - 1, 100).astype(int):
+        damaged = bytearray(content)
+        damaged[at] ^= 4
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(fl.errors.FileError, match=r"result\.fl is damaged"):
+            fl.load(path)
+    path.write_bytes(content[: len(content) // 2])
     with pytest.raises(fl.errors.FileError):
-        type(found).load(path)
+        fl.load(path)
 
 
-def test_records_refuse_what_their_fields_do_not_say():
-    plain = records.to_plain(FOUND["certificate"], other=repr, left_out=("made",))
-    for change, said in (
+def test_records_reject_values_of_other_types():
+    plain = records.to_plain(RESULTS["comparison"], left_out=("origin",))
+    for change, message in (
         ({"k": "9"}, r"BoundComparison\.k holds a str"),
         ({"k": True}, r"BoundComparison\.k holds a bool"),
         ({"extra": 1}, r"BoundComparison\.extra does not belong there"),
         ({"bounds": [3]}, "BoundCheck must be an object"),
         ({"errors": {"average_loss": "much"}}, r"BoundComparison\.errors holds a str"),
     ):
-        with pytest.raises(ValueError, match=said):
-            records.from_plain(fl.results.BoundComparison, {**plain, **change}, other=eval, left_out=("made",))
+        with pytest.raises(ValueError, match=message):
+            records.from_plain(fl.results.BoundComparison, {**plain, **change}, left_out=("origin",))
     del plain["k"]
     with pytest.raises(ValueError, match=r"BoundComparison\.k is missing"):
-        records.from_plain(fl.results.BoundComparison, plain, other=eval, left_out=("made",))
+        records.from_plain(fl.results.BoundComparison, plain, left_out=("origin",))

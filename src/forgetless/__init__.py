@@ -11,6 +11,7 @@ from forgetless.engines.expectation import expect
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.equation import step
+from forgetless.files import load
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.guarantees.collection import load_worst_collection
 from forgetless.guarantees.comparison import compare_bounds
@@ -20,7 +21,7 @@ from forgetless.guarantees.upper import upper_bound
 from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.tasks import Task, TaskCollection
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _LATER = {
@@ -80,6 +81,7 @@ __all__ = [
     "explore",
     "filters",
     "find_worst_collection",
+    "load",
     "load_model",
     "load_worst_collection",
     "loss_gradient",

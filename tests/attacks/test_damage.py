@@ -80,7 +80,7 @@ def test_damaged_files_are_refused_or_the_same(stored, tmp_path, tries, campaign
 def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries, campaign):
     rng, counts = np.random.default_rng(seed_for(tries)), {"refused": 0, "loaded the same": 0}
     known = fl.load_worst_collection("none", 64)
-    path = tmp_path / "w.json"
+    path = tmp_path / "w.fl"
     known.save(path)
     content = path.read_bytes()
     for _ in range(tries):
@@ -88,7 +88,7 @@ def test_damaged_worst_collections_are_refused_or_the_same(tmp_path, tries, camp
         broken[int(rng.integers(len(broken)))] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(broken))
         try:
-            found = fl.results.WorstCollection.load(path)
+            found = fl.load(path)
         except fl.errors.FileError:
             counts["refused"] += 1
             continue

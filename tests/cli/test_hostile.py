@@ -82,7 +82,6 @@ COMMANDS = [
     ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
     ("predict", "m.npz", "data.parquet"),
     ("evaluate", "m.npz", "data.parquet"),
-    ("verify", "m.npz"),
     ("show", "m.npz"),
     ("expect", *ON_TASKS),
     ("simulate", *ON_TASKS, "--trials", 3),

@@ -190,7 +190,7 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
 
 @pytest.mark.parametrize("constant", [FIRST, LAST], ids=[FIRST.name, LAST.name])
 def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
-    """(a), (b) and the tail of docs/certificates.md in floats, written again: balls are above them, by little."""
+    """(a), (b) and the tail of docs/upper-bounds.md in floats, written again: balls are above them, by little."""
     n, P, cells, X = _induction.LEAST, _induction.PIECES, _induction._CELLS, 60.0
     found = _induction.induction(constant, n)
     A, eta = np.array(found.profile), 1 / float(constant.scale)

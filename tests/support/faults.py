@@ -5,8 +5,8 @@ import fcntl
 import os
 
 CALLS = {
-    *("access", "chmod", "chown", "close", "fsync", "fstat", "link"),
-    *("listdir", "lstat", "open", "replace", "unlink", "write"),
+    *("access", "chmod", "chown", "close", "fsync", "fstat", "ftruncate"),
+    *("lstat", "open", "replace", "unlink", "write"),
 }
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EDQUOT, errno.EACCES)
@@ -71,7 +71,7 @@ class FaultyOs:
 class FaultyLocks:
     """``fcntl`` whose locks count as system calls of a :class:`FaultyOs`."""
 
-    LOCK_EX, LOCK_NB = fcntl.LOCK_EX, fcntl.LOCK_NB
+    LOCK_EX = fcntl.LOCK_EX
 
     def __init__(self, system):
         self.flock = system.flock

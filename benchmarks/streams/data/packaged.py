@@ -1,5 +1,6 @@
 """Where data lie that come inside packages, and what to say where they do not; what was made of them is kept."""
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless._core.extras import needs
-from forgetless.errors import DataMissingError, FileError
-from forgetless.io.archive import Arrays, pack, unpack
+from forgetless.errors import DataMissingError
 from forgetless.io.atomic import replace_file
 
-FORMAT, VERSION = "forgetless-stream", 1
+Arrays = dict[str, NDArray[Any]]
 
 
 def packaged(package: str, path: str) -> Path:
@@ -68,13 +69,16 @@ def cached(name: str, version: str, make: Callable[[], Arrays]) -> Arrays:
     """
     path = cache_folder() / f"{name}-{version}.npz"
     try:
-        return unpack(path, FORMAT, "stream", (VERSION,))[1]
-    except (OSError, FileError):  # there is none, or it is damaged
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+            return dict(stored)
+    except Exception:  # there is none, or it is damaged: zipfile and NumPy raise almost anything
         pass
     arrays = {key: np.ascontiguousarray(value) for key, value in make().items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, pack({"format": FORMAT, "version": VERSION}, arrays))
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        replace_file(path, content.getvalue())
     except OSError:
         pass
     return arrays

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless.io.archive import Arrays
-from streams.data.packaged import cached, packaged, pandas, version_of
+from streams.data.packaged import Arrays, cached, packaged, pandas, version_of
 from streams.data.stream import Stream, grouped
 
 

@@ -2,13 +2,14 @@
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from forgetless.advice._claims import Claim
 from forgetless.io import records
-from forgetless.io.provenance import provenance_of
+from forgetless.io.document import Document, write
+from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.metrics import QUANTITIES
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
@@ -16,7 +17,6 @@ from forgetless.schedules import resolve
 from forgetless.schedules.names import code, entry_of, title_of
 from forgetless.schedules.plain import describe, from_plain
 
-FORMAT = "forgetless-advice"
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
 
@@ -144,31 +144,26 @@ class Advice:
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
     average: Option | None = field(default=None, repr=False)
-    made: Any = field(default=None, repr=False, compare=False)
+    origin: Any = field(default=None, repr=False, compare=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a JSON file with its provenance and a note of yours, whole or not at all.
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it.
 
-        A schedule of your own is written as the filter that it gives for these k steps and this radius.
+        A schedule of your own is stored as the filter that it gives for these k steps and this radius.
         """
 
-        def written(schedule: Any) -> Any:
+        def encode(schedule: Any) -> Any:
             try:
                 return describe(schedule)
             except TypeError:
                 return describe(resolve(schedule, self.k, self.radius))
 
-        records.write(self, path, FORMAT, note, written)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Advice":
-        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it."""
-        return records.read(cls, path, FORMAT, from_plain, _check)
+        write(path, Document("advice", records.to_plain(self, encode, ("origin",)), {}, self.provenance, note))
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -248,8 +243,9 @@ class Advice:
         return Table("Ranking", columns)
 
 
-def _check(advice: Advice) -> None:
-    """Refuse what could not be printed or drawn."""
+def from_document(document: Document) -> Advice:
+    """Return the advice in a document; ValueError if it could not be printed or drawn."""
+    advice: Advice = records.from_plain(Advice, document.header, from_plain, ("origin",))
     if advice.k < 1 or advice.n_tasks < 1 or not 0 <= advice.radius < math.inf or not advice.least >= 0:
         raise ValueError("k, n_tasks, radius and least are not those of tasks")
     if advice.objective not in OBJECTIVES or not advice.options or advice.best is None:
@@ -258,6 +254,7 @@ def _check(advice: Advice) -> None:
         raise ValueError("an option has no schedule or no loss")
     if any(not curve.scales or len(curve.scales) != len(curve.losses) for curve in advice.curves):
         raise ValueError("a curve has not one loss for every scale")
+    return replace(advice, origin=RecordedOrigin(document.provenance))
 
 
 def _printed(option: Option, largest: float) -> Any:

@@ -21,9 +21,9 @@ from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
-from forgetless.io.provenance import Made
+from forgetless.io.provenance import Origin
 from forgetless.metrics import quantity
-from forgetless.reporting.progress import PATIENCE, Progress, duration, shown
+from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
 from forgetless.schedules import increasing
 from forgetless.tasks import TaskCollection
 
@@ -102,9 +102,10 @@ def advise(
     problem = Losses(tasks, k, law, start, held_out, goal, seed)
     extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     arguments = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
-    made = Made("advise", lambda: {**arguments, "also": {shape.name: repr(shape.make(0.0)) for shape in extra}}, tasks)
-    with shown(progress) as told:
-        return replace(_advice(problem, extra, n_trials, _stages(told)), made=made)
+    named = {shape.name: repr(shape.make(0.0)) for shape in extra}
+    origin = Origin("advise", lambda: {**arguments, "also": named}, tasks)
+    with progress_callback(progress) as report_progress:
+        return replace(_advice(problem, extra, n_trials, _stages(report_progress)), origin=origin)
 
 
 def _advice(problem: Losses, extra: list[Shape], n_trials: int | None, next_stage: Callable[[], None]) -> Advice:
@@ -265,14 +266,13 @@ def _summarized(
     )
 
 
-def _stages(progress: Progress | None) -> Callable[[], None]:
+def _stages(report_progress: Progress) -> Callable[[], None]:
     """Return a callback for the end of every stage, of about seven."""
     done = 0
 
     def next_stage() -> None:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(min(done, 7), 7, "stages")
+        report_progress(min(done, 7), 7, "stages")
 
     return next_stage

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from forgetless.cli import certificates, explore, files, search, streams, sweeps, tasks
-from forgetless.cli.shared import examples, progress, say
+from forgetless.cli.shared import examples, say
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
-    return code if isinstance(code, int) else 0  # commands return nothing; ``verify`` exits with its verdict
+    return code if isinstance(code, int) else 0
 
 
 @cli.command()
@@ -76,7 +77,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     from forgetless.reproduce import page
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    with progress() as tell:
+    with terminal_progress() as tell:
         found = page.sections(page.PARTS if part == "all" else [part], tell)
         tell(0, 0, "drawing")
         written = page.write(found, folder)
@@ -125,7 +126,6 @@ for command in (
     certificates.upper_bound,
     search.find_worst_collection,
     sweeps.sweep,
-    files.verify,
     files.show,
 ):
     cli.add_command(command)

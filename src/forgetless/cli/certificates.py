@@ -4,7 +4,8 @@ import json
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, schedule_of
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command("upper-bound")
@@ -27,7 +28,7 @@ def upper_bound(
     """Print a proved upper bound of the expected loss of a schedule, for every collection that one model fits."""
     import forgetless as fl
 
-    with progress() as tell:
+    with terminal_progress() as tell:
         found = fl.upper_bound(
             schedule_of(schedule),
             k,

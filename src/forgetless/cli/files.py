@@ -1,7 +1,5 @@
-"""The commands ``verify`` and ``show``: what a file is."""
+"""The command ``show``: the content of a file."""
 
-import dataclasses
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,89 +10,90 @@ import numpy as np
 from forgetless.cli.shared import examples, say, say_json
 from forgetless.reporting.text import printable
 
-WORDS = {
+LABELS = {
     "n_tasks_seen_": "tasks learned",
     "nbytes_": "bytes of its state",
     "rows": "rows learned",
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
-    "prequential_mse_": "their mean squared error, with the first task, before which nothing was known",
+    "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
     "seen_mse_": "mean squared error of held-out rows of all tasks",
     "kept_": "share of what was seen that is remembered",
     "radius_": "largest norm of a task so far",
 }
-"""What ``show`` calls facts that JSON has under the names of attributes."""
+"""Labels of facts, which JSON has under the names of attributes."""
 
 SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
 
 
-@click.command(epilog=examples("forgetless verify model.npz"))
+@click.command(epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json"))
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--features", type=click.IntRange(1), default=SHOWN, show_default=True, help="Coefficients of a model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-@click.pass_context
-def verify(context: click.Context, file: Path, as_json: bool) -> None:
-    """Say what FILE is, whether it is whole, and whether rows of data are in it; exit code 1 if it is refused.
+def show(file: Path, features: int, as_json: bool) -> None:
+    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks or result in it.
 
-    Models, results, certificates, advice, checkpoints, worst collections and archives of tasks. Nothing in it is run.
+    Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
-    from forgetless.files import describe_file
-
-    report = describe_file(file)
-    click.echo(json.dumps({**dataclasses.asdict(report), "ok": report.ok}) if as_json else repr(report))
-    context.exit(0 if report.ok else 1)
-
-
-@click.command(epilog=examples("forgetless show model.npz", "forgetless show model.npz --features 100 --json"))
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("--features", type=click.IntRange(1), default=SHOWN, show_default=True, help="Coefficients to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def show(model: Path, features: int, as_json: bool) -> None:
-    """Show what a file holds: of a MODEL tasks seen, errors, strengths and coefficients; of a result its numbers."""
-    from forgetless.files import describe_file, load_result
-    from forgetless.tables.pipeline import load_model
+    content, about = _read(file)
+    if not hasattr(content, "predict"):
+        say_json(about) if as_json else say("\n".join([*_lines(about), "", repr(content)]))
+        return
     from forgetless.tables.report import coefficients
 
-    report = describe_file(model)
-    if not as_json:
-        click.echo(repr(report))
-    if not as_json and report.ok and report.kind in ("trace", "expectation", "certificate", "advice", "tasks"):
-        say(f"\n{load_result(model)!r}" if report.version else "")
-        return
-    if report.kind != "model":
-        raise ValueError(f"{model.name} is no model to show" + ("" if report.ok else ": it is refused"))
-    fitted = load_model(model)
-    estimator = fitted[-1] if hasattr(fitted, "steps") else fitted
-    facts = _facts(fitted, estimator)
-    table = coefficients(fitted, features)
+    estimator = content[-1] if hasattr(content, "steps") else content
+    facts, table = _facts(content, estimator), coefficients(content, features)
     if as_json:
-        told = {**dataclasses.asdict(report), **facts, "coefficients": table.values()}
-        say_json(told)
+        say_json({**about, **facts, "coefficients": table.values()})
         return
-    click.echo("\n" + printable(" ".join(repr(estimator).split()), 2000))
+    lines = [*_lines(about), "", printable(" ".join(repr(estimator).split()), 2000)]
     for name, value in facts.items():
-        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-        click.echo(f"{WORDS.get(name, name)}: {printable(shown, 200)}")
-    if hasattr(fitted, "steps"):
-        click.echo("\n" + fitted[0].summary().text())
-    click.echo(f"\n{table.title}\n" + table.text())
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        lines.append(f"{LABELS.get(name, name)}: {printable(text, 200)}")
+    if hasattr(content, "steps"):
+        lines += ["", content[0].summary().text()]
+    click.echo("\n".join([*lines, "", table.title, table.text()]))
+
+
+def _read(file: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the object in a file; and its kind, version, size, note and provenance."""
+    from forgetless.files import build, is_archive, load
+    from forgetless.io.document import Document, read
+
+    if is_archive(file):  # models, until they are documents
+        content, document = load(file), Document("model", {}, provenance={}, version=0)
+    else:
+        document = read(file)
+        content = build(document, file)
+    names = ("kind", "version", "note", "provenance")
+    return content, {**{name: getattr(document, name) for name in names}, "n_bytes": file.stat().st_size}
+
+
+def _lines(about: dict[str, Any]) -> list[str]:
+    lines = [f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"]
+    origin = about["provenance"]
+    if origin:
+        call = f"{origin['call']} of " if "call" in origin else ""
+        lines.append(printable(f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}", 200))
+    return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
 
 
 def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
-    """Return what is known of a stream beside its coefficients."""
-    found: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
-    about = getattr(fitted, "table_", None)
-    if about is not None:
-        found |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
-        found["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
+    """Return facts about a fitted model beside its coefficients."""
+    facts: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
+    table = getattr(fitted, "table_", None)
+    if table is not None:
+        facts |= {"rows": table["rows"], "task": table["task"], "targets": ", ".join(table["targets"])}
+        facts["last tasks"] = ", ".join(printable(label, 30) for label in table["tasks"][-5:])
     history = estimator.history_
     if len(history["strength"]):
-        found["strength of the last task"] = float(history["strength"][-1])
+        facts["strength of the last task"] = float(history["strength"][-1])
     late = history["task"] > 1
     if late.any():
-        found["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
+        facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
     for name in ("prequential_mse_", "seen_mse_", "kept_", "radius_"):
         value = getattr(estimator, name, math.nan)
-        if value == value:  # NaN where it is not known
-            found[name] = value
-    return found
+        if value == value:  # NaN where it was not computed
+            facts[name] = value
+    return facts

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, progress, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, schedule_of
 from forgetless.io.atomic import check_target
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command("worst-collection")
@@ -25,8 +26,8 @@ from forgetless.io.atomic import check_target
     help="Where they begin: anywhere, near rare tasks, or both in turn.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, as JSON.")
-@click.option("--resume", is_flag=True, help="Go on from where an interrupted search to the same --out stopped.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, e.g. worst.fl.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted search to the same --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def find_worst_collection(
     k: int,
@@ -44,21 +45,21 @@ def find_worst_collection(
 ) -> None:
     """Search for tasks on which a schedule does worst, and print them beside the published constants.
 
-    With --out an interrupted search keeps its state in OUT.checkpoint, and --resume goes on from there.
+    With --out the state of an interrupted search is stored in OUT.checkpoint, and --resume continues from there.
     """
     from dataclasses import replace
 
     import forgetless as fl
 
     if resume and out is None:
-        raise click.UsageError("--resume needs --out, whose checkpoint it goes on from")
+        raise click.UsageError("--resume needs --out, whose checkpoint it continues from")
     state = None if out is None else out.with_name(f"{out.name}.checkpoint")
     for path in (out, state):
         if path is not None:
             check_target(path)
     try:
-        with progress() as tell:
-            found = fl.find_worst_collection(
+        with terminal_progress() as report_progress:
+            collection = fl.find_worst_collection(
                 schedule_of(schedule, tasks),
                 k,
                 n_features=features,
@@ -70,18 +71,22 @@ def find_worst_collection(
                 seed=seed,
                 checkpoint=state,
                 resume=resume,
-                progress=tell,
+                progress=report_progress,
             )
     except KeyboardInterrupt:
         if state is not None and state.exists():
-            click.echo(f"the search is kept in {state}; go on with the same command and --resume", err=True)
+            click.echo(f"the search is stored in {state}; continue with the same command and --resume", err=True)
         raise
     command = (
         f"forgetless worst-collection --schedule {schedule} --k {k} --features {features} --tasks {tasks} "
         f"--rank {rank} --starts {starts} --rounds {rounds} --kind {kind} --seed {seed}"
     )
-    found = replace(found, command=command)
+    collection = replace(collection, command=command)
     if out is not None:
-        found.save(out)
-    constants = [vars(constant) for constant in found.constants]
-    click.echo(json.dumps({**found.to_dict(), "constants": constants}, ensure_ascii=False) if as_json else repr(found))
+        collection.save(out)
+    constants = [vars(constant) for constant in collection.constants]
+    click.echo(
+        json.dumps({**collection.to_dict(), "constants": constants}, ensure_ascii=False)
+        if as_json
+        else repr(collection)
+    )

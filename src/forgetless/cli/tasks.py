@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from forgetless.advice.results import OBJECTIVES
-from forgetless.cli.shared import about_file, about_tasks, average_option, ordering_of, progress, say, schedule_of
+from forgetless.cli.shared import about_file, about_tasks, average_option, ordering_of, say, schedule_of
 from forgetless.metrics import quantity
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 
 
@@ -35,7 +36,7 @@ def compare_bounds(file: Path, task: str, target: str, k: int, schedule: str, or
     import forgetless as fl
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
-    with progress() as tell:
+    with terminal_progress() as tell:
         tell(0, 0, "computing exact losses")
         found = fl.compare_bounds(tasks, chosen, k, ordering=law)
     click.echo(json.dumps(found.to_dict()) if as_json else repr(found))
@@ -80,7 +81,7 @@ def advise(
     held_out = None if validation is None else load_tasks(validation, task, target, loss=loss, intercept=intercept)
     chosen: Any = objective or ("average_loss" if held_out is None else "validation")
     law = ordering_of(ordering)
-    with progress() as tell:
+    with terminal_progress() as tell:
         found = fl.advise(
             tasks,
             k,
@@ -145,7 +146,7 @@ def expect(
     import forgetless as fl
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
-    with progress() as tell:
+    with terminal_progress() as tell:
         found = fl.expect(
             tasks,
             chosen,
@@ -187,7 +188,7 @@ def simulate(
     import forgetless as fl
 
     tasks, chosen, law = _load(file, task, target, schedule, ordering)
-    with progress() as tell:
+    with terminal_progress() as tell:
         found = fl.simulate(
             tasks,
             chosen,

@@ -6,8 +6,7 @@
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.compiled import n_threads, spread
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit, n_threads, spread
 from forgetless.engines.independent import LANES_FROM, OperatorArrays
 
 # Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.compiled import n_threads, spread
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit, n_threads, spread
 from forgetless.engines._subsets import Level, SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 

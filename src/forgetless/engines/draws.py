@@ -36,28 +36,28 @@ def method_of(problem: Problem, method: str) -> dict[str, Any]:
 
 
 def expectations(
-    problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None, method: Method = "auto"
+    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: Method = "auto"
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     moments = measured(problem.tasks, origin)
     if problem.average is not None:
         problem.only_average_loss(names)
         _steps_only(problem, method)
-        return _step_by_step(problem, moments, origin, names, progress)
+        return _step_by_step(problem, moments, origin, names, report_progress)
     powers = problem.constant and not follows_path(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
     if method != "auto":
-        return _computed(problem, moments, origin, names, progress, method)
+        return _computed(problem, moments, origin, names, report_progress, method)
     method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
-    result = _computed(problem, moments, origin, names, progress, method)
+    result = _computed(problem, moments, origin, names, report_progress, method)
     steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
     if method == "steps" or max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
         return result
     # Powers of a matrix lose digits that single steps do not.
-    again = _computed(problem, moments, origin, names, progress, "steps")
+    again = _computed(problem, moments, origin, names, report_progress, "steps")
     return again if max(again.errors.values()) < max(result.errors.values()) else result
 
 
@@ -66,11 +66,11 @@ _AFFORDABLE = 3e9  # most operations of these steps, about a second
 
 
 def _computed(
-    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], progress: Progress | None, method: str
+    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str
 ) -> Computed:
     """Return the expected metrics by one method."""
     if method == "steps":
-        return _step_by_step(problem, moments, origin, names, progress)
+        return _step_by_step(problem, moments, origin, names, report_progress)
     rounding = Rounding.of(moments, origin, len(problem.filters))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
     factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=moments.left)
@@ -87,8 +87,7 @@ def _computed(
         uncertainty = np.zeros(values.shape)
     # The form already divides by the number of tasks.
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
-    if progress is not None:
-        progress(problem.k, problem.k, "steps")
+    report_progress(problem.k, problem.k, "steps")
     rounding.learned(to_numpy(factors))
     decay = Decay.of(problem, moments)
     for step in problem.steps.tolist():
@@ -178,7 +177,7 @@ def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> 
 
 
 def _step_by_step(
-    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], progress: Progress | None
+    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], report_progress: Progress
 ) -> Computed:
     """Return the expected metrics of the iterates, or of their averages."""
     n_problems, Q, averaged = len(problem.filters), moments.size, problem.average is not None
@@ -194,7 +193,7 @@ def _step_by_step(
         else IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
     )
     rounding = Rounding.of(moments, origin, n_problems)
-    curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), progress)
+    curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), report_progress)
     result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
     fixed = problem.constant and not averaged  # then the decay has been used already
     if result.errors.get("average_loss", 0.0) <= _ACCURATE or fixed or not moments.realizable:
@@ -209,7 +208,7 @@ def _followed(
     run: AveragedRun | IndependentRun,
     names: tuple[str, ...],
     bounds: tuple[Rounding, Decay],
-    progress: Progress | None,
+    report_progress: Progress,
 ) -> dict[str, Floats]:
     """Return the curves of a run, adding the sizes at every step to ``bounds``."""
     (rounding, decay), last = bounds, int(problem.steps[-1])
@@ -225,8 +224,8 @@ def _followed(
             rounding.recorded(run.roots(), None if problem.average is not None else decay(stop))
             for name in names:
                 values[name][:, positions[stop]] = run.evaluate(name, stop)
-        if progress is not None and stop > first:
-            progress(stop, problem.k, "steps")
+        if stop > first:
+            report_progress(stop, problem.k, "steps")
     return values
 
 

@@ -15,7 +15,7 @@ from forgetless.metrics import follows_path
 from forgetless.reporting.progress import Progress
 
 
-def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, n_problems = problem.tasks, len(problem.filters)
     moments = measured(tasks, origin)
@@ -40,8 +40,8 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
                         if wide is moments
                         else average_loss_of(moments, S[Q:, Q:])
                     )
-            if progress is not None and step:
-                progress(step, problem.k, "steps")
+            if step:
+                report_progress(step, problem.k, "steps")
     for each in roots:
         rounding.recorded(each)
     visits = np.full(tasks.n_tasks, 1 / tasks.n_tasks)

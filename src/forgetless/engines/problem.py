@@ -15,7 +15,7 @@ from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.io.provenance import Made
+from forgetless.io.provenance import Origin
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -35,16 +35,16 @@ class Problem:
     average: float | None = None
     schedules: tuple[Any, ...] = ()
 
-    def made(self, call: str, **arguments: Any) -> Made:
-        """Return where a result of this problem comes from."""
+    def origin(self, call: str, **arguments: Any) -> Origin:
+        """Return the origin of a result of this problem: the call, with its arguments."""
 
-        def given() -> dict[str, Any]:
+        def resolved() -> dict[str, Any]:
             codes = [code(each) or repr(each) for each in self.schedules]
             schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
             own = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
             return {**own, **arguments}
 
-        return Made(call, given, self.tasks)
+        return Origin(call, resolved, self.tasks)
 
     @property
     def grid(self) -> bool:
@@ -147,8 +147,8 @@ class Problem:
         """Return the result of an engine, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
-        made = self.made("expect", start=start)
-        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, made=made)
+        origin = self.origin("expect", start=start)
+        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, origin=origin)
 
 
 _FACTORS_AT_ONCE = 2**20

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines import stored
 from forgetless.engines.inputs import Labels
-from forgetless.io.provenance import Made, Recorded, provenance_of
+from forgetless.io.document import Document, write
+from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -40,12 +41,12 @@ class Curves:
     steps: NDArray[np.int64]
     values: Mapping[str, Array] = field(repr=False)
     labels: Labels = field(default=(), kw_only=True)
-    made: Made | Recorded | None = field(default=None, kw_only=True, repr=False)
+    origin: Origin | RecordedOrigin | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with its seed and a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it, its seed, a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     average_loss = _metric("average_loss", "Mean loss over all tasks.")
     seen_loss = _metric("seen_loss", "Mean loss over the tasks seen so far; NaN at step 0.")
@@ -111,16 +112,11 @@ class Curves:
         return plot_metric(self, metric or self._names()[0], ax)
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to an ``.npz`` file with its provenance and a note of yours, whole or not at all; see ``load``."""
-        stored.write(self, path, note, self._facts())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return what ``save`` wrote, as NumPy arrays; the file may come from anybody, and FileError refuses it."""
-        return cls(**stored.read(cls.__name__, path)[1])
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it, as NumPy arrays."""
+        write(path, stored.to_document(self, self._facts(), note))
 
     def _facts(self) -> dict[str, Any]:
-        """Return what a file holds beside the arrays."""
+        """Return what its file has in the header beside labels."""
         return {}
 
     def __repr__(self) -> str:
@@ -230,6 +226,12 @@ class Expectation(Curves):
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
         shape = (max(1, len(self.labels)), len(self.steps))
         return frame(_labelled(self.labels, shape, {"step": np.broadcast_to(self.steps, shape), **self._columns()}))
+
+
+def from_document(document: Document) -> Trace | Expectation:
+    """Return the trace or expectation in a document; ValueError if it holds none."""
+    fields = stored.fields_from(document)
+    return Trace(**fields) if document.kind == "trace" else Expectation(**fields)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -106,7 +106,7 @@ def save(
     }
     arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
     # Whoever writes the weights alone does not want the rest beside them.
-    replace_file(Path(path), pack(header, arrays), keep_previous=not predict)
+    replace_file(Path(path), pack(header, arrays))
 
 
 def load(

@@ -1,6 +1,5 @@
-"""Worst collections: what an adversarial search found, its place among the bounds, and its file."""
+"""Worst collections: results of an adversarial search, with the bounds of their losses, and their files."""
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,8 @@ from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
-from forgetless.io.archive import json_digest, read_json, refusing
-from forgetless.io.atomic import check_source, replace_file
+from forgetless.io.document import Document, file_errors, read, write
+from forgetless.io.fields import Fields
 from forgetless.orderings import WithReplacement
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
@@ -26,11 +25,8 @@ from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import Setting
 
-_FORMAT, _VERSION = "forgetless worst collection", 2
-"""Version 1 had no hash; its files are still read, on the strength of their value alone."""
-
-_MOST_STEPS, _MOST_WORK, _MOST_COPIES = 10**5, 10**10, 10**5
-"""What a file may ask for, as its value is computed when it is read: k, k·m·d², and copies, or 8k of them."""
+_MAX_STEPS, _MAX_WORK, _MAX_COPIES = 10**5, 10**10, 10**5
+"""Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it is read."""
 
 _UNPUBLISHED = ("derived", "same proof, tight constant")
 
@@ -67,16 +63,16 @@ class WorstCollection:
     value : float
         k·loss/(R²D²) after k uniform draws with replacement from all copies, for the worst teacher.
     command : str
-        What found it.
+        The call or command that computed it.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> known = fl.load_worst_collection("increasing", k=256)
-    >>> known.counts.tolist(), known.rows.shape
+    >>> worst = fl.load_worst_collection("increasing", k=256)
+    >>> worst.counts.tolist(), worst.rows.shape
     ([1, 1, 1, 1, 25], (5, 6))
-    >>> certificate = known.compare_bounds()
-    >>> round(256 * certificate.average_loss, 4), round(certificate.distance, 6)
+    >>> comparison = worst.compare_bounds()
+    >>> round(256 * comparison.average_loss, 4), round(comparison.distance, 6)
     (0.9792, 1.0)
     """
 
@@ -124,11 +120,11 @@ class WorstCollection:
         return self.value * self.tasks.radius**2 / self.k
 
     def evaluate(self) -> float:
-        """Return k·loss/(R²D²) computed anew by ``worst_case``, which shares no code with the search."""
+        """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with the search."""
         return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
 
     def compare_bounds(self) -> BoundComparison:
-        """Return the exact losses beside every bound that applies, as ``compare_bounds(found.tasks, schedule, k)``."""
+        """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks, schedule, k)``."""
         return compare_bounds(self.tasks, self.schedule, self.k)
 
     @cached_property
@@ -138,14 +134,14 @@ class WorstCollection:
         Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
         checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
         """
-        here, found = self._setting(self.tasks), []
-        there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
+        upper, constants = [self._setting(self.tasks)], []
+        lower = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
         for bound in BOUNDS:
-            for setting in [here] if bound.kind == "upper" else there:
+            for setting in upper if bound.kind == "upper" else lower:
                 if self._holds(bound, setting):
                     scale = self.k / (setting.radius * setting.distance) ** 2
-                    found.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
-        return tuple(sorted(found, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
+                    constants.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
+        return tuple(sorted(constants, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
 
     @staticmethod
     def _holds(bound: Bound, setting: Setting) -> bool:
@@ -157,11 +153,11 @@ class WorstCollection:
         return Setting(tasks, filter_, self.k, WithReplacement(), start, teacher, float(np.linalg.norm(teacher)))
 
     def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
-        """Return the tightest "upper" or "lower" constant, published ones only unless told otherwise; None if none."""
+        """Return the tightest "upper" or "lower" constant, by default a published one; None if there is none."""
         if kind not in ("upper", "lower"):
             raise ValueError(f'kind must be "upper" or "lower", got {kind!r}')
-        found = [c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED)]
-        return found[0] if found else None
+        constants = (c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED))
+        return next(constants, None)
 
     @property
     def upper(self) -> BoundConstant | None:
@@ -184,7 +180,7 @@ class WorstCollection:
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
 
     def _summary(self) -> Table:
-        """Return the rows of the different tasks: how often they come, how long they are, and their inner products."""
+        """Return the rows of the different tasks: copies, probabilities, norms and inner products."""
         products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
         rank = len(products) // len(self.counts)
         columns = {
@@ -200,87 +196,54 @@ class WorstCollection:
     def _bound_lines(self) -> list[str]:
         lines = []
         for kind in ("upper", "lower"):
-            shown = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
-            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in shown if c is not None]
+            best = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
+            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in best if c is not None]
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values; ``from_dict`` restores them."""
-        return {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "command": self.command,
-            "schedule": to_plain(self.schedule, self.k),
-            "k": self.k,
-            "value": self.value,
-            "counts": self.counts.tolist(),
-            "rows": self.rows.tolist(),
-        }
+        """Return values that JSON has."""
+        return {**self._header(), "counts": self.counts.tolist(), "rows": self.rows.tolist()}
 
-    @classmethod
-    def from_dict(cls, plain: Any) -> "WorstCollection":
-        """Return the collection that ``to_dict`` described; ValueError if it is no such thing or its value is wrong."""
-        if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-            raise ValueError("it does not hold a worst collection; save one with found.save(path)")
-        if plain.get("version") not in (1, _VERSION):
-            raise ValueError(f"its version is {plain.get('version')!r}, not 1 or {_VERSION}; update forgetless")
-        missing = {"command", "schedule", "k", "value", "counts", "rows"} - set(plain)
-        if missing:
-            raise ValueError(f"{', '.join(sorted(missing))} is missing")
-        k = validate.integer("k", plain["k"], 1, "the number of steps")
-        if k > _MOST_STEPS:
-            raise ValueError(f"k must be at most {_MOST_STEPS} in a file, got {k}")
-        value = validate.number("value", plain["value"], "k·loss/(R²D²)", positive=True)
-        rows, counts = _arrays(plain["rows"], plain["counts"], k)
-        found = cls(rows, counts, from_plain(plain["schedule"]), k, value, str(plain["command"]))
-        anew = found.evaluate()
-        if not abs(anew - value) <= 1e-9 * value:
-            raise ValueError(f"its value {value!r} is not that of its tasks, {anew!r}; some number was changed")
-        return found
+    def _header(self) -> dict[str, Any]:
+        schedule = to_plain(self.schedule, self.k)
+        return {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
 
     def save(self, path: str | Path) -> None:
-        """Write the collection to a JSON file with the hash of its contents, whole or not at all."""
-        plain = self.to_dict()
-        plain["sha256"] = json_digest(plain)
-        lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in plain.items()]
-        replace_file(Path(path), ("{\n" + ",\n".join(lines) + "\n}\n").encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "WorstCollection":
-        """Read a collection from a file written by ``save``.
-
-        Its hash must agree, and its value is computed anew and must agree to 1e-9; FileError otherwise.
-        """
-        path = check_source(path)
-        with refusing(path, "worst-collection"):
-            return cls.from_dict(read_plain(path))
+        """Write the collection to a file; ``fl.load`` reads it, and computes its value again to compare."""
+        write(path, Document("worst-collection", self._header(), {"rows": self.rows, "counts": self.counts}))
 
 
-def read_plain(path: Path) -> dict[str, Any]:
-    """Return what is in the file of a worst collection, once its hash is found to agree; ValueError if not."""
-    plain = read_json(path)
-    if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
-        raise ValueError("it does not hold a worst collection; save one with found.save(path)")
-    stored = plain.pop("sha256", None)
-    if (plain.get("version") != 1 or stored is not None) and stored != json_digest(plain):
-        raise ValueError("its contents do not match their hash")
-    return plain
+def from_document(document: Document) -> WorstCollection:
+    """Return the collection in a document; ValueError if it holds none, or if its value is not that of its tasks."""
+    header = document.header
+    k = validate.integer("k", header["k"], 1, "the number of steps")
+    if k > _MAX_STEPS:
+        raise ValueError(f"k must be at most {_MAX_STEPS} in a file, got {k}")
+    value = validate.number("value", header["value"], "k·loss/(R²D²)", positive=True)
+    rows, counts = _arrays(Fields(document.arrays), k)
+    collection = WorstCollection(rows, counts, from_plain(header["schedule"]), k, value, str(header["command"]))
+    computed = collection.evaluate()
+    if not abs(computed - value) <= 1e-9 * value:
+        raise ValueError(f"its value {value!r} is not that of its tasks, {computed!r}; some number was changed")
+    return collection
 
 
-def _arrays(rows: Any, counts: Any, k: int) -> tuple[Floats, NDArray[np.int64]]:
-    found, copies, most = np.asarray(rows, dtype=np.float64), np.asarray(counts), max(_MOST_COPIES, 8 * k)
-    if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
-        raise ValueError(f"rows must be a finite table with one row or table per task, got shape {found.shape}")
-    longest = float(np.sqrt((found**2).sum(axis=-1)).max())
+def _arrays(fields: Fields, k: int) -> tuple[Floats, NDArray[np.int64]]:
+    rows, max_copies = fields.array("rows", "f"), max(_MAX_COPIES, 8 * k)
+    if rows.ndim not in (2, 3) or 0 in rows.shape:
+        raise ValueError(f"rows must have one row or table per task, got shape {rows.shape}")
+    counts = fields.array("counts", "i", rows.shape[:1], low=1, high=max_copies).astype(np.int64)
+    fields.end()
+    longest = float(np.sqrt((rows**2).sum(axis=-1)).max())
     if abs(longest - 1) > 1e-9:
         raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
-    if found.ndim == 3 and (found.shape[1] > found.shape[2] or not _orthogonal(found)):
+    if rows.ndim == 3 and (rows.shape[1] > rows.shape[2] or not _orthogonal(rows)):
         raise ValueError("the rows of a task must be orthogonal, and no more than features")
-    if k * found.size * found.shape[-1] > _MOST_WORK:
-        raise ValueError(f"rows of shape {found.shape} and k = {k} are too many to be checked")
-    if copies.shape != found.shape[:1] or copies.dtype.kind != "i" or copies.min() < 1 or copies.sum() > most:
-        raise ValueError(f"counts must be {len(found)} positive integers of sum at most {most}, got {counts!r}")
-    return found, copies.astype(np.int64)
+    if k * rows.size * rows.shape[-1] > _MAX_WORK:
+        raise ValueError(f"rows of shape {rows.shape} and k = {k} are too many to be checked")
+    if counts.sum() > max_copies:
+        raise ValueError(f"counts must have a sum of at most {max_copies}, got {counts.sum()}")
+    return rows.astype(np.float64, copy=False), counts
 
 
 def _orthogonal(tasks: Floats) -> bool:
@@ -306,16 +269,18 @@ def load_worst_collection(schedule: str, k: int) -> WorstCollection:
     Examples
     --------
     >>> import forgetless as fl
-    >>> found = fl.load_worst_collection("increasing", k=64)
-    >>> round(found.value, 3), round(found.upper.value, 1), found.upper.name
+    >>> worst = fl.load_worst_collection("increasing", k=64)
+    >>> round(worst.value, 3), round(worst.upper.value, 1), worst.upper.name
     (0.952, 19.2, 'increasing, larger scale')
     """
     folder = Path(__file__).with_name("data")
-    names = sorted(path.stem for path in folder.glob("*.json"))
+    names = sorted(path.stem for path in folder.glob("*.fl"))
     if f"{schedule}-{k}" not in names:
         shipped = ", ".join(names)
         raise ValueError(
             f"schedule and k must be one of {shipped}, got {schedule!r} and {k!r}; "
             "search for others with fl.find_worst_collection"
         )
-    return WorstCollection.load(folder / f"{schedule}-{k}.json")
+    path = folder / f"{schedule}-{k}.fl"
+    with file_errors(path):
+        return from_document(read(path))

@@ -1,17 +1,16 @@
-"""What ``certify`` answers: exact losses, the bounds that apply, and why others do not; for one schedule or several."""
+"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or more schedules."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from forgetless.io import records
-from forgetless.io.provenance import provenance_of
+from forgetless.io.document import Document, write
+from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
-
-FORMAT = "forgetless-certificate"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class BoundCheck:
 
 @dataclass(frozen=True)
 class BoundComparison:
-    """What is known of a schedule on given tasks; prints as a table.
+    """Exact losses and bounds of a schedule on a task collection; prints as a table.
 
     Attributes
     ----------
@@ -75,29 +74,22 @@ class BoundComparison:
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
-    made: Any = field(default=None, repr=False, compare=False)
+    origin: Any = field(default=None, repr=False, compare=False)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that made it with a digest of its tasks, versions, system and time; kept in files."""
-        return provenance_of(self.made)
+        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        return provenance_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "made"}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
         return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a JSON file with its provenance and a note of yours, whole or not at all."""
-        records.write(self, path, FORMAT, note)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "BoundComparison":
-        """Return what ``save`` wrote; the file may come from anybody, and FileError refuses it.
-
-        The numbers are those of the file: nothing is computed or proved anew.
-        """
-        return records.read(cls, path, FORMAT, check=_check)
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves nothing again."""
+        header = records.to_plain(self, left_out=("origin",))
+        write(path, Document("bound-comparison", header, {}, self.provenance, note))
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -105,24 +97,24 @@ class BoundComparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots import plot_certificate
+        from forgetless.plots import plot_bounds
 
-        return plot_certificate(self, ax)
+        return plot_bounds(self, ax)
 
     def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
-        """Return the bound of a kind, "upper" or "lower", that says most of a loss; None where none applies."""
-        found = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
+        """Return the bound of a kind, "upper" or "lower", that is closest to a loss; None if none applies."""
+        checks = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
         best = min if kind == "upper" else max
-        return best(found, key=lambda check: check.value or 0.0) if found else None
+        return best(checks, key=lambda check: check.value or 0.0) if checks else None
 
     def __repr__(self) -> str:
         applying = self._applying()
         if self._noisy:
-            said = (
+            message = (
                 f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and every bound is "
                 "proved for tasks that one model fits; the exact losses above hold all the same"
             )
-            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(said, 98)])
+            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(message, 98)])
         table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
         lines = [*self._wrapped_facts(), "", *table, "", "does not apply:"]
         for other in self._others():
@@ -140,14 +132,14 @@ class BoundComparison:
     def _facts(self) -> list[str]:
         facts = [
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
-            f"exact expected average loss     {self._known('average_loss')}",
-            f"exact expected seen-task loss   {self._known('seen_loss')}",
+            f"exact expected average loss     {self._loss('average_loss')}",
+            f"exact expected seen-task loss   {self._loss('seen_loss')}",
             f"worst teacher, labels noiseless {_number(self.worst_case)}",
         ]
         return [*facts, *self.notes]
 
-    def _known(self, name: str) -> str:
-        """Return a loss as it is printed: with its error where that is not far below the digits shown."""
+    def _loss(self, name: str) -> str:
+        """Return a loss as text, with its error unless that is far below the printed digits."""
         value, error = getattr(self, name), self.errors.get(name, 0.0)
         if value is None or error <= 1e-6:
             return _number(value)
@@ -160,23 +152,23 @@ class BoundComparison:
 
     def _applying(self) -> Table | None:
         """Return the bounds that apply as they are printed; None if there are none."""
-        found = [check for check in self.bounds if check.applies]
+        checks = [check for check in self.bounds if check.applies]
         columns: dict[str, list[Any]] = {
-            "bound that applies": [check.name for check in found],
-            "kind": [check.kind for check in found],
-            "loss": [check.quantity for check in found],
-            "value": [Noted(check.value, "*" if check.reason else "") for check in found],
-            "ratio": [Noted(check.ratio, "×") for check in found],
-            "status": [check.status for check in found],
+            "bound that applies": [check.name for check in checks],
+            "kind": [check.kind for check in checks],
+            "loss": [check.quantity for check in checks],
+            "value": [Noted(check.value, "*" if check.reason else "") for check in checks],
+            "ratio": [Noted(check.ratio, "×") for check in checks],
+            "status": [check.status for check in checks],
         }
-        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in found) else ()
-        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if found else None
+        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in checks) else ()
+        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if checks else None
 
     def _repr_html_(self) -> str:
         applying = self._applying()
-        found = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
+        shown = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
         return (
-            f"{html.paragraph(self._facts())}{found}"
+            f"{html.paragraph(self._facts())}{shown}"
             f"<details><summary>Bounds that do not apply</summary>{html.bullets(self._others())}</details>"
         )
 
@@ -185,15 +177,17 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def _check(found: BoundComparison) -> None:
-    """Refuse what could not have been computed."""
-    if found.k < 1 or not min(found.radius, found.distance, found.residual) >= 0:
+def from_document(document: Document) -> BoundComparison:
+    """Return the comparison in a document; ValueError if it could not have been computed."""
+    comparison: BoundComparison = records.from_plain(BoundComparison, document.header, left_out=("origin",))
+    if comparison.k < 1 or not min(comparison.radius, comparison.distance, comparison.residual) >= 0:
         raise ValueError("k, radius, distance and residual are not those of tasks")
-    for check in found.bounds:
+    for check in comparison.bounds:
         if check.kind not in ("upper", "lower") or check.quantity not in ("average_loss", "seen_loss"):
-            raise ValueError(f"{check.name[:60]!r} is a bound of no kind")
+            raise ValueError(f"{check.name[:60]!r} is a bound of unknown kind or quantity")
         if check.applies and not (check.value is not None and check.value >= 0):
             raise ValueError(f"{check.name[:60]!r} applies without a value")
+    return replace(comparison, origin=RecordedOrigin(document.provenance))
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
@@ -202,7 +196,7 @@ def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, repr=False)
 class BoundComparisons(Mapping[str | int, BoundComparison]):
-    """What is known of several schedules on the same tasks: a ``BoundComparison`` for every label; prints as a table.
+    """Comparisons for several schedules on the same tasks, by label; prints as a table.
 
     Attributes
     ----------
@@ -249,9 +243,9 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact average loss of every schedule between its sharpest bounds; returns the axes."""
-        from forgetless.plots import plot_certificates
+        from forgetless.plots import plot_comparisons
 
-        return plot_certificates(self, ax)
+        return plot_comparisons(self, ax)
 
     def __repr__(self) -> str:
         table = self.table()

@@ -1,96 +1,123 @@
-"""Where a result comes from: the call that made it, the data it saw, and the versions at work.
+"""Provenance of results: the call, its arguments, a digest of its data, versions, system and time.
 
-The digest of the data is taken when somebody asks, not at every call: most results are looked at and thrown away.
+The digest of the data is computed on request, since most results are looked at and discarded.
 """
 
 import hashlib
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import is_array_api_obj, to_numpy
+from forgetless._core.compiled import n_threads
 from forgetless._core.version import version
 from forgetless.reporting.text import printable
 
-_LONG = 4000
-"""Characters of an argument that are written out, such as the code of a schedule with many coefficients."""
+_MAX_TEXT = 4000
+"""Characters of an argument that are stored, such as the code of a schedule with many coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
-    """The call that made a result.
+class Origin:
+    """The call that computed a result.
 
     Attributes
     ----------
     call : str
     arguments : function without arguments
-        Gives those of the call that the result depends on, by name; arrays and sources of randomness are written by
-        ``plain``.
+        Returns the arguments of the call that the result depends on, by name.
     tasks : object with a ``digest``, or None
-    at : float
+    created : float
         Seconds since 1970.
     """
 
     call: str
     arguments: Callable[[], Mapping[str, Any]]
     tasks: Any = None
-    at: float = field(default_factory=time.time)
+    created: float = field(default_factory=time.time)
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain values, with the digest of the tasks."""
-        given = {name: _plain(value) for name, value in self.arguments().items()}
-        data = None if self.tasks is None else self.tasks.digest
-        return {"call": self.call, **given, "tasks_sha256": data, **environment(self.at)}
+    def to_dict(self) -> dict[str, Any]:
+        """Return the provenance as values that JSON has, with the digest of the tasks."""
+        arguments = {name: _plain(value) for name, value in self.arguments().items()}
+        digest = None if self.tasks is None else self.tasks.digest
+        return {"call": self.call, **arguments, "tasks_sha256": digest, **environment(self.created)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A pickled result takes its origin along, but not the data.
-        return Recorded, (self.plain(),)
+        # Pickles of a result hold its provenance, but not the data.
+        return RecordedOrigin, (self.to_dict(),)
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
-    """The same as it was read from a file."""
+class RecordedOrigin:
+    """The provenance that was read from a file."""
 
-    values: dict[str, Any]
+    values: Mapping[str, Any]
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the provenance as values that JSON has."""
         return dict(self.values)
 
 
-def environment(at: float | None = None) -> dict[str, Any]:
-    """Return versions, system and time."""
-    moment = time.gmtime(time.time() if at is None else at)
+def provenance_of(origin: Origin | RecordedOrigin | None) -> dict[str, Any]:
+    """Return the provenance of a result as values that JSON has; empty where the user built it from parts."""
+    return {} if origin is None else origin.to_dict()
+
+
+def environment(created: float | None = None) -> dict[str, Any]:
+    """Return versions, system and time, by default now."""
+    moment = time.gmtime(time.time() if created is None else created)
     return {
         "forgetless": version(),
         "python": platform.python_version(),
         "numpy": installed("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
-        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", moment),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", moment),
     }
 
 
-def provenance_of(made: Made | Recorded | None) -> dict[str, Any]:
-    """Return the provenance of a result as plain values; empty where it was made by hand."""
-    return {} if made is None else made.plain()
+def run_environment(engine: str) -> dict[str, Any]:
+    """Return versions, machine and command of a run of a sweep that starts now."""
+    import sqlite3
+
+    versions = {}
+    for name in ("numpy", "scipy", "numba", "torch", "dask", "distributed"):
+        with suppress(PackageNotFoundError):
+            versions[name] = installed(name)
+    return {
+        **versions,
+        "forgetless": version(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "system": platform.platform(),
+        "processors": n_threads(),
+        "host": platform.node(),
+        "command": list(sys.orig_argv),
+        "engine": engine,
+    }
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _LONG else f"{value[:200]}… (sha256 {hashlib.sha256(value.encode()).hexdigest()})"
+        digest = hashlib.sha256(value.encode()).hexdigest()
+        return value if len(value) <= _MAX_TEXT else f"{value[:200]}… (sha256 {digest})"
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)  # JSON has no infinities
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, np.random.SeedSequence):
         return {"entropy": _plain(value.entropy), "spawn_key": list(value.spawn_key)}
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(value.item())
     if is_array_api_obj(value):
-        return to_numpy(value).tolist()
+        return _plain(to_numpy(value).tolist())
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

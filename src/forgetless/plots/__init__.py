@@ -3,8 +3,8 @@
 from forgetless.plots.paper import plot_curves, plot_optimum, plot_rates, plot_reduction
 from forgetless.plots.results import (
     plot_advice,
-    plot_certificate,
-    plot_certificates,
+    plot_bounds,
+    plot_comparisons,
     plot_metric,
     plot_schedule,
     plot_worst,
@@ -20,8 +20,8 @@ __all__ = [
     "STYLES",
     "plot_advice",
     "plot_befores",
-    "plot_certificate",
-    "plot_certificates",
+    "plot_bounds",
+    "plot_comparisons",
     "plot_curves",
     "plot_forgetting",
     "plot_history",

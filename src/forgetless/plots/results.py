@@ -109,7 +109,7 @@ def _above_rounding(each: Any, values: list[Any]) -> Any:
     return np.where(each < 1e-13 * high, np.nan, each) if low >= 0 < high else each
 
 
-def plot_certificate(certificate: Any, ax: Any = None) -> Any:
+def plot_bounds(certificate: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
     found = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(found)))
@@ -128,7 +128,7 @@ def plot_certificate(certificate: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_certificates(certificates: Any, ax: Any = None) -> Any:
+def plot_comparisons(certificates: Any, ax: Any = None) -> Any:
     """Draw the exact average loss of several schedules, each on the range between its sharpest bounds."""
     ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(certificates))
     for row, part in enumerate(certificates.values()):

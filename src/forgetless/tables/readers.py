@@ -17,8 +17,8 @@ from forgetless._core.extras import needs
 from forgetless._core.validate import check_memory
 
 TEXT = (".csv", ".tsv", ".txt")
-KINDS = (*TEXT, ".parquet", ".feather", ".arrow", ".npz")
-READABLE = ".csv, .tsv (also with .gz), .parquet, .feather or .npz"
+KINDS = (*TEXT, ".parquet", ".feather", ".arrow", ".npz", ".fl")
+READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .npz or .fl"
 
 SAMPLE = 2**16
 """Bytes of a file that are looked at for its delimiter."""
@@ -112,7 +112,7 @@ def _pandas() -> Any:
 def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Iterator[Any]:
     """Yield the frames of a file; what pandas and pyarrow have to say becomes one sentence."""
     kind = kind_of(path)
-    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive}.get(kind)
+    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}.get(kind)
     try:
         yield from _text(path, rows, words) if read is None else read(path, rows)
     except BadTableError:
@@ -274,7 +274,7 @@ def _feather(path: Path, rows: int) -> Iterator[Any]:
 
 
 def _archive(path: Path, rows: int) -> Iterator[Any]:
-    """Yield an archive of X, y and groups as a table with these names."""
+    """Yield an archive of X, y and groups, or a saved task collection, as a table with these names."""
     from forgetless.tables.task_files import read_archive
 
     X, y, groups = read_archive(path)

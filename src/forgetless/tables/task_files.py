@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless.errors import FileError
-from forgetless.io.archive import Fields, read_arrays, refusing
 from forgetless.io.atomic import check_source
+from forgetless.io.document import file_errors, read
+from forgetless.io.fields import Fields
+from forgetless.io.npz import read_npz
 from forgetless.tables.readers import kind_of, line_of, read_table
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.stored import arrays_from
 
 
 def load_tasks(
@@ -28,7 +31,8 @@ def load_tasks(
     Parameters
     ----------
     path : str or Path
-        ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,); or a table, as CSV, Parquet or Feather.
+        ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,);
+        or a table, as CSV, Parquet or Feather.
     task, target : str, optional
         Names of the columns with the task and the target; required for tables. All other columns are features and
         must be numbers.
@@ -46,9 +50,9 @@ def load_tasks(
         raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
     kind = kind_of(path)
-    if kind == ".npz":
+    if kind in (".npz", ".fl"):
         X, y, groups = read_archive(path)
-        with refusing(path, "tasks"):
+        with file_errors(path):
             return _as_learned(TaskCollection.from_arrays(X, y, groups), loss, intercept)
     table = load_table(path, task, target)
     return _as_learned(TaskCollection.from_arrays(table.X, table.y, table.groups), loss, intercept)
@@ -67,13 +71,17 @@ def _as_learned(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollec
 
 
 def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return X, y and groups of an ``.npz`` archive; FileError where it does not hold them."""
-    # Compressed archives are the user's own; labels may be dates.
-    fields = Fields(read_arrays(path, "plain .npz", kinds="biufUSmM", compressed=True))
+    """Return X, y and groups of an ``.npz`` archive or of saved tasks; FileError where it does not hold them."""
+    if path.suffix.lower() == ".fl":
+        document = read(path, "tasks")
+        with file_errors(path):
+            X, y, rows = arrays_from(document)
+        return X, y, np.repeat(np.arange(len(rows)), rows)
+    fields = Fields(read_npz(path))
     missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
         raise FileError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
-    with refusing(path, "tasks"):
+    with file_errors(path):
         X = fields.array("X", "biuf", (None, None))
         y = fields.array("y", "biuf", None)
         groups = fields.array("groups", "biufUSmM", (None,), finite=False)

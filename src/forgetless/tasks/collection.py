@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from forgetless._core import linalg, validate
 from forgetless._core.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
 from forgetless._core.frames import arrays_of
-from forgetless.io import task_files
+from forgetless.io.document import Document, write
+from forgetless.tasks import stored
 from forgetless.tasks.task import Task, common_namespace, make_task
 
 
@@ -277,16 +278,11 @@ class TaskCollection:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their data by."""
-        return task_files.digest_of(self._tasks)
+        return stored.digest_of(self._tasks)
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write all rows to an ``.npz`` file with a note of yours, whole or not at all; commands read it too."""
-        task_files.write(self._tasks, path, note)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "TaskCollection":
-        """Return what ``save`` wrote, as NumPy arrays; the file may come from anybody, and FileError refuses it."""
-        return cls(task_files.read(path)[1])
+        """Write all rows to a file, with a note; ``fl.load`` reads it, and so do commands if its suffix is ``.fl``."""
+        write(path, stored.to_document(self._tasks, note))
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -331,6 +327,13 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             raise TypeError(
                 f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
             )
+
+
+def from_document(document: Document) -> TaskCollection:
+    """Return the tasks in a document; ValueError if it holds none."""
+    X, y, rows = stored.arrays_from(document)
+    ends = np.cumsum(rows)[:-1]
+    return TaskCollection(list(zip(np.split(X, ends), np.split(y, ends), strict=True)))
 
 
 def _range(counts: Sequence[int]) -> str:

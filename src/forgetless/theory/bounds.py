@@ -169,7 +169,8 @@ _COROLLARY = f'{THIS}, Corollary "Near-optimal rates via fixed regularization st
 _LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
 _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
-_PROOF = "theorem of docs/certificates.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
+
+_PROOF = "theorem of docs/upper-bounds.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
 
 
 def _every_k(constant: Constant) -> Bound:
