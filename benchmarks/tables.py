@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from forgetless.estimators.evaluation import _split
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import SGDRegressor
@@ -33,6 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
+from forgetless.estimators.evaluation import _split
 from forgetless.tables.grouped import TableTasks
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r

@@ -1,4 +1,4 @@
-"""Schedules: which filter is used at each of k steps.
+"""Schedules: the filter of each of k steps.
 
 A schedule is any callable ``(k, radius) → filter`` whose filter is constant or has one value per step.
 Wherever a schedule is expected, a bare filter stands for itself at every step.
