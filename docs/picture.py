@@ -1,6 +1,6 @@
-"""The picture of the README and of the first page: ``python docs/picture.py docs/picture.svg``.
+"""The figure of the README and of the first page: ``python docs/picture.py docs/picture.svg``.
 
-Twenty tasks of two rows in ten dimensions, one model behind all of them and noise on the labels.
+Twenty tasks of two rows in ten dimensions with one teacher and label noise.
 """
 
 import sys
@@ -13,11 +13,11 @@ import forgetless as fl
 
 mpl.use("svg")
 
-SCHEDULES = {"no pull": "none", "fixed pull": "fixed", "increasing pull": "increasing"}
+SCHEDULES = {"no regularization": "none", "fixed": "fixed", "increasing": "increasing"}
 
 
 def tasks() -> fl.TaskCollection:
-    """Return the collection."""
+    """Return the tasks of the figure."""
     rng = np.random.default_rng(0)
     teacher = rng.standard_normal(10)
     rows = [rng.standard_normal((2, 10)) for _ in range(20)]
@@ -25,13 +25,13 @@ def tasks() -> fl.TaskCollection:
 
 
 def draw(path: Path, k: int = 1000) -> None:
-    """Write the picture."""
+    """Write the figure to a file."""
     import matplotlib.pyplot as plt
 
     data = tasks()
-    look = {"svg.hashsalt": "forgetless", "svg.fonttype": "none", "savefig.facecolor": "white", "lines.linewidth": 1.8}
-    look |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")} | {"legend.fontsize": 11}
-    with fl.plots.publication(), mpl.rc_context(look):
+    style = {"svg.hashsalt": "forgetless", "svg.fonttype": "none", "savefig.facecolor": "white", "lines.linewidth": 1.8}
+    style |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")} | {"legend.fontsize": 11}
+    with fl.plots.publication(), mpl.rc_context(style):
         figure, ax = plt.subplots(figsize=(6.2, 3.4))
         runs = fl.simulate(data, SCHEDULES, k, n_trials=200, seed=0, metrics="average_loss", backend="array")
         exact = fl.expect(data, SCHEDULES, k, record=runs.steps)
@@ -46,7 +46,7 @@ def draw(path: Path, k: int = 1000) -> None:
                 label=label,
             )
         least = float(fl.metrics.average_loss(data, data.teacher()))
-        ax.axhline(least, color="0.3", linewidth=0.8, linestyle=":", label="least possible")
+        ax.axhline(least, color="0.3", linewidth=0.8, linestyle=":", label="smallest possible loss")
         ax.set(xscale="log", yscale="log", xlabel="tasks learned, in random order", ylabel="loss over all tasks")
         ax.set_yticks([0.2, 0.5, 1, 2, 5], labels=["0.2", "0.5", "1", "2", "5"])
         ax.set_xticks([1, 10, 100, 1000], labels=["1", "10", "100", "1000"])

@@ -1,4 +1,4 @@
-"""An increasing pull in Avalanche: five experiences of one model, beside plain fine-tuning.
+"""Increasing regularization in Avalanche: five experiences of one model, compared with plain fine-tuning.
 
 Needs Avalanche (``pip install avalanche-lib==0.6.0``), which is not part of this package's requirements.
 """
@@ -17,7 +17,7 @@ K = 5
 
 
 class Labelled(TensorDataset):
-    """Tensors with the labels where Avalanche looks for them."""
+    """Tensors with the labels in ``targets``, as Avalanche requires."""
 
     @property
     def targets(self):
@@ -26,20 +26,20 @@ class Labelled(TensorDataset):
 
 
 def experiences():
-    """Return K data sets: the same classes, seen through another rotation each time."""
+    """Return K data sets with the same classes, each with another rotation of the features."""
     g = torch.Generator().manual_seed(0)
     centers = 2 * torch.randn(4, 10, generator=g)
-    made = []
+    datasets = []
     for _ in range(K):
-        turn, _ = torch.linalg.qr(torch.eye(10) + 0.25 * torch.randn(10, 10, generator=g))
+        rotation, _ = torch.linalg.qr(torch.eye(10) + 0.25 * torch.randn(10, 10, generator=g))
         y = torch.randint(4, (400,), generator=g)
-        x = (centers[y] + torch.randn(400, 10, generator=g)) @ turn
-        made.append((x, y))
-    return made
+        x = (centers[y] + torch.randn(400, 10, generator=g)) @ rotation
+        datasets.append((x, y))
+    return datasets
 
 
 def accuracy(plugins, data):
-    """Train on one experience after another; return the mean accuracy on all of them after the last."""
+    """Return the mean accuracy on all experiences after training on one after another."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 4))
     sets = [as_classification_dataset(Labelled(x, y)) for x, y in data]
@@ -63,4 +63,4 @@ if __name__ == "__main__":
     print(f"fine-tuning: {accuracy([], data):.3f}")
     for scale in (0.01, 0.1, 1.0):
         plugin = flt.AvalanchePlugin(fl.schedules.increasing(scale=scale), n_experiences=K)
-        print(f"increasing pull, scale {scale}: {accuracy([plugin], data):.3f}")
+        print(f"increasing regularization, scale {scale}: {accuracy([plugin], data):.3f}")

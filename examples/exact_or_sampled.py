@@ -1,4 +1,4 @@
-"""Compare means of random runs with the exact expectation: runs by the thousand against what is computed at once."""
+"""Means of random runs compared with the exact expectation."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import forgetless as fl
 
 
 def main() -> None:
-    """Compare means of more and more runs with the exact value."""
+    """Print means of 10 to 10 000 runs beside the exact value."""
     tasks = fl.theory.constructions.rare_tasks(200)
     schedule, k = fl.schedules.increasing(), 200
     exact = fl.expect(tasks, schedule, k).average_loss[0]

@@ -1,4 +1,4 @@
-"""Forgetting on two kinds of task collections: where a schedule helps, and where no regularization is best."""
+"""Forgetting on two collections: one where no regularization is best, one where a schedule helps."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ SCHEDULES = {
 
 
 def random_tasks() -> fl.TaskCollection:
-    """Twenty random tasks of five rows in fifty dimensions, all fitted by one teacher: a benign collection."""
+    """Return twenty random tasks of five rows in fifty dimensions that one teacher fits."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(50)
     return fl.TaskCollection([(X := rng.standard_normal((5, 50)), X @ w) for _ in range(20)])
 
 
 def noisy_tasks() -> fl.TaskCollection:
-    """Twenty tasks of one row in five dimensions with label noise: each pulls the weights somewhere else."""
+    """Return twenty tasks of one row in five dimensions with label noise: their solutions differ."""
     rng = np.random.default_rng(1)
     w = rng.standard_normal(5)
     return fl.TaskCollection(
@@ -35,14 +35,14 @@ def main() -> None:
     for title, tasks in (("One teacher fits all tasks", random_tasks()), ("Noisy labels", noisy_tasks())):
         best = float(fl.metrics.average_loss(tasks, tasks.teacher()))
         print(f"\n{title}: {tasks}")
-        print(f"{K} steps in random order, mean of {TRIALS} runs; no weights can go below {best:.3g}\n")
+        print(f"{K} steps in random order, mean of {TRIALS} runs; the smallest possible average loss is {best:.3g}\n")
         print(f"{'schedule':<28}{'average loss':>14}{'seen-task loss':>16}{'forgetting':>13}{'drift':>12}")
         for name, schedule in SCHEDULES.items():
             trace = fl.simulate(tasks, schedule, K, n_trials=TRIALS, seed=1, record="last")
             cells = [trace.average_loss, trace.seen_loss, trace.forgetting, trace.drift]
             print(f"{name:<28}" + "".join(f"{x.mean():>{w}.3g}" for x, w in zip(cells, (14, 16, 13, 12), strict=True)))
     print(
-        "\nThe schedules guard against the worst case; on easy tasks without noise, no regularization is hard to beat."
+        "\nThe schedules protect against the worst case; on easy tasks without noise, no regularization is often best."
     )
 
 

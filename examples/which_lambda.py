@@ -8,7 +8,7 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def tasks_with(noise: float) -> fl.TaskCollection:
-    """Fifteen tasks of two rows in twelve dimensions, from one teacher and with label noise."""
+    """Return fifteen tasks of two rows in twelve dimensions with one teacher and label noise."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(12)
     return fl.TaskCollection(
@@ -17,7 +17,7 @@ def tasks_with(noise: float) -> fl.TaskCollection:
 
 
 def main() -> None:
-    """Print the advice, its losses beside the usual choices, and the coefficients found by descent."""
+    """Print the advice, its losses beside the usual choices, and the optimal coefficients."""
     print(f"{'labels':<7}{'k':>5}  {'advice':<38}{'loss':>11}{'constant':>11}{'no reg.':>11}{'theorem':>11}")
     for name, noise in (("clean", 0.0), ("noisy", 0.5)):
         tasks = tasks_with(noise)

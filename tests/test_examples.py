@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-LONG = {"certificate.py", "which_lambda.py"}
+LONG = {"compare_bounds.py", "which_lambda.py"}
 ELSEWHERE = {"avalanche_stream.py"}  # needs Avalanche, and is run by make test-avalanche
 EXAMPLES = [
     script for script in sorted((Path(__file__).parents[1] / "examples").glob("*.py")) if script.name not in ELSEWHERE

@@ -1,4 +1,4 @@
-"""A filter of your own: gradient flow, in simulation, exact expectation and the reduction."""
+"""A custom filter, gradient flow, in simulation, exact expectation and the reduction."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ import forgetless as fl
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow(fl.Filter):
-    """Follow the gradient of the task's loss for a time: φ(ξ) = 1 − exp(−ξ·time)."""
+    """Gradient flow on the loss of a task for a time: φ(ξ) = 1 − exp(−ξ·time)."""
 
     time: float
 
     def formula(self, eigenvalues):
-        """Return φ(ξ)."""
+        """Return the filter factors φ(ξ)."""
         return -np.expm1(-self.time * eigenvalues)
 
 
 def main() -> None:
-    """Compare decreasing times with the increasing schedule they correspond to."""
+    """Print the losses of decreasing times beside those of the corresponding increasing schedule."""
     tasks = fl.theory.constructions.rare_tasks(128)
     k = 128
     times = np.array(fl.theory.linear_decay(k, 3 / (13 * tasks.radius**2)))
@@ -31,7 +31,7 @@ def main() -> None:
         print(f"{name:<14} exact {exact:.6f}   simulated {mean:.6f}   k·worst case {k * worst:.3f}")
     check = fl.theory.check_reduction(tasks, flow.at(0), step_size=times[0])
     print(f"\nits surrogates: smoothness {check.smoothness:.4f}, excess loss between {check.lower:.4f} and", end=" ")
-    print(f"{check.upper:.4f} times their value (found {check.smallest_ratio:.4f} to {check.largest_ratio:.4f})")
+    print(f"{check.upper:.4f} times their value (measured {check.smallest_ratio:.4f} to {check.largest_ratio:.4f})")
 
 
 if __name__ == "__main__":

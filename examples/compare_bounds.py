@@ -1,4 +1,4 @@
-"""What is proved, and what is true, of a schedule on given tasks."""
+"""Exact losses of a schedule beside the bounds that apply."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import forgetless as fl
 
 
 def main() -> None:
-    """Print a certificate for a random collection, and one for the collection of the lower bound."""
+    """Print the comparison for a random collection, and for the collection of the lower bound."""
     rng = np.random.default_rng(1)
     w = rng.standard_normal(10)
     tasks = fl.TaskCollection([(X := rng.standard_normal((2, 10)), X @ w) for _ in range(8)])
