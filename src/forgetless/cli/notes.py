@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.frames import columns_of
+from forgetless._core.frames import columns_of, integers_of
 
 LINES = 50
 """Columns of a table that are printed."""
@@ -31,13 +31,11 @@ def of_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[
 
 def of_first_task(X: Any) -> list[str]:
     """Return a word on columns that may number rows, which a model would take for a trend."""
-    found = [
-        name
-        for name, column in columns_of(X).items()
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) >= 20
-        if np.all(np.diff(column) > 0)
+    integers = {name: integers_of(column) for name, column in columns_of(X).items() if len(column) >= 20}
+    counting = [name for name, column in integers.items() if column is not None and np.all(np.diff(column) > 0)]
+    return [
+        f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in counting[:5]
     ]
-    return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
 
 
 def shortened(columns: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.columns import DAY, Values, moment
+from forgetless._core.frames import DAY, Values, format_time
 from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
 from forgetless.tables._dates import format_of, parsed
 
@@ -88,7 +88,7 @@ class Number:
         return numbers - self.origin if self.origin else numbers
 
     def _read(self, values: Values) -> Floats:
-        if values.kind == "word":
+        if values.kind == "string":
             try:
                 told = np.array([float(label) for label in values.labels] + [math.nan])
             except ValueError:
@@ -130,7 +130,7 @@ class Category:
 
     def learned(self, values: Values) -> "Category":
         """Return what is known after some more rows."""
-        values = values.as_words()
+        values = values.as_strings()
         parts, pending = list(self.parts), dict(self.pending)
         own = set(parts)
         counts: Any = np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels))
@@ -170,14 +170,14 @@ class Category:
 
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
-        values = values.as_words()
+        values = values.as_strings()
         place = {part: i for i, part in enumerate(self.parts)}
         first, other, gaps = place.get("#0", -1), place.get(OTHER, -1), place.get(MISSING, -1)
         at = [place.get(f"={label}", -1) for label in values.labels]
         for i, label in enumerate(values.labels):
             if at[i] < 0:
                 at[i] = first + int(_hash(label), 16) % self.buckets if first >= 0 else other
-        codes = values.codes if values.kind == "word" else np.full(len(values.numbers), -1)
+        codes = values.codes if values.kind == "string" else np.full(len(values.numbers), -1)
         return [OneHot(np.array([*at, gaps], dtype=np.int64)[codes])]
 
     def note(self) -> str:
@@ -225,8 +225,8 @@ class Date:
     def learned(self, values: Values) -> "Date":
         """Return what is known after some more rows."""
         known = self
-        values = values.as_words() if values.kind == "number" else values
-        if values.kind == "word" and not self.format:
+        values = values.as_strings() if values.kind == "number" else values
+        if values.kind == "string" and not self.format:
             known = dataclasses.replace(self, format=_format(values))
         times = known._read(values)
         there = times[~np.isnan(times)]
@@ -253,9 +253,9 @@ class Date:
 
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
-        values = values.as_words() if values.kind == "number" else values
-        if values.kind != "word":
-            return [Coded(np.arange(values.n_rows), self._features(values.numbers))]
+        values = values.as_strings() if values.kind == "number" else values
+        if values.kind != "string":
+            return [Coded(np.arange(len(values)), self._features(values.numbers))]
         # The same dates come again and again: each is computed once.
         return [Coded(values.codes, self._features(np.append(self._parsed(values.labels), math.nan)))]
 
@@ -279,8 +279,8 @@ class Date:
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "number":
-            values = values.as_words()
-        if values.kind != "word":
+            values = values.as_strings()
+        if values.kind != "string":
             return values.numbers
         return np.append(self._parsed(values.labels), math.nan)[values.codes]
 
@@ -300,7 +300,7 @@ class Date:
 
     def note(self) -> str:
         """Return what a user should know."""
-        said = [f"{moment(self.low)} to {moment(self.high)}"] if self.count else []
+        said = [f"{format_time(self.low)} to {format_time(self.high)}"] if self.count else []
         said += [f"read as {self.format}"] if self.format else []
         return ", ".join(said + ([f"{self.missing} missing"] if self.missing else []))
 
@@ -324,7 +324,7 @@ class Text:
         """Return the features of some rows."""
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        values = values.as_words()
+        values = values.as_strings()
         found: list[Piece] = []
         if MISSING in self.parts:
             found.append(Given(self.parts.index(MISSING), values.missing))

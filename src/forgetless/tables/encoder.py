@@ -11,8 +11,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core import validate
-from forgetless._core.columns import Values, values_of
-from forgetless._core.frames import columns_of
+from forgetless._core.frames import Values, columns_of, values_of
 from forgetless.estimators.counted import Encoded
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
@@ -155,7 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if column is not None
             for piece in _told(name, column.encode, given[name])
         ]
-        n, d = next(iter(given.values())).n_rows, len(self.order_)
+        n, d = len(next(iter(given.values()))), len(self.order_)
         numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
         wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
         return Encoded((n, d), pieces, wide)
@@ -297,7 +296,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("X has no column that could be a feature; keep at least one")
         codes = {*self.categorical, *(() if reset else self.words_)}
         given = {name: values_of(found[name], name, codes=name in codes) for name in names}
-        if next(iter(given.values())).n_rows == 0:
+        if len(next(iter(given.values()))) == 0:
             raise ValueError("X has no rows; leave this task out")
         return given
 
@@ -315,7 +314,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return Number(self.impute, origin=float(np.sum(there / len(there))) if self.text and len(there) else 0.0)
         if values.kind == "time":
             return Date()
-        if values.kind == "word":
+        if values.kind == "string":
             format = format_of(values.labels)
             return category if format is None else Date(format)
         return None

@@ -1,6 +1,6 @@
 """The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.columns import moment, number, values_of
-from forgetless._core.frames import Columns, columns_of, joined, labels_of, read_once
-from forgetless.tables.prefetch import Ahead
+from forgetless._core.frames import format_number, format_time, read_once, values_of
 from forgetless.tables.readers import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
+from forgetless.tasks.from_table import check_roles, labels_of
 
 ORDERS = ("file", "sorted", "random")
 
@@ -75,9 +74,9 @@ class TableTasks:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
-        return _read_ahead(self._parts(self._streamed(self.rows))) if self.rows else self._parts(self._whole())
+        return self._parts(self._streamed(self.rows) if self.rows else self._whole())
 
-    def _parts(self, parts: Iterator[Part]) -> Generator[Part, None, None]:
+    def _parts(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Yield tasks, and say at the end what was left out."""
         yield from parts
         if self.without:
@@ -105,13 +104,17 @@ class TableTasks:
             yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
-        """Yield the tasks of a file of which some rows are in memory, X in pieces; each task must be in one piece."""
+        """Yield the tasks of a file of which some rows are in memory; the rows of a task must be consecutive."""
+        import pandas
+
         seen: set[str] = set()
         now = ""
         held: list[tuple[Any, Floats]] = []
 
         def together() -> Part:
-            return Part(now, [frame for frame, _ in held], np.concatenate([y for _, y in held]))
+            frames, targets = zip(*held, strict=True)
+            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+            return Part(now, read_once(X), np.concatenate(targets))
 
         for frame in read_chunks(self.path, rows, self.words):
             column, X, y = self._split(frame)
@@ -167,17 +170,10 @@ class TableTasks:
         return column, X, y[:, 0] if len(self.targets) == 1 else y
 
     def _check_columns(self, names: list[str]) -> None:
-        told = ", ".join(names[:50])
-        for role, column in (("task", self.task), *(("target", name) for name in self.targets)):
-            if column not in names:
-                raise ValueError(f"{self.path.name} has no column {column!r} for the {role}; it has {told}")
+        check_roles(self.path.name, names, self.task, self.targets)
         for column in (*self.features, *self.drop):
             if column not in names:
-                raise ValueError(f"{self.path.name} has no column {column!r}; it has {told}")
-        if len(set(self.targets)) < len(self.targets):
-            raise ValueError(f"targets must be different columns, got {', '.join(map(repr, self.targets))}")
-        if self.task in self.targets:
-            raise ValueError(f"task and target must be different columns, got {self.task!r} for both")
+                raise ValueError(f"{self.path.name} has no column {column!r}; it has {', '.join(names[:50])}")
 
     def _names(self, names: list[str]) -> list[str]:
         """Return the columns that are features."""
@@ -197,27 +193,5 @@ class TableTasks:
 def label(task: Any) -> str:
     """Return the name of a task: the same whichever type the rows that were read together have."""
     if isinstance(task, np.datetime64):
-        return moment(float(task.astype("datetime64[us]").astype(np.int64)))
-    return number(float(task)) if isinstance(task, np.floating) else str(task)
-
-
-def _read_ahead(parts: Generator[Part, None, None]) -> Iterator[Part]:
-    """Return tasks that are read while the one before is learned, from now on; their columns are read here."""
-    ahead = Ahead(parts, lambda part: sum(int(frame.memory_usage(index=False).sum()) for frame in part.X))
-
-    def read() -> Iterator[Part]:
-        with ahead:
-            for name, frames, y in ahead:
-                yield Part(name, _in_one(frames), y)
-
-    return read()
-
-
-def _in_one(frames: list[Any]) -> Columns:
-    """Return pieces of a table as one."""
-    found = joined([read_once(frame) for frame in frames])
-    if found is None:  # what a column holds is then for all its rows to say
-        import pandas
-
-        found = Columns(columns_of(pandas.concat(frames, ignore_index=True)))
-    return found
+        return format_time(float(task.astype("datetime64[us]").astype(np.int64)))
+    return format_number(float(task)) if isinstance(task, np.floating) else str(task)

@@ -8,13 +8,16 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from forgetless._core.extras import needs
 from forgetless._core.validate import check_memory
+
+T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
 KINDS = (*TEXT, ".parquet", ".feather", ".arrow", ".npz", ".fl")
@@ -80,8 +83,27 @@ def read_table(path: Path, words: Collection[str] = ()) -> Any:
 def read_chunks(path: Path, rows: int = CHUNK, words: Collection[str] = ()) -> Generator[Any, None, None]:
     """Yield a file as data frames of at most ``rows`` rows; what is words in the first is words in all."""
     check_table(path)
-    for frame in _guarded(path, rows, words):
+    for frame in read_ahead(_guarded(path, rows, words)):
         yield checked_names(frame, path)
+
+
+def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yield the items of a generator that runs in a thread of its own, one item ahead.
+
+    Examples
+    --------
+    >>> list(read_ahead(i**2 for i in range(3)))
+    [0, 1, 4]
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1, "forgetless-reader") as thread:
+        following = thread.submit(next, items, end)
+        try:
+            while (item := following.result()) is not end:
+                following = thread.submit(next, items, end)
+                yield item
+        finally:
+            thread.submit(items.close)  # after the item in progress, which cannot be interrupted
 
 
 def checked_names(table: Any, path: Path) -> Any:
@@ -109,7 +131,7 @@ def _pandas() -> Any:
     return pandas
 
 
-def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Iterator[Any]:
+def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Generator[Any, None, None]:
     """Yield the frames of a file; what pandas and pyarrow have to say becomes one sentence."""
     kind = kind_of(path)
     read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}.get(kind)
