@@ -12,7 +12,7 @@ import numpy as np
 from forgetless.cli import notes as notes_on
 from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
 from forgetless.io.atomic import check_target
-from forgetless.reporting.table import Table
+from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
 from forgetless.tables.grouped import ORDERS
 
@@ -249,7 +249,7 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
         each = about.get("targets", range(1, parts.shape[1] + 1))
         heads = [what] if parts.shape[1] == 1 else [f"{what}_{name}" for name in each]
         columns |= dict(zip(heads, parts.T.tolist(), strict=True))
-    text = Table("Predictions", columns).to_csv()
+    text = frame(columns).to_csv(index=False)
     if out is None:
         click.echo(text, nl=False)
     else:

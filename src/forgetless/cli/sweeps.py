@@ -11,8 +11,6 @@ from forgetless.cli.shared import progress, say
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 
-FORMS = ("text", "latex", "csv", "json")
-
 STORE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -91,9 +89,7 @@ def status(store: Path, as_json: bool) -> None:
 @sweep.command()
 @click.argument("store", type=STORE)
 @click.option("--y", help="Metric [default: the first of the sweep]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "latex", "csv", "json"]), default="text", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
 def table(store: Path, y: str | None, form: str) -> None:
     """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
     from forgetless.sweeps import report
@@ -105,7 +101,7 @@ def table(store: Path, y: str | None, form: str) -> None:
     elif form == "text":
         say("\n".join([made.text(), *made.facts]))
     else:
-        click.echo(made.to_latex() if form == "latex" else made.to_csv(), nl=False)
+        click.echo(made.to_frame().to_csv(index=False), nl=False)
 
 
 @sweep.command()
@@ -118,7 +114,8 @@ def export(store: Path, out: Path) -> None:
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
     held = report.everything(store)
-    replace_file(out, held.to_csv().encode() if out.suffix == ".csv" else held.to_parquet())
+    frame = held.to_frame()
+    replace_file(out, frame.to_csv(index=False).encode() if out.suffix == ".csv" else frame.to_parquet(index=False))
     say(f"{len(held)} rows in {out}")
 
 

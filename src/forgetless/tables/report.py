@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless import plots
 from forgetless.io.atomic import replace_file
-from forgetless.reporting import html
+from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 from forgetless.tables import alarms
@@ -271,42 +271,35 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
 
 
 def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
-    """Write the page to ``path``, whole or not at all."""
-    warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
-    told = [line for line in [*sentences(run), *notes] if line not in warned]
-    found = coefficients(run.model)
-    parts = [
-        f'<p class="small">{html.text(settings)}</p>',
-        html.bullets(told),
-        f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
-        f"<h2>Errors</h2>{_picture(run)}",
-        f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
-        f'<p class="small">{" ".join(text for name, text in EXPLAINED.items() if name in found.columns)}</p>',
-    ]
-    if hasattr(run.model, "steps"):
-        table = run.model[0].summary()
-        parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
-    parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
-    watched = "" if not run.watched else " When learned and at the end: of held-out rows, beside that of the mean."
-    parts.append(
-        '<p class="small">Strength: the λ that the task was learned with, a large one changes little. Before: of rows '
-        f"not yet learned, by the model, the mean of all targets so far and that of the task before.{watched}</p>"
+    """Write the page to ``path``, atomically."""
+    found_warnings = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
+    table = coefficients(run.model)
+    page = render(
+        "stream.html",
+        title=f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}",
+        settings=settings,
+        facts=[line for line in [*sentences(run), *notes] if line not in found_warnings],
+        warnings=found_warnings,
+        pictures=_pictures(run),
+        coefficients=table,
+        explanation=" ".join(text for name, text in EXPLAINED.items() if name in table.columns),
+        columns=run.model[0].summary() if hasattr(run.model, "steps") else None,
+        tasks=per_task(run),
+        watched=run.watched,
     )
-    replace_file(
-        path,
-        html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
-    )
+    replace_file(path, page.encode())
 
 
-def _picture(run: StreamRun) -> str:
-    """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
-    drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
-    images, said = [], []
+def _pictures(run: StreamRun) -> list[tuple[bytes, str]]:
+    """Return the figures of errors for which there are data, each with its alternative text."""
+    pictures = []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        for text in (text for text, there in drawn.items() if there):
+        for text, available in ((FORGETTING, run.watched), (BEFORE, bool(np.isfinite(run.before).any()))):
+            if not available:
+                continue
             figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
             if text == FORGETTING:
                 plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
@@ -316,11 +309,8 @@ def _picture(run: StreamRun) -> str:
                 plots.plot_befores(steps, lines, axes)
             buffer = io.BytesIO()
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
+                warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks are drawn as boxes
                 figure.savefig(buffer, format="png")
             plt.close(figure)
-            images.append(html.image(buffer.getvalue(), text))
-            said.append(text)
-    if not images:
-        return "<p>There is one task, and no row of it was held out.</p>"
-    return html.panels(images) + f'<p class="small">{" ".join(said)}</p>'
+            pictures.append((buffer.getvalue(), text))
+    return pictures
