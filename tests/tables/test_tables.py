@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetless._core.frames import columns_of, read_once, values_of
-from forgetless.tables import load_table
+from forgetless.tables import read_tasks
 from forgetless.tables.grouped import TableTasks
 from forgetless.tables.readers import BadTableError, read_ahead
 from support.tables import LIBRARIES
@@ -35,7 +35,7 @@ def test_ambiguous_tables_are_refused_with_the_line(tmp_path, text, message):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        load_table(path, "t", "y")
+        read_tasks(path, task="t", target="y")
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -43,9 +43,8 @@ def test_ambiguous_tables_are_refused_with_the_line(tmp_path, text, message):
 def test_tables_of_any_system_are_read(tmp_path, ending, mark):
     path = tmp_path / "table.csv"
     path.write_text(mark + ending.join(["a,y,t", "1,2,u", "", "3,4,v", ""]), newline="", encoding="utf-8")
-    table = load_table(path, "t", "y")
-    np.testing.assert_array_equal(table.X, [[1.0], [3.0]])
-    assert table.groups.tolist() == ["u", "v"]
+    tasks = read_tasks(path, task="t", target="y")
+    assert [(X.tolist(), y.tolist()) for X, y in tasks] == [([[1.0]], [2.0]), ([[3.0]], [4.0])]
 
 
 def test_a_name_given_twice_in_a_parquet_file(tmp_path):
@@ -55,7 +54,7 @@ def test_a_name_given_twice_in_a_parquet_file(tmp_path):
     columns = [pyarrow.array([1.0, 2.0])] * 3 + [pyarrow.array(["u", "v"])]
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "y", "a", "t"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet"):
-        load_table(tmp_path / "t.parquet", "t", "y")
+        read_tasks(tmp_path / "t.parquet", task="t", target="y")
 
 
 def test_bad_tables_are_value_errors():

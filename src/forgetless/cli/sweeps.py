@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from forgetless._core.extras import needs
-from forgetless.cli.shared import progress, say
+from forgetless.cli.shared import examples, progress, say
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 
@@ -23,7 +23,11 @@ class Sweeps(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=Sweeps, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Sweeps,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),
+)
 def sweep() -> None:
     """Run many cells of a sweep into a store, and read it: sweep SWEEP.TOML --store STORE, or a command.
 

@@ -15,7 +15,7 @@ from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.reporting.text import in_words, printable
 from forgetless.sweeps.sweep import Sweep
-from forgetless.tables.task_files import load_tasks
+from forgetless.tables.task_files import read_tasks
 
 KNOWN = (
     *("tasks", "schedules", "scales", "k", "orderings", "seeds"),
@@ -27,7 +27,7 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Return the sweep that a TOML file describes.
 
     ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file`` (and ``task``,
-    ``target``, ``loss``, ``intercept`` as in ``tables.load_tasks``), or ``function = "module:name"`` and
+    ``target``, ``loss``, ``intercept`` as in ``tables.read_tasks``), or ``function = "module:name"`` and
     its arguments; modules are looked for beside the file too, and running the sweep runs them.
     ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds = {count = 20}`` is 0..19.
 
@@ -69,7 +69,7 @@ def _tasks(path: Path, name: str, given: Any) -> Any:
         unknown = set(options) - {"task", "target", "loss", "intercept"}
         if unknown:
             raise ValueError(f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}")
-        return load_tasks(file, **options)
+        return read_tasks(file, **options)
     module, colon, function = str(options.pop("function")).partition(":")
     if not colon:
         raise ValueError(f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}")

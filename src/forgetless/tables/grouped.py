@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
-from forgetless.tables.readers import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
+from forgetless.tables.readers import CHUNK, check_labelled, check_table, is_large, read_chunks, read_table, said_of
 from forgetless.tasks.from_table import check_roles, labels_of
 
 ORDERS = ("file", "sorted", "random")
@@ -143,13 +143,8 @@ class TableTasks:
     def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
         """Return the column of tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
-        above, self.n_rows = self.n_rows, self.n_rows + len(frame)
-        unnamed = frame[self.task].isna().to_numpy()
-        if unnamed.any():
-            raise ValueError(
-                f"{self.path.name}: {int(unnamed.sum())} rows have no value of {self.task!r}, first in "
-                f"{line_of(self.path, above + int(np.argmax(unnamed)))}; drop or name them"
-            )
+        check_labelled(self.path, frame[self.task], self.n_rows)
+        self.n_rows += len(frame)
         targets = []
         for name in self.targets:
             values = values_of(frame[name], name)

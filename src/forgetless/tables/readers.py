@@ -279,6 +279,16 @@ def line_of(path: Path, row: int) -> str:
     return f"line {line}"
 
 
+def check_labelled(path: Path, column: Any, first_row: int) -> None:
+    """Raise ValueError where the column of tasks has missing values; its first value is in row ``first_row``."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise ValueError(
+            f"{path.name}: {int(missing.sum())} rows have no value of {column.name!r}, first in "
+            f"{line_of(path, first_row + int(np.argmax(missing)))}; drop or name them"
+        )
+
+
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
     if not rows:
         yield _pandas().read_parquet(path)

@@ -14,7 +14,6 @@ from forgetless.reporting.progress import Progress, shown
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables._watched import Watched, rows_of
 from forgetless.tables.grouped import ORDERS, Part
-from forgetless.tables.task_files import TaskTable
 
 WIDEST = 500
 """Features up to which ridge regression on all tasks, whose matrix is d × d, is a yardstick."""
@@ -103,7 +102,7 @@ class StreamRun:
 
 def run_stream(
     model: Any,
-    table: TaskTable,
+    table: Any,
     *,
     order: str = "file",
     holdout: float = 0.2,
@@ -117,7 +116,7 @@ def run_stream(
     ----------
     model : unfitted streaming estimator
         Learned in place, on the rows that are not held out.
-    table : TaskTable
+    table : object with X, y and groups
     order : {"file", "sorted", "random"}
         Tasks in the order in which they first appear in the file, by label, or shuffled by ``seed``.
     holdout, seed, joint, progress
