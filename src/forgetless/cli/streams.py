@@ -127,7 +127,7 @@ def fit(
         _check_unchanged(context)
         model = _pipeline(previous)
         task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
-        words = {*model[0].words_}
+        words = {*model[0].text_columns_}
     tasks = TableTasks(file, task, target, features, drop, order, seed, chunk_rows, words - {task, *target})
     parts = iter(tasks)  # a large file is being read from here on, while other things are loaded
     encoder = fl.tables.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
@@ -155,7 +155,7 @@ def fit(
         model.table_ = {**about, "tasks": labels, "rows": about["rows"] + int(run.rows.sum()), **ends}
         model.save(out)
         notes = [*tasks.notes, *notes_on.of_next_file(model, about, tasks, run.tasks)]
-        notes += [f"Warning: {line}" for line in model[0].doubts()]
+        notes += [f"Warning: {line}" for line in model[0].warnings()]
         if report is not None:
             tell(0, 0, "drawing")
             estimator = " ".join(repr(model[-1]).split())
@@ -194,7 +194,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
-    tasks = TableTasks(file, task, target, words={*fitted[0].words_} - {task, *target})
+    tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
     with progress() as tell:
         tell(0, 0, "predicting")
         found = evaluated(fitted, tasks)
@@ -229,7 +229,7 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load_model(model)
     encoded = hasattr(fitted, "steps")
-    words = fitted[0].words_ if encoded else ()
+    words = fitted[0].text_columns_ if encoded else ()
     numbers = () if encoded else getattr(fitted, "feature_names_in_", ())
     table = tables.read_table(file, {*ids, *words} - {*numbers})
     missing = [name for name in ids if name not in table.columns]
