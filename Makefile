@@ -136,7 +136,7 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/certificates.py
+	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/sweeps.py

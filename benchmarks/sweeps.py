@@ -18,9 +18,9 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import forgetless as fl
-from forgetless.sweeps import Store, run
-from forgetless.sweeps._local import Local
+from forgetless.sweeps import Store
 from forgetless.sweeps.evaluate import Outcome, Row
+from forgetless.sweeps.run import choose_engine, run
 from generated import ROWS, D, block
 from harness import medians, ratio, table
 
@@ -65,7 +65,9 @@ def cells(folder):
             return store.status()
 
     def resume():
-        run.run(whole, path, n_workers=0)  # nothing is missing: opens, checks, ends
+        run(
+            whole, path, choose_engine(whole, None, 0, None), retry=False, progress=False
+        )  # nothing is missing: opens, checks, ends
 
     found = medians({"enumerate": lambda: len(sweep().keys), "resume check": resume, "status": status}, 3)
     rows = [[name, f"{seconds:.2f} s"] for name, seconds in found.items()]
@@ -76,13 +78,13 @@ def cells(folder):
 def store(folder):
     """Return by how much commits make a run of cells of 20 ms longer: workers go on while the driver commits."""
     sweep = fl.sweeps.Sweep(functools.partial(gauss, seconds=0.02), fl.Ridge(0.1), 10, seeds=range(300))
-    payload, count, waits = run.packed(sweep), [0], []
+    count, waits = [0], []
 
     def swept(commit):
         count[0] += 1
         with Store(folder / f"store{count[0]}.db", write=True) as opened:
             number, began = opened.begin(sweep, "benchmark"), 0.0
-            for finished in Local(payload, 2).run(sweep.batches):
+            for finished in choose_engine(sweep, None, 2, None).compute(sweep.batches):
                 began = began or time.perf_counter()  # the start of the workers is not of interest
                 if commit:
                     before = time.perf_counter()

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from forgetless.cli.shared import progress, say
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command()
@@ -12,23 +12,23 @@ from forgetless.cli.shared import progress, say
 def main(as_json: bool) -> None:
     """Run the proofs of the constants that hold for every k; exit with 1 if an inequality fails.
 
-    Needs forgetless[proofs,fast]. What is checked, and why that is a proof, is in proofs.constants.
+    Needs python-flint and numba. The proof is in docs/upper-bounds.md, its parts in proofs/constants.py.
     """
     from proofs.constants import prove_all, table
 
-    with progress() as tell:
-        found = prove_all(progress=tell)
+    with terminal_progress() as report_progress:
+        results = prove_all(progress=report_progress)
     if as_json:
         keys = ("first", "middle", "tail", "small", "worst", "seconds", "holds")
         rows = [
             {"name": proof.constant.name, "constant": float(proof.constant.value)}
             | {key: getattr(proof, key) for key in keys}
-            for proof in found
+            for proof in results
         ]
         click.echo(json.dumps(rows, ensure_ascii=False))
     else:
-        say(table(found).text())
-    if not all(proof.holds for proof in found):
+        click.echo(table(results).text())
+    if not all(proof.holds for proof in results):
         raise click.exceptions.Exit(1)
 
 

@@ -44,7 +44,7 @@ def upper_bound_in_balls(
 
 
 def in_balls(
-    filter_: Filter, k: int, radius: float, quantity: str, average: float | None, found: Any, tell: Progress
+    filter_: Filter, k: int, radius: float, quantity: str, average: float | None, found: Any, report_progress: Progress
 ) -> float:
     """Return the bound over R²D² anew, for the mesh and the m with which floats found theirs, rounded upwards."""
     before = ctx.prec
@@ -54,11 +54,11 @@ def in_balls(
         r = [arb(float(rho)) for rho in found.mesh.r]
         m = [arb(float(each)) for each in found.m]
         if average is not None:
-            top = _averaged(steps, r, average, arb, tell)
+            top = _averaged(steps, r, average, arb, report_progress)
         elif quantity == "seen_loss":
-            top = _seen(steps, r, m, k, found.steps.unused, arb, tell)
+            top = _seen(steps, r, m, k, found.steps.unused, arb, report_progress)
         else:
-            top = _last(steps, r, m, arb, tell)
+            top = _last(steps, r, m, arb, report_progress)
         return math.nextafter(float((top / 2).upper()), math.inf)  # float() may round to either side
     finally:
         ctx.prec = before
@@ -178,17 +178,19 @@ def _step(r: list[Ball], g: list[Ball], step: _Step, m: Ball, arb: Any) -> tuple
     return [(value + left.max(right)).upper() for value, left, right in zip(new, bends, bends[1:], strict=False)], alpha
 
 
-def _last(steps: list[_Step], r: list[Ball], m: list[Ball], arb: Any, tell: Progress) -> Ball:
+def _last(steps: list[_Step], r: list[Ball], m: list[Ball], arb: Any, report_progress: Progress) -> Ball:
     g = [arb(1)] * len(r)
     least = arb(1)
     for t in range(len(steps) - 1, -1, -1):
         g, alpha = _step(r, g, steps[t], m[t], arb)
         least = least.min(alpha)
-        tell(len(steps) - t, len(steps), "steps in balls")
+        report_progress(len(steps) - t, len(steps), "steps in balls")
     return least.min(_sup(r, g, arb))
 
 
-def _seen(steps: list[_Step], r: list[Ball], m: list[Ball], k: int, unused: int, arb: Any, tell: Progress) -> Ball:
+def _seen(
+    steps: list[_Step], r: list[Ball], m: list[Ball], k: int, unused: int, arb: Any, report_progress: Progress
+) -> Ball:
     f, h = [arb(1)] * len(r), [arb(0)] * len(r)
     for t in range(len(steps) - 1, -1, -1):
         s = arb(seen_split(float(steps[t].kappa)))  # any s > 0 will do
@@ -196,11 +198,11 @@ def _seen(steps: list[_Step], r: list[Ball], m: list[Ball], k: int, unused: int,
         more = (1 + 1 / s) * steps[t].nu / k
         h = [(a + (1 + s) / k * b + more).upper() for a, b in zip(h, f, strict=True)]
         f, _ = _step(r, f, steps[t], m[t], arb)
-        tell(len(steps) - t, len(steps), "steps in balls")
+        report_progress(len(steps) - t, len(steps), "steps in balls")
     return _sup(r, h, arb) + arb(unused) / k
 
 
-def _averaged(steps: list[_Step], r: list[Ball], power: float, arb: Any, tell: Progress) -> Ball:
+def _averaged(steps: list[_Step], r: list[Ball], power: float, arb: Any, report_progress: Progress) -> Ball:
     k = len(steps)
     weights = [arb(t) ** arb(power) for t in range(1, k + 1)]
     total = sum(weights, arb(0))
@@ -210,5 +212,5 @@ def _averaged(steps: list[_Step], r: list[Ball], power: float, arb: Any, tell: P
         tail = [((1 - steps[t - 1].kappa * rho) * (omega[t] + each)).upper() for each, rho in zip(tail, r, strict=True)]
         g, _ = _step(r, g, steps[t - 1], arb(1), arb)
         g = [(a + omega[t - 1] ** 2 + 2 * omega[t - 1] * b).upper() for a, b in zip(g, tail, strict=True)]
-        tell(k - t + 1, k, "steps in balls")
+        report_progress(k - t + 1, k, "steps in balls")
     return _sup(r, g, arb)

@@ -1,7 +1,7 @@
 """Proofs of the constants for every k, run by computer: E L(w_k) ≤ C·R²D²/(k+1), whatever the realizable collection.
 
 The proof is in docs/upper-bounds.md, "Constants for every k"; letters, formulas and (a), (b), (c) are those there.
-(a), (b) and the tail are computed in ball arithmetic, (c) in floats with every rounding paid for.
+(a), (b) and the tail are computed in ball arithmetic, (c) in floats with rigorous rounding error bounds.
 """
 
 import time
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
 from forgetless.theory.constants import Constant, constants
 from proofs.horizons_numba import worst_horizon
 from proofs.induction import induction
 
 FROM = 2200
-"""N₀: from here on by induction, below by computing the certificate."""
+"""N₀: from here on by induction, below by computing the upper bound."""
 
 _PER_DECADE = 30.0
 """Nodes of part (c): good to 5e-4 of the value."""
@@ -24,7 +24,7 @@ _PER_DECADE = 30.0
 
 @dataclass(frozen=True)
 class Proof:
-    """What a run found for one constant; (a), (b) and the tail must be below 1, n·certificate at most C.
+    """Result of the proof of one constant; (a), (b) and the tail must be below 1, n·bound at most C.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Proof:
     first, middle, tail : float
         The largest left side over its right side in (a), (b) and its tail.
     small : float
-        The largest n·certificate over n < N₀, of horizon ``worst``.
+        The largest n·bound over n < N₀, of horizon ``worst``.
     worst : int
     seconds : float
     """
@@ -69,14 +69,13 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
 
 
 def prove_all(chosen: Iterable[Constant] = constants, progress: Progress | bool | None = None) -> list[Proof]:
-    """Run the proofs of several constants, those of the catalogue unless told otherwise."""
-    found, chosen = [], list(chosen)
-    with shown(progress) as tell:
+    """Run the proofs of several constants, by default those of the catalogue."""
+    proofs, chosen = [], list(chosen)
+    with progress_callback(progress) as report_progress:
         for done, constant in enumerate(chosen):
-            if tell is not None:
-                tell(done, len(chosen), constant.name)
-            found.append(prove(constant))
-    return found
+            report_progress(done, len(chosen), constant.name)
+            proofs.append(prove(constant))
+    return proofs
 
 
 def table(proofs: Iterable[Proof]) -> Table:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit
 
 _INFLATE = 2.0**-44
 """More than fifty roundings of 2^-53, relative to what they round: each step adds this part of g and of α."""

@@ -35,7 +35,7 @@ class Method:
         increasing = strengths(schedules.increasing(scale=c), k)
         return increasing if self.schedule == "increasing" else increasing[::-1]
 
-    def shares(self, c: float, k: int) -> tuple[float, ...]:
+    def fractions(self, c: float, k: int) -> tuple[float, ...]:
         """Return the share of steps, or of the learning rate, at every task."""
         if self.knob in ("none", "penalty"):
             return (1.0,) * k

@@ -104,7 +104,7 @@ class _State:
         self.params = networks.start(self.layers, [stream.seeds[run.seed] for run in runs], dtype, device)
         k = spec.k
         self.strength = _per_task([run.method.strengths(run.c, k) for run in runs], device, dtype)
-        shares = [run.method.shares(run.c, k) for run in runs]
+        shares = [run.method.fractions(run.c, k) for run in runs]
         by_steps = [run.method.knob == "steps" for run in runs]
         self.rate = spec.lr * _per_task(
             [(1.0,) * k if steps else share for share, steps in zip(shares, by_steps, strict=True)], device, dtype

@@ -2,8 +2,8 @@
 Which λ? The loss over the scale of every shape
 ===============================================
 
-``advise`` computes the exact loss of some two hundred schedules on the tasks at hand. Here the labels are noisy,
-and a pull pays.
+``advise`` computes the exact loss of about two hundred schedules on the given tasks. Here the labels are noisy,
+and regularization pays.
 """
 
 import numpy as np

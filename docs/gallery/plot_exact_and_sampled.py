@@ -3,7 +3,7 @@ Exact and sampled
 =================
 
 Two hundred random runs scatter around the exact expectation; their mean approaches it as one over the root of their
-number. The band holds the middle 80 % of the runs.
+number. The band contains the central 80 % of the runs.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Filters: how much of each direction one step learns
-===================================================
+Filter factors of one step
+==========================
 
 A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). The filter φ gives, for every squared singular value ξ
-of X, the share of the error in that direction which is removed: all of it without regularization, less where the
-data say little.
+of X, the fraction of the error in that direction that the step removes (the filter factor): all of it without
+regularization, less for small singular values.
 """
 
 import matplotlib.pyplot as plt
@@ -22,6 +22,6 @@ filters = {
 xi = np.linspace(1e-6, 1.0, 200)
 _, ax = plt.subplots()
 for i, (name, filter_) in enumerate(filters.items()):
-    ax.plot(xi, filter_(xi), label=name, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
-ax.set(xlabel="squared singular value ξ", ylabel="share learned φ(ξ)", ylim=(0, 1.05))
+    ax.plot(xi, filter_.factors(xi), label=name, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
+ax.set(xlabel="squared singular value ξ", ylabel="filter factor φ(ξ)", ylim=(0, 1.05))
 ax.legend()

@@ -1,10 +1,10 @@
 """
-Forgetting with and without a pull
-==================================
+Forgetting with and without regularization
+==========================================
 
 Forgetting is how much the loss of a task has grown since it was learned, averaged over the tasks seen. Solving
-every task exactly forgets at first and recovers; a strong pull learns less and forgets nothing. Below zero, later
-tasks helped earlier ones.
+every task exactly forgets at first and recovers; strong regularization learns less and forgets nothing. Below zero,
+later tasks helped earlier ones.
 """
 
 import numpy as np

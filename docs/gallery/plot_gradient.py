@@ -1,9 +1,9 @@
 """
-More or less here would lower the loss
-======================================
+The gradient of the loss in every coefficient
+=============================================
 
 The exact derivative of the expected loss with respect to the coefficient of every step: where it is negative, a
-stronger pull at that step would help.
+stronger regularization at that step would help.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-The best coefficients there are
-===============================
+Optimal coefficients
+====================
 
 All λ_1..λ_k at once, by descent with exact gradients: for two tasks at an angle of π/16 and the worst teacher,
-nothing for most steps, then a ramp. The last iterates are averaged.
+no regularization for most steps, then a ramp, which averages the last iterates.
 """
 
 import numpy as np

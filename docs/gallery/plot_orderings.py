@@ -2,7 +2,7 @@
 Orders of tasks
 ===============
 
-The same tasks and the same fixed pull, met in independent draws, in freshly shuffled epochs, and in turn. All three
+The same tasks and the same fixed strength with independent draws, random reshuffling and cyclic order. All three
 expectations are exact.
 """
 
@@ -17,7 +17,7 @@ tasks = fl.TaskCollection([(X := rng.standard_normal((1, 6)), X @ teacher) for _
 
 _, ax = plt.subplots()
 for i, ordering in enumerate(["with-replacement", "reshuffled", "cyclic"]):
-    found = fl.expect(tasks, 0.5, k=120, ordering=ordering, record="all")
-    ax.plot(found.steps, found.average_loss, label=ordering, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
+    losses = fl.expect(tasks, 0.5, k=120, ordering=ordering, record="all")
+    ax.plot(losses.steps, losses.average_loss, label=ordering, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
 ax.set(xlabel="number of steps", ylabel="expected average loss", yscale="log")
 ax.legend()

@@ -1,6 +1,6 @@
 """
-Schedules: how strong the pull is at each step
-==============================================
+Schedules: the strength at each step
+====================================
 
 The paper's increasing schedule grows hyperbolically and needs the number of steps k; the others that the package
 ships, for k = 64 steps on tasks of radius 1.
@@ -12,7 +12,7 @@ import numpy as np
 import forgetless as fl
 
 k = 64
-names = ["fixed", "increasing", "certified", "end-ramp:1/8,1", "noise-aware"]
+names = ["fixed", "increasing", "increasing:1/4", "end-ramp:1/8,1", "noise-aware"]
 _, ax = plt.subplots()
 for i, name in enumerate(names):
     schedule = fl.schedules.named(name)

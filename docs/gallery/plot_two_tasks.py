@@ -1,6 +1,6 @@
 """
-The best fixed pull for two tasks
-=================================
+The best fixed strength for two tasks
+=====================================
 
 For two tasks at an angle θ the best fixed coefficient grows linearly with the number of steps while kθ² is small,
 and drops to exactly zero later: the figure of the paper, from a closed form.

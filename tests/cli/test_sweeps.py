@@ -13,7 +13,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.sweeps import Store, cluster, load_sweep
+from forgetless.sweeps import Store, load_sweep, workers
 from support.processes import listening
 
 SWEEP = """
@@ -173,9 +173,11 @@ def test_a_sweep_of_which_nothing_came_is_a_failure(folder, capsys):
 
 
 def test_other_refusals(folder, capsys, monkeypatch):
-    monkeypatch.setattr(cluster, "CONNECT", "1s")
+    monkeypatch.setattr(workers, "CONNECT", "1s")
     assert "there is no store" in run(capsys, "sweep", "status", folder / "none.db")[2]
     assert "must end in .csv or .parquet" in run(capsys, "sweep", "export", folder / "a.db", "--out", "a.txt")[2]
+    words = [folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0, "--time-limit", 5]
+    assert "time_limit=5 ends worker processes, got n_workers=0" in run(capsys, "sweep", *words)[2]
     words = [folder / "sweep.toml", "--store", folder / "a.db", "--cluster", "tcp://127.0.0.1:9"]
     code, _, err = run(capsys, "sweep", *words)
     assert (code, "there is no dask scheduler at tcp://127.0.0.1:9" in err) == (1, True)
@@ -192,7 +194,7 @@ def test_ctrl_c_says_how_to_go_on(folder):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err.split("\n")[0]) == (130, "what is done is in a.db; the same command goes on")
+    assert (process.returncode, err.split("\n")[0]) == (130, "finished cells are in a.db; the same command resumes")
 
 
 def done(path):

@@ -1,7 +1,6 @@
 """When compiled modules are loaded, and how their work is spread over threads."""
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -102,7 +101,7 @@ def in_a_process_of_its_own(folder):
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """A folder with compiled code, and what it computes."""
+    """A folder with compiled code, and the loss that it computes."""
     pytest.importorskip("numba")
     folder = tmp_path_factory.mktemp("cache")
     loss, warned = in_a_process_of_its_own(folder)
@@ -110,40 +109,25 @@ def cache(tmp_path_factory):
     return folder, loss
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "index", "code"])
-def test_damaged_compiled_code_is_not_run(cache, damage, tmp_path):
-    folder, loss = tmp_path / "cache", cache[1]
-    shutil.copytree(cache[0], folder)
-    kept = sorted(path for path in folder.rglob("*.nb[ic]") if "_trials_numba" in path.name)
-    assert all(".sealed." in path.name for path in kept)
-    indices = [path for path in kept if path.suffix == ".nbi"]
-    codes = [path for path in kept if path.suffix == ".nbc"]
-    assert indices
-    assert codes
-    path = indices[0] if damage == "index" else codes[0]
-    content = bytearray(path.read_bytes())
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    else:
-        content[len(content) // 2] ^= 4
-        path.write_bytes(content)
-    found, warned = in_a_process_of_its_own(folder)
-    assert found == pytest.approx(loss, rel=1e-9)
-    assert "was damaged and is removed (1 files); using the slower array backend" in warned
-    assert warned.count("was damaged") == 1
-    assert not path.exists()
-
-
-def test_code_that_is_whole_is_used_again(cache):
+def test_cached_code_is_used_again(cache):
     before = {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")}
     assert in_a_process_of_its_own(cache[0]) == (cache[1], "")
     assert {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")} == before
 
 
-def test_a_folder_that_cannot_hold_compiled_code_is_no_failure(cache, tmp_path):
+def test_without_a_folder_for_the_cache_code_is_compiled(monkeypatch):
+    caching = pytest.importorskip("numba.core.caching")
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+
+    @compiled.jit(nogil=True)
+    def double(x):
+        return 2 * x
+
+    assert (double(3), double.stats.cache_hits) == (6, {})
+
+
+def test_a_cache_folder_that_cannot_be_written_does_not_fail_the_call(cache, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    loss, warned = in_a_process_of_its_own(tmp_path / "file" / "cache")
+    loss, message = in_a_process_of_its_own(tmp_path / "file" / "cache")
     assert loss == pytest.approx(cache[1], rel=1e-9)
-    assert not warned or "numba cannot be used" in warned
+    assert not message

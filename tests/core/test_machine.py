@@ -142,7 +142,7 @@ def test_long_work_is_warned_of_once_and_early(monkeypatch):
     clock = iter([0.0, 0.5, 1.0, 3.0, 4.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     told = []
-    tell = progress.forewarned(lambda *words: told.append(words), "do less")
+    tell = progress.with_eta_warning(lambda *words: told.append(words), "do less")
     tell(0, 10**9, "steps")  # nothing is known yet
     tell(1000, 10**9, "steps")
     with pytest.warns(RuntimeWarning, match=r"^1,000,000,000 steps will take about 23 days more; do less$"):
@@ -162,7 +162,7 @@ def test_short_work_is_not_warned_of(monkeypatch):
     """However long loading and compiling took before its first report."""
     clock = iter([0.0, 19.0, 22.0, 100.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    tell = progress.forewarned(None, "do less")
+    tell = progress.with_eta_warning(progress.silent, "do less")
     tell(5, 1000, "steps")
     tell(10, 1000, "steps")
     tell(11, 1000, "steps")
@@ -172,12 +172,12 @@ def test_work_that_is_slow_from_its_first_report_on_is_warned_of(monkeypatch):
     clock = iter([0.0, 21.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with pytest.warns(RuntimeWarning, match="will take about 70 minutes more"):
-        progress.forewarned(None, "do less")(5, 1000, "steps")
+        progress.with_eta_warning(progress.silent, "do less")(5, 1000, "steps")
 
 
 @pytest.mark.long
 def test_engines_look_at_the_clock(monkeypatch):
-    monkeypatch.setattr(progress, "_LOOK", 0.0)
+    monkeypatch.setattr(progress, "_SAMPLE", 0.0)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     for call in (
         lambda: fl.simulate(TASKS, fl.Ridge(1.0), 40_000),

@@ -74,7 +74,7 @@ def test_an_optimum_at_an_edge_is_told(targets, edge):
         advice = flt.advise(make, lines(targets), train, wanted)
     assert advice.edge == edge
     assert len(advice.scores) == 11
-    assert "what lies beyond is not known" in str(advice)
+    assert "scales beyond it were not tried" in str(advice)
 
 
 def test_scales_are_relative_to_the_importance():

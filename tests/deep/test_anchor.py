@@ -62,7 +62,7 @@ def test_schedules_that_are_refused(schedule, error, words):
 
 
 def test_words_are_checked():
-    for option, allowed in [("mode", "proximal"), ("metric", "auto"), ("pull", "previous"), ("beyond", "hold")]:
+    for option, allowed in [("mode", "proximal"), ("metric", "auto"), ("center", "previous"), ("beyond", "hold")]:
         with pytest.raises(ValueError, match=f"{option} must be one of .*{allowed}"):
             fresh(**{option: "other"})
     with pytest.raises(ValueError, match="n_tasks must be at least 1"):
@@ -150,7 +150,7 @@ def test_all_anchors_are_the_mean_of_their_quadratics():
         F[:2, 0, 1] = 0.0
         if not weighted:
             F[:] = 1.0
-        anchor = flt.Anchor(net, torch.optim.SGD(net.parameters(), lr=0.1), 2.0, 9, mode="loss", pull="all")
+        anchor = flt.Anchor(net, torch.optim.SGD(net.parameters(), lr=0.1), 2.0, 9, mode="loss", center="all")
         for a, f in zip(A, F, strict=True):
             with torch.no_grad():
                 net.weight.copy_(a)
@@ -207,7 +207,7 @@ def test_frozen_and_gradientless_parameters_stay():
     assert not torch.equal(net[2].weight, last)
 
 
-def test_clipping_sees_no_pull():
+def test_clipping_does_not_see_the_proximal_step():
     """Gradients are those of the loss alone: their norm is the same with and without an anchor at the same weights."""
     norms = []
     for schedule in (0.0, 1e6):
@@ -217,10 +217,10 @@ def test_clipping_sees_no_pull():
     assert norms[0] == norms[1] > 0.01
 
 
-@pytest.mark.parametrize("pull", ["previous", "all"])
+@pytest.mark.parametrize("center", ["previous", "all"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["nesterov", "adam", "adamw fused"])
-def test_resuming_is_bit_identical(name, weighted, pull):
+def test_resuming_is_bit_identical(name, weighted, center):
     def importance(net):
         return flt.fisher(net, batches(1)[0][0]) if weighted else None
 
@@ -229,7 +229,7 @@ def test_resuming_is_bit_identical(name, weighted, pull):
             train(net, optimizer, batches(4, seed=task))
             anchor.next_task(importance(net))
 
-    options = {"make": OPTIMIZERS[name], "schedule": fl.schedules.increasing(), "n_tasks": 4, "pull": pull}
+    options = {"make": OPTIMIZERS[name], "schedule": fl.schedules.increasing(), "n_tasks": 4, "center": center}
     whole = fresh(**options)
     run(*whole, range(2))
     train(whole[0], whole[1], batches(3, seed=9))  # in the middle of a task
@@ -263,7 +263,7 @@ def test_states_that_are_refused():
             {**state, "schedule": [1.0, 1.0, 2.0]},
             "the saved schedule has 3 strengths from 1 to 2, this one 3 from 1 to 1",
         ),
-        ({**state, "pull": "all"}, "pull='all'"),
+        ({**state, "center_of": "all"}, "center='all'"),
         ({"task": 1}, "not that of an Anchor"),
         (
             {**full, "center": {**full["center"], "0.bias": torch.ones(2)}},
@@ -359,5 +359,5 @@ def test_penalties_do_not_count_twice():
 
 def test_coarse_weights_are_warned_of():
     net = mlp().to(torch.bfloat16)
-    with pytest.warns(UserWarning, match=r"torch.bfloat16 round a pull by less than 2\^-8"):
+    with pytest.warns(UserWarning, match=r"torch.bfloat16 lose proximal steps below 2\^-8"):
         flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 2)

@@ -61,9 +61,9 @@ def test_a_scaler_that_does_not_skip_changes_nothing(name):
 
 
 @torch.no_grad()
-def pull(anchor, kept):
+def apply(anchor, scale):
     for bucket in anchor._planned():
-        anchor._own.pull(anchor.optimizer, bucket, anchor.strength, kept)
+        anchor._own.apply(anchor.optimizer, bucket, anchor.strength, scale)
 
 
 def test_numbers_on_the_device_pull_alike():
@@ -76,9 +76,9 @@ def test_numbers_on_the_device_pull_alike():
                 train(net, optimizer, batches(3))
                 anchor.next_task({n: p.detach().abs() for n, p in net.named_parameters()} if weighted else None)
                 train(net, optimizer, batches(2, seed=1))
-                pull(anchor, torch.ones(()) if on_device else None)
+                apply(anchor, torch.ones(()) if on_device else None)
                 made.append(weights(net))
-                pull(anchor, torch.zeros(()))
+                apply(anchor, torch.zeros(()))
                 assert torch.equal(weights(net), made[-1])
             torch.testing.assert_close(*made, rtol=1e-5, atol=1e-7)
 
@@ -266,7 +266,7 @@ def test_the_path_integral_by_definition(anchor_first):
 )
 def test_budgets(schedule, shares):
     budget = flt.Budget(schedule, 4, n_steps=7)
-    assert list(budget.shares) == pytest.approx(shares, rel=1e-12)
+    assert list(budget.fractions) == pytest.approx(shares, rel=1e-12)
     assert list(budget.exact) == pytest.approx([7 * share for share in shares], rel=1e-12)
     assert all(abs(n - e) <= 0.5 or n == 1 for n, e in zip(budget.n_steps, budget.exact, strict=True))
     loader = torch.utils.data.DataLoader(range(5), batch_size=2)

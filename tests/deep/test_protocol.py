@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
 from deep import data, report, suite
+from deep.__main__ import main
 from deep.methods import METHODS
 from deep.protocol import best, counted
 from deep.streams import STREAMS
-from forgetless.cli.app import main
 from support.deep.pools import idx_files, pictures
 
 
@@ -23,11 +24,11 @@ def test_strengths_are_those_of_the_schedules():
     assert METHODS["L2 reversed"].strengths(c, k) == pytest.approx(increasing[::-1])
     linear = METHODS["SI linear"].strengths(c, k)
     assert linear == pytest.approx([2 * c * (t - 1) / k for t in range(1, k + 1)])
-    assert METHODS["lr decreasing"].shares(c, k) == pytest.approx(
+    assert METHODS["lr decreasing"].fractions(c, k) == pytest.approx(
         [1, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.5 * 3 / 6, 0.5 * 2 / 6]
     )
-    assert METHODS["steps fixed"].shares(c, k) == (1.0, c, c, c, c)
-    assert METHODS["replay"].shares(c, k) == (c,) * k
+    assert METHODS["steps fixed"].fractions(c, k) == (1.0, c, c, c, c)
+    assert METHODS["replay"].fractions(c, k) == (c,) * k
     assert METHODS["finetune"].strengths(c, k) == (0.0,) * k
 
 
@@ -100,11 +101,12 @@ def test_files_are_found_zipped_or_not_and_packed(tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
-def test_the_command_packs_what_streams_need(tmp_path, capsys):
+def test_the_command_packs_what_streams_need(tmp_path):
     idx_files(tmp_path)
     packed = tmp_path / "packed"
-    assert main(["bench", "deep", "angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)]) == 0
-    assert "fashion.npz" in capsys.readouterr().err
+    done = CliRunner().invoke(main, ["angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)])
+    assert done.exit_code == 0
+    assert "fashion.npz" in done.stderr
     assert [file.name for file in packed.iterdir()] == ["fashion.npz"]
     found, wanted = (data.load("fashion", folder).parts["test"][0] for folder in (packed, tmp_path))
     np.testing.assert_array_equal(found, wanted)
@@ -134,14 +136,17 @@ def test_flights_are_a_stream():
     assert sum(len(rows[0]) for rows in pool.parts.values()) <= 14 * 4000
 
 
-def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
+def test_the_command_runs_and_resumes(tmp_path):
     """Toy size on the processor: all methods on one stream, stopped once, gone on with."""
     idx_files(tmp_path / "data")
-    words = ["bench", "deep", "split-domain", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--toy"]
-    assert main([*words, "--minutes", "1e-9"]) == 0
-    assert "the time is up in split-domain" in capsys.readouterr().err
-    assert main([*words, "--json"]) == 0
-    gains = json.loads(capsys.readouterr().out)
+    arguments = ["split-domain", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--toy"]
+    run = CliRunner().invoke
+    stopped = run(main, [*arguments, "--minutes", "1e-9"])
+    assert stopped.exit_code == 0
+    assert "the time is up in split-domain" in stopped.stderr
+    done = run(main, [*arguments, "--json"])
+    assert done.exit_code == 0
+    gains = json.loads(done.stdout)
     assert {row["method"] for row in gains} >= set(report.PAIRS)
     record = json.loads((tmp_path / "out" / "split-domain.json").read_text())
     assert record["phase"] == "done"
@@ -152,21 +157,21 @@ def test_the_command_runs_resumes_and_refuses(tmp_path, capsys):
         assert all(len(scores) == len(record["tuning_seeds"]) for _, scores in tried)
         assert record["report"][name]["c"] in [c for c, _ in tried]
     before = (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns
-    assert main([*words, "--figures"]) == 0
-    shown = capsys.readouterr().out
-    assert "EWC increasing" in shown
+    drawn = run(main, [*arguments, "--figures"])
+    assert drawn.exit_code == 0
+    assert "EWC increasing" in drawn.stdout
     assert (tmp_path / "out" / "gains.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "strengths.png").stat().st_size > 10_000
     assert "One strength for all streams" in (tmp_path / "out" / "table.txt").read_text()
     assert json.loads((tmp_path / "out" / "gains.json").read_text()) == gains
     assert (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns == before
     (tmp_path / "out" / "split-domain.json").write_text("[1, 2")
-    assert main(words) == 1
-    assert "split-domain.json is not a record of this benchmark" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"split-domain.json is not a record of this benchmark"):
+        run(main, arguments, catch_exceptions=False)
     record["settings"]["steps"] = 7
     (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
-    assert main(words) == 1
-    assert "was made with another settings" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="was made with another settings"):
+        run(main, arguments, catch_exceptions=False)
 
 
 def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):

@@ -1,6 +1,8 @@
 """The search for worst collections: its gradient, its values and what it refuses."""
 
 import itertools
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import forgetless as fl
-from forgetless.guarantees import _lbfgs
+from forgetless.guarantees._minimize import Evaluations, minimize_starts
 from forgetless.guarantees._objective import Adversary
 from support import literal
 from support.filters import Flow
@@ -234,20 +236,29 @@ def rosenbrock(x):
     return 100 * gap**2 + (1 - x[:, 0]) ** 2, slope
 
 
-def minimised(start):
-    descent = _lbfgs.Descent.begin(rosenbrock, start.copy())
-    while descent.rounds < 500 and descent.active.any():
-        descent.advance(rosenbrock)
-    return descent
-
-
 def test_the_minimiser_follows_every_start_as_if_it_were_alone():
-    start = np.array([[-1.2, 1.0], [3.0, -2.0], [0.5, 0.5]])
-    together = minimised(start)
-    np.testing.assert_allclose(together.x, 1.0, atol=1e-4)
-    assert not together.active.any()
+    starts = np.array([[-1.2, 1.0], [3.0, -2.0], [0.5, 0.5]])
+    points, values = minimize_starts(rosenbrock, Evaluations(starts), 500)
+    np.testing.assert_allclose(points, 1.0, atol=1e-4)
+    assert (values < 1e-8).all()
     for b in range(3):
-        np.testing.assert_array_equal(minimised(start[b : b + 1]).x[0], together.x[b])
+        alone, _ = minimize_starts(rosenbrock, Evaluations(starts[b : b + 1]), 500)
+        np.testing.assert_array_equal(alone[0], points[b])
+
+
+def test_the_minimiser_ends_after_its_rounds_and_leaves_no_threads():
+    before = threading.active_count()
+    record = Evaluations(np.array([[-1.2, 1.0], [np.nan, 0.0]]))
+    points, values = minimize_starts(rosenbrock, record, 5)
+    assert len(record.rounds) == 6
+    assert values[0] == min(each[0] for each, _ in record.rounds)
+    assert np.isinf(values[1])  # it has no value
+    again, _ = minimize_starts(None, record, 5)  # nothing is computed again
+    np.testing.assert_array_equal(again, points)
+    until = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
 
 
 # Bad input --------------------------------------------------------------------------------------------------------

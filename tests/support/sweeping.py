@@ -75,11 +75,11 @@ def main(store, n_seeds, engine):
     """Run the slow sweep and say after every commit how many cells are there."""
     sweep = slow(int(n_seeds))
 
-    def tell(done, total, words):
+    def report_progress(done, total, label):
         print(f"committed {done}", flush=True)
 
     if engine == "local":
-        sweep.run(store, n_workers=2, progress=tell)
+        sweep.run(store, n_workers=2, progress=report_progress)
     else:
         from distributed import Client, LocalCluster
 
@@ -87,7 +87,7 @@ def main(store, n_seeds, engine):
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
             Client(cluster) as client,
         ):
-            sweep.run(store, client, progress=tell)
+            sweep.run(store, client, progress=report_progress)
     print("complete", flush=True)
 
 

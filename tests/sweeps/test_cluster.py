@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import Future
 
 import dask.array as da
 import numpy as np
@@ -12,8 +13,8 @@ from distributed import Client, LocalCluster
 import forgetless as fl
 from forgetless.estimators import _scheme
 from forgetless.solvers import _costs, remote
-from forgetless.sweeps import cluster as engine
-from support.sweeping import small, waiting
+from forgetless.sweeps import _driver, workers
+from support.sweeping import gauss, small, waiting
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def path(tmp_path):
 def test_a_cluster_gives_the_bits_of_one_process(client, path, tmp_path):
     sweep = small(scales=[0.1, 1.0], metrics=("average_loss", "seen_loss"))
     assert sweep.run(path, client).columns == sweep.run(tmp_path / "here.db", n_workers=0).columns
-    assert engine._sweeps == {}
+    assert workers._sweeps == {}
     assert not [key for keys in client.processing().values() for key in keys]
 
 
@@ -44,7 +45,7 @@ def test_a_killed_worker_is_survived(client, path, tmp_path):
     sweep = small(tasks={"waiting": waiting}, seeds=range(8), k=4)
     count = 0
 
-    def kill(done, total, words):
+    def kill(done, total, label):
         nonlocal count
         if not count:  # later, workers that are dead or not yet back would not answer
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
@@ -58,7 +59,7 @@ def test_a_killed_worker_is_survived(client, path, tmp_path):
 @pytest.mark.long
 def test_workers_that_dask_gave_up_are_asked_for_again(client, started, path, monkeypatch):
     """What distributed does to a worker that does not return within its timeout: close it, and forget it."""
-    monkeypatch.setattr(engine, "LOOK", 0.2)
+    monkeypatch.setattr(_driver, "WAIT", 0.2)
     name = next(iter(started.workers))
     started.sync(started.workers.pop(name).close)
     name = next(iter(started.workers))
@@ -69,18 +70,24 @@ def test_workers_that_dask_gave_up_are_asked_for_again(client, started, path, mo
 
 
 def test_work_that_dask_forgot_is_given_again(client, path, monkeypatch):
-    monkeypatch.setattr(engine, "LOOK", 0.2)
-    monkeypatch.setattr(engine, "STALLED", 0.5)
-    real, lost = client.submit, []
+    monkeypatch.setattr(_driver, "WAIT", 0.2)
+    monkeypatch.setattr(_driver, "STALLED", 0.5)
+    real, lost = client.get_executor, []
 
-    def submit(*words, key, **options):
-        if len(lost) < 2:
-            lost.append(key)
-            return Forgotten(key)
-        return real(*words, key=key, **options)
+    def get_executor(**options):
+        executor = real(**options)
+        submit = executor.submit
 
-    monkeypatch.setattr(client, "submit", submit)
-    monkeypatch.setattr(client, "cancel", lambda *_, **__: None)
+        def forgetful(*call):
+            if len(lost) < 2:
+                lost.append(Future())  # never done
+                return lost[-1]
+            return submit(*call)
+
+        executor.submit = forgetful
+        return executor
+
+    monkeypatch.setattr(client, "get_executor", get_executor)
     assert len(small().run(path, client)) == 18
     assert len(lost) == 2
 
@@ -91,14 +98,6 @@ def test_a_worker_without_the_sweep_is_given_it(client, path, monkeypatch):
         client, "register_plugin", lambda *_, **__: monkeypatch.setattr(client, "register_plugin", real)
     )
     assert len(small().run(path, client)) == 18
-
-
-class Forgotten:
-    def __init__(self, key):
-        self.key = key
-
-    def add_done_callback(self, call):
-        """Nothing is ever heard of it."""
 
 
 @pytest.mark.parametrize("side", [1000, 3], ids=["gram", "passes"])
@@ -125,7 +124,7 @@ def test_a_cluster_that_goes_takes_nothing_with_it(path):
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50, processes=False)
     client = Client(cluster)
 
-    def stop(done, total, words):
+    def stop(done, total, label):
         if done >= 12 and client.status == "running":
             client.close()
             cluster.close()
@@ -138,16 +137,39 @@ def test_a_cluster_that_goes_takes_nothing_with_it(path):
 
 
 def test_a_run_that_ends_before_it_begins_leaves_nothing_on_the_workers(client, path, monkeypatch):
-    def interrupted(*_):
+    real = client.register_plugin
+
+    def interrupted(*plugin, **options):
+        real(*plugin, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine.Dask, "_look", interrupted)
+    monkeypatch.setattr(client, "register_plugin", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small().run(path, client)
 
-    def held():
-        from forgetless.sweeps import cluster
+    def count():
+        from forgetless.sweeps import workers
 
-        return len(cluster._sweeps)
+        return len(workers._sweeps)
 
-    assert set(client.run(held).values()) == {0}
+    assert set(client.run(count).values()) == {0}
+
+
+def test_time_limits_end_workers_of_a_cluster(client, path):
+    def hanging(seed):
+        if seed == 1:
+            time.sleep(1000)
+        return gauss(seed)
+
+    sweep = small(tasks={"own": hanging}, schedules="none", k=4)
+    assert sweep.run(path, client, time_limit=1).columns["seed"] == [0, 2]
+    assert sweep.failures(path).columns["error"] == ["TimeLimit: it took longer than 1 seconds"]
+
+
+def test_time_limits_need_worker_processes(path):
+    with (
+        LocalCluster(n_workers=1, dashboard_address=":0", silence_logs=50, processes=False) as cluster,
+        Client(cluster) as client,
+        pytest.raises(ValueError, match=r"time_limit=1 ends worker processes.*start it with processes=True"),
+    ):
+        small().run(path, client, time_limit=1)

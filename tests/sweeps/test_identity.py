@@ -96,7 +96,7 @@ def test_what_is_too_deep_is_one_sentence():
     deep = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(TypeError, match=r"^tasks 'a' cannot be told from others by its content: .*recursion"):
+    with pytest.raises(TypeError, match=r"^tasks 'a' has no content that identifies it: .*recursion"):
         small(tasks={"a": functools.partial(gauss, d=deep)})
 
 

@@ -130,7 +130,7 @@ def test_an_empty_store_has_no_summary(tmp_path):
         sweep.summary(tmp_path / "a.db")
     sweep = small(record=[1, 2])
     assert len(sweep.run(tmp_path / "b.db", n_workers=0)) == 36
-    with pytest.raises(ValueError, match="made of the values at step k, and none was recorded"):
+    with pytest.raises(ValueError, match="needs the values at step k, and none was recorded"):
         sweep.summary(tmp_path / "b.db")
 
 

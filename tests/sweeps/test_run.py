@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import _local
+from forgetless.sweeps import _driver, workers
 from forgetless.sweeps.store import Store
 from support import sweeping
 from support.processes import alive, descendants, listening
@@ -115,12 +116,12 @@ def test_failed_cells_are_tried_again_only_if_told(path, tmp_path, monkeypatch):
 
 
 def test_a_cell_that_kills_its_workers_fails_alone(path, monkeypatch):
-    monkeypatch.setattr(_local, "DEATHS", 2)
+    monkeypatch.setattr(_driver, "ATTEMPTS", 1)
     sweep = small(tasks={"fatal": fatal}, k=4)
     assert len(sweep.run(path, n_workers=2)) == 6
     failed = sweep.failures(path)
     assert set(failed.columns["seed"]) == {1}
-    assert "2 worker processes ended over it (exit code -9)" in failed.columns["error"][0]
+    assert "1 worker processes ended over it (exit code SIGKILL(-9))" in failed.columns["error"][0]
 
 
 def test_what_cannot_travel_is_named(path):
@@ -135,8 +136,8 @@ def test_what_cannot_travel_is_named(path):
 
 
 def test_workers_that_do_not_start_are_given_up(path, monkeypatch):
-    monkeypatch.setattr(_local, "STARTS", 2)
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(_driver, "STARTS", 2)
+    monkeypatch.setattr(workers, "initialize", os._exit)
     with pytest.raises(fl.errors.StoreError, match="2 worker processes ended while they started"):
         small().run(path, n_workers=1)
 
@@ -157,23 +158,15 @@ print(len(sweep.run({str(path)!r}, n_workers=1)))
 
 
 def test_completeness_is_read_from_the_store(path, monkeypatch):
-    """An engine that loses a batch without a word does not make the sweep complete."""
-    from forgetless.sweeps import run as driver
-
-    class Forgetful(driver.Here):
-        def run(self, batches):
-            return super().run(batches[: max(1, len(batches) - 1)])
-
-    monkeypatch.setattr(driver, "Here", Forgetful)
-    assert len(small().run(path, n_workers=0)) == 18
-
-    class Idle(driver.Here):
-        def run(self, batches):
-            yield from ()
-
-    monkeypatch.setattr(driver, "Here", Idle)
+    """An engine that silently loses a batch does not make the sweep complete."""
+    real = _driver.Driver.run
+    monkeypatch.setattr(
+        _driver.Driver, "run", lambda driver, batches: real(driver, batches[: max(1, len(batches) - 1)])
+    )
+    assert len(small().run(path, n_workers=2)) == 18
+    monkeypatch.setattr(_driver.Driver, "run", lambda driver, batches: (each for each in ()))
     with pytest.raises(fl.errors.StoreError, match=r"9 of 27 cells are missing .* none of them could be computed"):
-        small(k=[4, 16, 64]).run(path, n_workers=0)
+        small(k=[4, 16, 64]).run(path, n_workers=1)
 
 
 def test_a_sweep_whose_cells_cannot_all_be_kept_is_never_complete(path, monkeypatch):
@@ -197,8 +190,11 @@ def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     out, err = process.communicate(timeout=60)
     assert "complete" not in out
     assert err.rstrip().endswith("KeyboardInterrupt")
-    assert len(workers) == 2
-    assert not [pid for pid in workers if alive(pid)]
+    assert len(workers) >= 2  # with loky's resource trackers
+    until = time.monotonic() + 10
+    while (left := [pid for pid in workers if alive(pid)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == []
     with Store(path) as store:
         assert 0 < len(store.finished()) < len(sweeping.slow(200))
     assert not path.with_name("results.db.lock").exists()

@@ -232,5 +232,3 @@ def test_the_status_of_a_merged_store_is_counted_in_it(path, tmp_path):
     assert status(path) == status(third)
     whole.run(third, n_workers=0)
     assert status(third) == {"cells": 30, "done": 30, "failed": 0, "missing": 0, "of other sweeps": 12, "runs": 3}
-    facts(path, "UPDATE run SET sweep = json_remove(sweep, '$.once')")  # by an early build: unknown, and said so
-    assert (status(path)["cells"], status(path)["missing"]) == (18, None)

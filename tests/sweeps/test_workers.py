@@ -3,12 +3,17 @@
 import contextlib
 import errno
 import os
+import re
 import subprocess
+import time
+from concurrent.futures import CancelledError, Future
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import Store, _local, _lock
+from forgetless.sweeps import Store, _driver, _lock, workers
+from forgetless.sweeps.evaluate import evaluate
 from support.sweeping import gauss, small
 
 
@@ -44,17 +49,80 @@ def test_a_forked_process_does_not_answer_for_the_worker(path):
     assert len(one(forking).run(path, n_workers=1)) == 3
 
 
-def test_an_answer_to_another_batch_is_not_taken():
-    class Worker:
-        given = _local.deque()
+class Scripted:
+    """A backend whose executors fail as a list of errors says, and then compute."""
 
-    sweep = small()
-    first, second = sweep.batches[:2]
-    engine, worker = _local.Local(b"", 1), Worker()
-    worker.given.extend([(1, first), (2, second)])
-    for number in (2, 1, 1, 2):
-        engine._events.put((worker, (number, number)))
-    assert engine._hear(_local.deque()) == [(first, 1), (second, 2)]
+    name, n_executors, capacity = "scripted", 1, 1
+
+    def __init__(self, sweep, errors):
+        self.sweep, self.errors, self.submitted = sweep, list(errors), []
+
+    def open(self):
+        return self
+
+    def setup(self):
+        return None
+
+    def is_working(self):
+        return True
+
+    def close(self, executor):
+        pass
+
+    def submit(self, function, name, version, batch, seconds):
+        future = Future()
+        self.submitted.append(len(batch.members))
+        error = self.errors.pop(0) if self.errors else None
+        if error is None:
+            future.set_result(evaluate(self.sweep, batch))
+        else:
+            future.set_exception(error)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("errors", "sizes", "failed"),
+    [
+        ([BrokenProcessPool()] * 2, [3] * 3, 0),
+        ([BrokenProcessPool()] * 3, [3] * 3 + [1] * 3 + [3], 0),  # no cell fails alone: as a whole once more
+        ([BrokenProcessPool()] * 3 + [None] * 3 + [BrokenProcessPool()], [3] * 3 + [1] * 3 + [3], 0),
+        ([BrokenProcessPool()] * 5 + [None, *[BrokenProcessPool()] * 2, None, BrokenProcessPool()], None, 1),
+        ([CancelledError(), workers.MissingSweepError()], [3] * 3, 0),
+    ],
+)
+def test_batches_are_repeated_then_split_then_repeated_as_a_whole(errors, sizes, failed):
+    sweep = small(k=4, seeds=[0])
+    backend = Scripted(sweep, errors)
+    ((batch, outcomes),) = [each for finished in _driver.Driver(backend).run(sweep.batches) for each in finished]
+    assert batch == sweep.batches[0]
+    assert {outcome.key for outcome in outcomes} == sweep.keys
+    if sizes is not None:
+        assert backend.submitted == sizes
+        if sizes[-1] == 3 and len(errors) < 7:  # computed together: the same bits
+            assert [each.rows for each in outcomes] == [each.rows for each in evaluate(sweep, batch)]
+    assert sum(outcome.error is not None for outcome in outcomes) == failed
+
+
+def test_errors_of_the_machinery_end_the_run():
+    sweep = small(k=4, seeds=[0])
+    with pytest.raises(fl.errors.StoreError, match=r"workers cannot compute \(ValueError: no\)"):
+        list(_driver.Driver(Scripted(sweep, [ValueError("no")])).run(sweep.batches))
+
+
+def test_cells_over_the_time_limit_fail_and_the_others_are_kept(path):
+    def hanging(seed):
+        if seed == 1:
+            time.sleep(1000)
+        return gauss(seed)
+
+    def endless(k, radius):
+        re.match("(a+)+$", "a" * 60 + "b")  # never returns, and never releases the GIL
+        return fl.Ridge(0.7)
+
+    sweep = small(tasks={"own": hanging}, schedules={"none": fl.Projection(), "endless": endless}, k=4, seeds=[0, 1])
+    table = sweep.run(path, n_workers=2, time_limit=0.7).columns
+    assert (table["seed"], table["schedule"]) == ([0], ["none"])
+    assert set(sweep.failures(path).columns["error"]) == {"TimeLimit: it took longer than 0.7 seconds"}
 
 
 class UnspeakableError(Exception):
@@ -78,7 +146,7 @@ def test_errors_that_cannot_be_printed_are_recorded(path):
 
 
 def test_functions_that_end_the_process_fail_with_what_they_said(path, monkeypatch):
-    monkeypatch.setattr(_local, "DEATHS", 1)
+    monkeypatch.setattr(_driver, "ATTEMPTS", 1)
 
     def leaving(seed):
         if seed == 0:
@@ -91,7 +159,7 @@ def test_functions_that_end_the_process_fail_with_what_they_said(path, monkeypat
     assert len(sweep.run(path, n_workers=1)) == 1
     first, second = sweep.failures(path).columns["error"]
     assert first == "SystemExit: 3"
-    assert "(exit code 7)" in second
+    assert "(exit code EXIT(7))" in second
 
 
 def test_a_lock_that_cannot_be_signed_holds(path, monkeypatch):
@@ -143,6 +211,8 @@ def test_a_store_has_one_writer_by_whatever_name(path, tmp_path):
     ("options", "error", "words"),
     [
         ({"client": object(), "n_workers": 0}, ValueError, "n_workers=0 is for this machine and client= for a cluster"),
+        ({"n_workers": 0, "time_limit": 1}, ValueError, "time_limit=1 ends worker processes, got n_workers=0"),
+        ({"time_limit": 0}, ValueError, "time_limit must be"),
         ({"client": "tcp://head:8786"}, TypeError, r"client must be a distributed.Client, got str; connect by"),
     ],
 )

@@ -14,7 +14,7 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit
 
 _FAST = {"reassoc", "contract", "nsz"}
 """Sums in any order, so that several are made at once."""

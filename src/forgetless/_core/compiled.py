@@ -1,6 +1,5 @@
-"""Compiled modules where numba is installed, and their work spread over threads."""
+"""Functions compiled by numba where it is installed, and their work spread over threads."""
 
-import contextlib
 import functools
 import importlib.util
 import os
@@ -17,36 +16,35 @@ def has_numba() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return ``numba.njit(cache=True, **options)``, without the cache if no folder for it can be written."""
+    from numba import njit
+
+    def compile_lazily(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:
+            return njit(**options)(function)
+
+    return compile_lazily
+
+
 def compiled(name: str) -> Any | None:
-    """Return a compiled module of this package, or None; a numba that is installed but broken is warned of."""
+    """Return a compiled module of this package, or None; warns if numba is installed but broken."""
     if not has_numba():
         return None
     if name not in _modules:
-        _modules[name], problem = _loaded(name)
-        if problem:
-            warnings.warn(f"{problem}; using the slower array backend", RuntimeWarning, stacklevel=3)
+        try:
+            _modules[name] = importlib.import_module(f"forgetless.{name}")
+        except (ImportError, RuntimeError, OSError) as error:
+            _modules[name] = None
+            message = f"numba cannot be used ({error}); using the slower array backend"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
     return _modules[name]
 
 
 _modules: dict[str, Any] = {}
-"""Compiled modules that were asked for, and None for those that cannot be used."""
-
-
-def _loaded(name: str) -> tuple[Any | None, str]:
-    """Return a compiled module, or None and what is wrong with it."""
-    try:
-        module = importlib.import_module(f"forgetless.{name}")
-        jit = importlib.import_module("forgetless._core.jit")
-    except (ImportError, RuntimeError, OSError) as error:  # numba's own errors for a place to keep its cache too
-        return None, f"numba cannot be used ({error})"
-    damaged = jit.damaged_cache(module)
-    for path in damaged:
-        with contextlib.suppress(OSError):
-            path.unlink()  # so that the next process compiles anew
-    if damaged:
-        return None, f"compiled code in {damaged[0].parent} was damaged and is removed ({len(damaged)} files)"
-    return module, ""
-
+"""Compiled modules by name; None if they cannot be used."""
 
 _NAME = "forgetless"
 
@@ -59,9 +57,10 @@ _spent = 0.0
 def worth_loading(name: str, seconds: float) -> bool:
     """Return whether a compiled module should do work that takes ``seconds`` without it.
 
-    Always once it is loaded; before, when the work that it could have done amounts to what loading costs. So a short
-    program never waits for numba, and a long one soon has it, even where every single call is short. Both ways give the
-    same numbers up to rounding; FORGETLESS_NUMBA=always or =never in the environment fixes the choice, and so the bits.
+    True once it is loaded, and before that as soon as the work that it could have done takes longer than loading it:
+    short programs never wait for numba, and long ones soon use it even if every single call is short. Both ways give
+    the same numbers up to rounding; FORGETLESS_NUMBA=always or =never in the environment fixes the choice and so the
+    last bits.
     """
     global _spent
     fixed = os.environ.get("FORGETLESS_NUMBA")
@@ -75,9 +74,9 @@ def worth_loading(name: str, seconds: float) -> bool:
 
 def n_threads() -> int:
     """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits them further."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("FORGETLESS_THREADS", "")
-    return min(there, max(1, int(limit))) if limit.isdecimal() else there
+    return min(available, max(1, int(limit))) if limit.isdecimal() else available
 
 
 def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:
@@ -101,12 +100,12 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
     try:
         drain()
     finally:
-        wait(others)  # arrays are shared: nobody may go on with them while a part is under way
+        wait(others)  # arrays are shared: the caller must not use them while a part is running
     for other in others:
         other.result()
 
 
 @functools.cache
 def _pool(_process: int) -> ThreadPoolExecutor:
-    """Return the threads of this process, kept for the next call: starting them takes longer than many a call."""
+    """Return the threads of a process, cached since starting them takes longer than many a call."""
     return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix=_NAME)

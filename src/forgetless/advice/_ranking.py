@@ -40,13 +40,13 @@ _SEEN_BUDGET = 4e9
 
 
 def compare(
-    problem: Losses, objective: str, seed: int, tell: Callable[[], None], own: Sequence[Shape] = ()
+    problem: Losses, objective: str, seed: int, next_stage: Callable[[], None], own: Sequence[Shape] = ()
 ) -> tuple[list[Curve], list[Option], list[str]]:
     """Return the losses of every shape over its scale, the shapes at their best ranked by exact losses, and notes."""
     found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
 
     def exact(schedules: Sequence[Any]) -> Floats:
-        tell()
+        next_stage()
         return problem(schedules, [objective])[objective]
 
     pilots: list[Any] = []
@@ -55,7 +55,7 @@ def compare(
         if model is None:
             break
         curves = scan(found, model)
-        tell()
+        next_stage()
         options, notes = _options(problem, curves, objective, seed)
         off = _deviation(problem, curves, options, objective)
         last = attempt == 1 and problem.operations(objective) * SEARCHED > EXACT and objective == "worst_case"
@@ -67,7 +67,7 @@ def compare(
         options, notes = _options(problem, curves, objective, seed)
         return curves, ranked(_confirmed(problem, curves, options, objective), problem, objective), notes
     curves = scan(found, _sampled.searching(problem, objective, seed, None))
-    tell()
+    next_stage()
     options, notes = _options(problem, curves, objective, seed)
     options = _bracketed(problem, curves, options, objective, seed)
     options = _confirmed(problem, curves, options, objective, only_best=True)

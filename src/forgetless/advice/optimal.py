@@ -16,7 +16,7 @@ from forgetless.engines.problem import Problem, check_tasks, checked_ordering
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import Preset, resolve
 from forgetless.schedules.shapes import Coefficients
 from forgetless.tasks import TaskCollection
@@ -150,8 +150,10 @@ def optimal_schedule(
     constants = [name for name in ("no regularization", "constant") if name in starts]
     best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem, goal), _Coordinates(tasks, k, monotone), smooth)
-    with shown(progress) as tell:
-        name, found = search.run({each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, tell)
+    with progress_callback(progress) as report_progress:
+        name, found = search.run(
+            {each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, report_progress
+        )
     loss = float(problem([Ridge(found)], [goal])[goal][0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]
@@ -225,19 +227,17 @@ class _Search:
         first = float(np.sum(to_numpy(adjoint.form * moments.start))) if not adjoint.worst else 1.0
         self.rounding = 1e-15 * max(first, np.finfo(float).tiny)  # keeps the logarithm of a loss of 0 finite
 
-    def run(self, starts: dict[str, Floats], progress: Progress | None) -> tuple[str, Floats]:
+    def run(self, starts: dict[str, Floats], report_progress: Progress) -> tuple[str, Floats]:
         """Return the start that led furthest and the coefficients reached: short trials, then the best to the end."""
         trials = {}
         for done, (name, coefficients) in enumerate(starts.items(), start=1):
             trials[name] = self._descend(self.coordinates.inverse(coefficients), _SOFT[0], _TRIAL)
-            if progress is not None:
-                progress(done, len(starts) + 1, "starts")
+            report_progress(done, len(starts) + 1, "starts")
         name = min(trials, key=lambda each: trials[each][1])
         x = trials[name][0]
         for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
             x, _ = self._descend(x, softness, _LONGEST)
-        if progress is not None:
-            progress(len(starts) + 1, len(starts) + 1, "starts")
+        report_progress(len(starts) + 1, len(starts) + 1, "starts")
         return name, self.coordinates.coefficients(x)
 
     def stationarity(self, coefficients: Floats) -> float:

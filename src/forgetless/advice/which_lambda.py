@@ -21,7 +21,7 @@ from forgetless.engines.problem import check_tasks, checked_ordering
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
 from forgetless.metrics import quantity
-from forgetless.reporting.progress import PATIENCE, Progress, duration, shown
+from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
 from forgetless.schedules import increasing
 from forgetless.tasks import TaskCollection
 
@@ -101,12 +101,12 @@ def advise(
     own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
     origin = Origin("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
-    with shown(progress) as told:
-        return replace(_advice(problem, goal, own, n_trials, seed, _stages(told)), origin=origin)
+    with progress_callback(progress) as report_progress:
+        return replace(_advice(problem, goal, own, n_trials, seed, _stages(report_progress)), origin=origin)
 
 
 def _advice(
-    problem: Losses, goal: str, own: list[Shape], n_trials: int | None, seed: int, tell: Callable[[], None]
+    problem: Losses, goal: str, own: list[Shape], n_trials: int | None, seed: int, next_stage: Callable[[], None]
 ) -> Advice:
     """Return the comparison that was asked for."""
     tasks = problem.tasks
@@ -115,14 +115,14 @@ def _advice(
     runs: _sampled.Runs | None = None
     before: list[str] = []
     if _is_sampled(problem, goal, n_trials):
-        curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, tell)
+        curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, next_stage)
         if runs.heavy(0) and problem.random and _exact_cost(problem, goal) <= EXACT:
             before = [f"{runs.n_runs} random runs were too far apart to compare by; losses are exact instead."]
             runs = None
     if runs is None:
-        curves, options, notes = compare(problem, goal, seed, tell, own)
+        curves, options, notes = compare(problem, goal, seed, next_stage, own)
         horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
-    tell()
+    next_stage()
     notes = [*notes, *_data.uncentred(tasks)]
     average = exact_average(problem, goal) if runs is None else sampled_average(problem, goal, seed, n_trials)
     return _written(problem, goal, curves, options, runs, horizon, notes, average)
@@ -177,12 +177,12 @@ _LONGEST = 40 * EXACT
 
 
 def _by_runs(
-    problem: Losses, own: list[Shape], objective: str, seed: int, n_trials: int | None, tell: Callable[[], None]
+    problem: Losses, own: list[Shape], objective: str, seed: int, n_trials: int | None, next_stage: Callable[[], None]
 ) -> tuple[list[Curve], list[Option], _sampled.Runs, list[str]]:
     """Search by a few random runs on all tasks, then rank by many on other orders."""
     found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
     curves = scan(found, _sampled.searching(problem, objective, seed, n_trials))
-    tell()
+    next_stage()
     best = best_of_each(curves)
     schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
     runs = _sampled.decided(problem, schedules, objective, seed, n_trials)
@@ -248,14 +248,13 @@ def _written(
     )
 
 
-def _stages(progress: Progress | None) -> Callable[[], None]:
+def _stages(report_progress: Progress) -> Callable[[], None]:
     """Return a function to call after every stage of about seven."""
     done = 0
 
-    def tell() -> None:
+    def next_stage() -> None:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(min(done, 7), 7, "stages")
+        report_progress(min(done, 7), 7, "stages")
 
-    return tell
+    return next_stage

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from forgetless.advice.results import OBJECTIVES
-from forgetless.cli.shared import Source, about_file, examples, progress, say
+from forgetless.cli.shared import Source, about_file, examples, say
 from forgetless.metrics import quantity
+from forgetless.reporting.progress import terminal_progress
 
 
 @click.command(
@@ -43,7 +44,7 @@ def advise(
     tasks = source.read(loss=loss, intercept=intercept)
     goal = _objective(objective, validation)
     held_out = None if validation is None else source.beside(validation).read(loss=loss, intercept=intercept)
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         advice = fl.advise(
             tasks, k, objective=goal, ordering=ordering, validation=held_out, progress=report_progress, **options
         )

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from forgetless.cli import advice, explore, files, lab, streams, sweeps
-from forgetless.cli.shared import examples, progress, say
+from forgetless.cli.shared import examples, say
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 
@@ -97,7 +98,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     from forgetless.reproduce import page
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         sections = page.sections(page.PARTS if part == "all" else [part], report_progress)
         report_progress(0, 0, "drawing")
         written = page.write(sections, folder)

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, Inputs, about_tasks, average_option, examples, progress, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, Inputs, about_tasks, average_option, examples, schedule_of
 from forgetless.io.atomic import check_target
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
@@ -42,7 +43,7 @@ def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) ->
     import forgetless as fl
 
     metrics: Any = fl.metrics.METRICS if average is None else "average_loss"
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         result = fl.expect(
             *inputs.arguments,
             ordering=inputs.ordering,
@@ -69,7 +70,7 @@ def simulate(inputs: Inputs, as_json: bool, trials: int, seed: int, record: str,
     """Print mean losses, forgetting and drift of random runs on tasks from FILE."""
     import forgetless as fl
 
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         trace = fl.simulate(
             *inputs.arguments,
             ordering=inputs.ordering,
@@ -100,7 +101,7 @@ def compare_bounds(inputs: Inputs, as_json: bool) -> None:
     """Print the exact expected loss on tasks from FILE beside every bound that applies."""
     import forgetless as fl
 
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         report_progress(0, 0, "computing exact losses")
         result = fl.compare_bounds(*inputs.arguments, ordering=inputs.ordering)
     click.echo(json.dumps(result.to_dict()) if as_json else repr(result))
@@ -114,7 +115,7 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
     """Print the expected loss of the worst unit solution on the features of tasks from FILE."""
     import forgetless as fl
 
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         report_progress(0, 0, "computing exact losses")
         result = fl.worst_case(*inputs.arguments, ordering=inputs.ordering, record=record, average=average)
     curves = {"step": result.steps.tolist(), "worst_case": result.curves[0].tolist()}
@@ -133,7 +134,7 @@ def upper_bound(schedule: str, k: int, as_json: bool, **options: Any) -> None:
     """Print a proved upper bound of the expected loss of a schedule, for every collection that one model fits."""
     import forgetless as fl
 
-    with progress() as report_progress:
+    with terminal_progress() as report_progress:
         bound = fl.upper_bound(schedule_of(schedule), k, progress=report_progress, **options)
     click.echo(json.dumps(bound.to_dict(), ensure_ascii=False) if as_json else repr(bound))
 
@@ -191,7 +192,7 @@ def find_worst_collection(
             check_target(path)
     options |= {"checkpoint": checkpoint, "resume": resume}
     try:
-        with progress() as report_progress:
+        with terminal_progress() as report_progress:
             chosen = schedule_of(schedule, options["n_tasks"])
             collection = fl.find_worst_collection(chosen, k, progress=report_progress, **options)
     except KeyboardInterrupt:

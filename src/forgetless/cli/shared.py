@@ -3,9 +3,7 @@
 import functools
 import json
 import math
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,30 +13,12 @@ import click
 from forgetless._core.averages import LARGEST
 from forgetless.engines.inputs import as_ordering
 from forgetless.orderings import NAMES
-from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.text import printable
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."
 
 ORDERINGS = tuple(NAMES)
-
-
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """Yield a callback that shows the state of a computation on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield silent
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    def shown(done: int, total: int, what: str) -> Text:
-        return Text(printable(f"{done} of {total} {what}" if total else what, 70), no_wrap=True)
-
-    # Text, since a plain string may hold markup.
-    with Console(stderr=True).status(Text("starting")) as status:
-        yield lambda *report: status.update(shown(*report))
 
 
 def say(text: str, *, err: bool = False) -> None:

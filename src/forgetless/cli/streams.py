@@ -10,8 +10,9 @@ import click
 import numpy as np
 
 from forgetless.cli import notes as notes_on
-from forgetless.cli.shared import average_option, complete_schedule, examples, progress, say, say_json, schedule_of
+from forgetless.cli.shared import average_option, complete_schedule, examples, say, say_json, schedule_of
 from forgetless.io.atomic import check_target
+from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
 from forgetless.tables.grouped import ORDERS
@@ -138,7 +139,7 @@ def fit(
         tasks.notes += notes_on.of_first_task(first.X)
     about = model.table_
     known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
-    with progress() as tell:
+    with terminal_progress() as tell:
         run = follow(
             model,
             _chained(first, parts),
@@ -195,7 +196,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
-    with progress() as tell:
+    with terminal_progress() as tell:
         tell(0, 0, "predicting")
         found = evaluated(fitted, tasks)
     if as_json:

@@ -1,15 +1,17 @@
 """The commands of ``sweep``: run one, and look at, print, write and merge stores."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
 from forgetless._core.extras import needs
-from forgetless.cli.shared import examples, progress, say
+from forgetless.cli.shared import examples, say
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
+from forgetless.reporting.progress import terminal_progress
 
 STORE = click.Path(path_type=Path, dir_okay=False)
 
@@ -40,20 +42,20 @@ def sweep() -> None:
 @click.option("--store", type=STORE, required=True, help="The results: one SQLite file, made or gone on with.")
 @click.option("--cluster", help="Address of a dask scheduler, such as tcp://host:8786 [default: this machine]")
 @click.option("--workers", type=click.IntRange(0), help="Processes on this machine [default: one a processor]")
-@click.option("--retry", is_flag=True, help="Try cells again that failed.")
-def run(file: Path, store: Path, cluster: str | None, workers: int | None, retry: bool) -> None:
-    """Compute what the store lacks of the sweep in FILE (TOML). After Ctrl-C the same command goes on."""
+@click.option("--retry", is_flag=True, help="Compute cells again that failed.")
+@click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds that a cell may take.")
+def run(
+    file: Path, store: Path, cluster: str | None, workers: int | None, retry: bool, time_limit: float | None
+) -> None:
+    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes."""
     from forgetless.sweeps import Store, load_sweep
 
     loaded = load_sweep(file)
     try:
-        if cluster is None:
-            loaded.run(store, n_workers=workers, retry=retry)
-        else:
-            with _connected(cluster) as client:
-                loaded.run(store, client, retry=retry)
+        with nullcontext() if cluster is None else _connect(cluster) as client:
+            loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
     except KeyboardInterrupt:
-        say(f"what is done is in {store}; the same command goes on", err=True)
+        say(f"finished cells are in {store}; the same command resumes", err=True)
         raise
     with Store(store) as opened:
         say(_lines(opened.status()))
@@ -64,10 +66,12 @@ def run(file: Path, store: Path, cluster: str | None, workers: int | None, retry
         raise StoreError(f"all {len(loaded)} cells failed; after a cure, --retry tries them again")
 
 
-def _connected(address: str) -> Any:
+def _connect(address: str) -> Any:
     with needs("--cluster", "dask", "cluster"):
-        from forgetless.sweeps.cluster import connected
-    return connected(address)
+        import distributed  # noqa: F401
+    from forgetless.sweeps.workers import connect
+
+    return connect(address)
 
 
 def _lines(table: Any) -> str:
@@ -130,6 +134,6 @@ def merge(target: Path, sources: tuple[Path, ...]) -> None:
     """Copy the cells of SOURCES into the store TARGET."""
     from forgetless.sweeps import merge as merged
 
-    with progress():
+    with terminal_progress():
         count = merged(target, *sources)
     say(f"{count} cells came into {target}")

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless._core.compiled import n_threads, spread
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit, n_threads, spread
 from forgetless.engines._subsets import SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 

@@ -37,28 +37,28 @@ def method_of(problem: Problem, method: str) -> dict[str, Any]:
 
 
 def expectations(
-    problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None, method: Method = "auto"
+    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: Method = "auto"
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     moments = measured(problem.tasks, origin)
     if problem.average is not None:
         problem.only_average_loss(names)
         _steps_only(problem, method)
-        return _averages(problem, moments, origin, progress)
+        return _averages(problem, moments, origin, report_progress)
     powers = problem.constant and not problem.follows(names)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
     if method != "auto":
-        return _computed(problem, moments, origin, names, progress, method)
+        return _computed(problem, moments, origin, names, report_progress, method)
     method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
-    found = _computed(problem, moments, origin, names, progress, method)
+    found = _computed(problem, moments, origin, names, report_progress, method)
     steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
     if method == "steps" or max(found.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
         return found
     # Powers of a matrix lose what single steps keep.
-    again = _computed(problem, moments, origin, names, progress, "steps")
+    again = _computed(problem, moments, origin, names, report_progress, "steps")
     return again if max(again.errors.values()) < max(found.errors.values()) else found
 
 
@@ -71,13 +71,13 @@ def _computed(
     moments: Moments,
     origin: Array,
     names: tuple[str, ...],
-    progress: Progress | None,
+    report_progress: Progress,
     method: str,
 ) -> Computed:
     """Return the expected metrics by the given method."""
     rounding = Rounding.of(moments, origin, len(problem.filters))
     if method == "steps":
-        curves = _step_by_step(problem, moments, names, rounding, progress)
+        curves = _step_by_step(problem, moments, names, rounding, report_progress)
         found = Computed.of(curves, "steps", _errors(problem, curves, rounding))
         if found.errors.get("average_loss", 0.0) <= _KNOWN or problem.constant or not moments.realizable:
             return found
@@ -98,8 +98,7 @@ def _computed(
         lost = np.zeros(values.shape)
     # The form already divides by the number of tasks.
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
-    if progress is not None:
-        progress(problem.k, problem.k, "steps")
+    report_progress(problem.k, problem.k, "steps")
     rounding.learned(to_numpy(shares))
     decay = Decay.of(problem, moments)
     for step in problem.steps.tolist():
@@ -184,7 +183,7 @@ def _steps_only(problem: Problem, method: str) -> None:
         raise ValueError(f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or 'auto'")
 
 
-def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progress | None) -> Computed:
+def _averages(problem: Problem, moments: Moments, origin: Array, report_progress: Progress) -> Computed:
     """Return the expected average loss of averaged iterates, step by step."""
     n_problems, Q, last = len(problem.filters), moments.size, int(problem.steps[-1])
     check_memory(
@@ -201,8 +200,7 @@ def _averages(problem: Problem, moments: Moments, origin: Array, progress: Progr
             shares = problem.shares(first, stop)
             run.advance(shares, first)
             rounding.learned(shares)
-            if progress is not None:
-                progress(stop, problem.k, "steps")
+            report_progress(stop, problem.k, "steps")
         if stop in wanted:
             # Where tasks conflict the average is smaller than the iterates it is rounded with.
             roots = np.maximum(*(diagonal_roots(to_numpy(each)) for each in (run.S, run.A)))
@@ -221,7 +219,7 @@ def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> 
 
 
 def _step_by_step(
-    problem: Problem, moments: Moments, names: tuple[str, ...], rounding: Rounding, progress: Progress | None
+    problem: Problem, moments: Moments, names: tuple[str, ...], rounding: Rounding, report_progress: Progress
 ) -> dict[str, Floats]:
     n_problems, Q = len(problem.filters), moments.size
     check_memory(
@@ -249,8 +247,7 @@ def _step_by_step(
         run.advance(shares)
         rounding.learned(shares)
         note(stop)
-        if progress is not None:
-            progress(stop, problem.k, "steps")
+        report_progress(stop, problem.k, "steps")
     return values
 
 

@@ -14,7 +14,7 @@ from forgetless.engines.rounding import Rounding, diagonal_roots
 from forgetless.reporting.progress import Progress
 
 
-def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, last = problem.tasks, int(problem.steps[-1])
     moments = measured(tasks, origin)
@@ -49,8 +49,8 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progre
                         if wide is moments
                         else average_loss_of(moments, S[Q:, Q:])
                     )
-            if progress is not None and step:
-                progress(step, problem.k, "steps")
+            if step:
+                report_progress(step, problem.k, "steps")
     for each in roots:
         rounding.recorded(each)
     visits = np.full(tasks.n_tasks, 1 / tasks.n_tasks)

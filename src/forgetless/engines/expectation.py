@@ -10,7 +10,7 @@ from forgetless.engines.problem import Computed, Problem
 from forgetless.engines.results import Expectation
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
-from forgetless.reporting.progress import Progress, forewarned, shown
+from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
 
 
@@ -97,9 +97,9 @@ def expect(
     options = method_of(problem, method)
     engine = ENGINES[type(problem.law)]
     origin = tasks.start(start)
-    with shown(progress) as tell:
-        told = forewarned(tell, "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps")
-        return problem.expectation(engine(problem, origin, names, told, **options), start)
+    hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
+    with progress_callback(progress) as callback:
+        return problem.expectation(engine(problem, origin, names, with_eta_warning(callback, hint), **options), start)
 
 
 ENGINES: dict[type, Callable[..., Computed]] = {

@@ -15,10 +15,10 @@ from forgetless.orderings import OneOrder
 from forgetless.reporting.progress import Progress
 
 
-def expectations(problem: Problem, origin: Array, names: tuple[str, ...], progress: Progress | None) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the metrics at the recorded steps, learned from ``origin``."""
     sampling = Sampling(names, origin, keep_weights=True)
-    traces = [simulated(problem, b, sampling, progress) for b in range(len(problem.filters))]
+    traces = [simulated(problem, b, sampling, report_progress) for b in range(len(problem.filters))]
     values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
     moved = _moved(origin, traces)
     if problem.average is not None:  # averages are rounded with the iterates they are made of

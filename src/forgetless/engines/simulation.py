@@ -20,7 +20,7 @@ from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics, follows_path
 from forgetless.orderings import draws
-from forgetless.reporting.progress import Progress, forewarned, part_of_work, shown
+from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
 from forgetless.tasks import TaskCollection
 
 _SHARES = 2**17
@@ -100,10 +100,12 @@ def simulate(
     names, first = check_metrics(metrics), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
-    with shown(progress) as tell:
-        told = forewarned(tell, "use fewer steps or trials")
+    with progress_callback(progress) as callback:
+        report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
-        traces = [simulated(problem, b, sampling, part_of_work(told, b, n_schedules)) for b in range(n_schedules)]
+        traces = [
+            simulated(problem, b, sampling, part_of_work(report_progress, b, n_schedules)) for b in range(n_schedules)
+        ]
     origin = problem.origin("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
     return replace(together(traces, problem.labels) if problem.grid else traces[0], origin=origin)
 
@@ -127,13 +129,13 @@ class Sampling:
     backend: str = "auto"
 
 
-def simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress | None = None) -> Trace:
+def simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress = silent) -> Trace:
     """Return the runs of schedule number ``b`` of a checked problem."""
     with one_blas_thread():  # threads of a product would take processors from the steps after it
-        return _simulated(problem, b, sampling, progress)
+        return _simulated(problem, b, sampling, report_progress)
 
 
-def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress | None) -> Trace:
+def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress) -> Trace:
     tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
     track = follows_path(sampling.names)
     run = _start(problem, sampling, track)
@@ -164,8 +166,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, progress: Progress 
         if done < problem.k:
             recorder.flush()
             run.rebase()
-        if progress is not None:
-            progress(done, problem.k, "steps")
+        report_progress(done, problem.k, "steps")
     return recorder.trace()
 
 

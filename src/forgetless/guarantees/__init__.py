@@ -1,1 +1,1 @@
-"""What is certain of a schedule: the exact loss beside every bound, and the worst collections known."""
+"""Guarantees of a schedule: exact losses beside all bounds, computed upper bounds, and worst collections."""

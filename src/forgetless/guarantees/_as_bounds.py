@@ -1,4 +1,4 @@
-"""Upper certificates as bounds, so that ``certify`` puts them beside the published ones."""
+"""Upper certificates in the form of bounds, for comparison with the published ones."""
 
 import math
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from forgetless.orderings import Draws
 from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
 
-_MOST_STEPS = 10_000
-"""Beyond, the certificate takes longer than some seconds, and certify does not wait for it."""
+_MAX_STEPS = 10_000
+"""Larger k take more than some seconds, and ``certify`` leaves the certificate out."""
 
 
 @dataclass(frozen=True)
 class ScheduleBound(Bound):
-    """The certificate of the schedule at hand: computed from its filters, not from a formula in k."""
+    """A certificate, computed from the filters of a schedule instead of a formula in k."""
 
     @property
     def constant_known(self) -> bool:
@@ -28,9 +28,9 @@ class ScheduleBound(Bound):
 
     def failures(self, setting: Setting) -> list[str]:
         reasons = super().failures(setting)
-        if setting.k > _MOST_STEPS:
+        if setting.k > _MAX_STEPS:
             reasons.append(
-                f"not computed here for more than {_MOST_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
+                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
             filter_ = in_units(setting.filter, setting.radius)
@@ -39,8 +39,8 @@ class ScheduleBound(Bound):
             except ValueError as error:
                 return [str(error)]
             if steps.assumes:
-                found = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
-                reasons += [] if found is None else [found]
+                failure = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
+                reasons += [] if failure is None else [failure]
         return reasons
 
     def value(self, setting: Setting) -> float:
@@ -49,12 +49,12 @@ class ScheduleBound(Bound):
             return 0.0
         unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
         if self.quantity == "average_loss":
-            unit *= _uneven(setting)
-        # Contradictions too small to be noticed: ‖Xw − y‖ is off by at most twice their part of RD (Minkowski).
+            unit *= _importance(setting)
+        # Tasks that contradict each other up to rounding change ‖Xw − y‖ by at most twice that part of RD (Minkowski).
         return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * R**2 * D**2
 
 
-def _uneven(setting: Setting) -> float:
+def _importance(setting: Setting) -> float:
     """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with probabilities p."""
     assert isinstance(setting.law, Draws)
     with np.errstate(divide="ignore"):
@@ -81,4 +81,4 @@ CERTIFICATES = (
     _certificate("computed", "average_loss", "Theorems 1 to 4"),
     _certificate("computed, seen tasks", "seen_loss", "Theorem 5"),
 )
-"""What ``certify`` tries beside the catalogue."""
+"""The bounds that ``certify`` checks in addition to the catalogue."""

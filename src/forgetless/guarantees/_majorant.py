@@ -1,8 +1,8 @@
-"""Functions that bound a quadratic form from above, carried backwards through the steps of a schedule.
+"""Majorants: functions that bound a quadratic form from above, and their backward step.
 
 The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to come, B = E χ(XᵀX/R²)
-the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g piecewise linear, so that suprema are found
-in closed form, and what a step bends is bounded: every number is an upper bound, rounding included.
+the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g piecewise linear, so that suprema have a
+closed form and the curvature that a step adds is bounded: every number is an upper bound, rounding included.
 """
 
 import math
@@ -16,18 +16,18 @@ from forgetless._core.arrays import Floats
 from forgetless._core.compiled import compiled, worth_loading
 
 INFLATION = 2.0**-44
-"""Added per step, relative to what is computed: 512 roundings, where a step has fewer than 60."""
+"""Relative inflation per step: 512 roundings, where a step has fewer than 60."""
 
 PER_DECADE = 90
-"""Nodes per factor ten of ρ: certificates are then within about 1e-4 of those of an ever finer mesh."""
+"""Nodes per factor ten of ρ: certificates are then within about 1e-4 of the limit of fine meshes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
 
-    Nodes do not know of each other but through sup f, which is attained near ρ = 0.4/Σκ or above, at least 0.4/k: what
-    happens far below does not matter. ``kernels`` is the compiled module, or None for arrays.
+    Nodes influence each other through sup f only, which is attained near ρ = 0.4/Σκ ≥ 0.4/k or above, so that smaller ρ
+    do not matter. ``kernels`` is the compiled module, or None for arrays.
     """
 
     r: Floats
@@ -35,7 +35,7 @@ class Mesh:
 
     @classmethod
     def of(cls, k: int, per_decade: int = PER_DECADE) -> "Mesh":
-        """Return the mesh for k steps, with compiled code where that pays."""
+        """Return the mesh for k steps, with compiled code if it saves time."""
         decades = math.log10(10.0 * (k + 1))
         low = np.logspace(-decades, 0.0, math.ceil(per_decade * decades))
         r = np.unique(np.concatenate([[0.0], np.minimum(low, 1.0), np.linspace(0.02, 1.0, per_decade // 2)]))
@@ -61,7 +61,7 @@ class Mesh:
         """Return an upper bound of sup ρ·g(ρ) over [0, 1], and where it is (nearly) attained.
 
         On a cell f(a + τh) = (a + τh)(g_a − τδ), δ = g_a − g_b: below its chord for δ ≤ 0, at most hδ/4 above it
-        otherwise. Only cells that may pass the largest node are looked at in detail.
+        otherwise. Only cells that may exceed the largest node are examined.
         """
         if self.kernels is not None:
             best, where = self.kernels.sup(self.r, g, INFLATION)
@@ -86,7 +86,7 @@ class Mesh:
 
         f′ = (1 − κρ)²f + ακ²ρ(1 − ρ) + qρα(u − m)²,  u = 1 − (1 − f/α)(1 − κρ).
 
-        On a cell of length h on which g has the slope s, f′/ρ passes its chord by at most
+        On a cell of length h on which g has the slope s, f′/ρ exceeds its chord by at most
         h²κ·max(s, 0)/2 + q(h²/4)·sup|u − m|·|αu″|, |αu″| ≤ 2|s| + 2κ(max g + |s|ρ).
         """
         if alpha <= 0.0:
@@ -110,7 +110,7 @@ class Mesh:
     def _bend(
         self, g: Floats, rise: Floats, alpha: float, kappa: float, q: float, m: float, w: Floats, new: Floats
     ) -> Floats:
-        """Add qα(u − m)² to the nodes ``new``, and return by how much it may pass its chords."""
+        """Add qα(u − m)² to the nodes ``new``, and return by how much it may exceed its chords."""
         e = 1.0 - m - (1.0 - self.r * g / alpha) * w
         new += (q * alpha) * (e * e)
         h, steep = self.h, np.abs(rise)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit
 
 
 @jit(nogil=True)

@@ -1,4 +1,4 @@
-"""What an adversary maximises: the worst expected loss of a collection of tasks of low rank, and its exact gradient.
+"""Objective of the adversary: the worst expected loss of a collection of tasks of low rank, and its exact gradient.
 
 Task m has orthonormal directions u_a, a = 1..r, with eigenvalues ξ_a ≤ 1, and probability p_m. After k draws the loss
 averaged with the same probabilities is ½ w⋆ᵀ V_0 w⋆ with V_k = H = Σ p_m Σ_a ξ_a u_a u_aᵀ and
@@ -16,7 +16,7 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 
 _VANISHED = 1e-14
-"""Below this a loss is rounding: forms are at most 1 at the start and good to about 1e-16 of that."""
+"""Losses below are rounding errors: forms are at most 1 at the start, with errors of about 1e-16."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Adversary:
         to_angles[:, 0, 0] = 0.0
         to_weights = p * (to_p - (p * to_p).sum(axis=1, keepdims=True)) if self.free else np.zeros_like(weights)
         slopes = np.concatenate([each.reshape(len(x), -1) for each in (to_directions, to_angles, to_weights)], axis=1)
-        loss = np.where(loss > _VANISHED, loss, np.nan)  # a start without a value stays where it is
+        loss = np.where(loss > _VANISHED, loss, np.nan)  # the minimiser ends a start without a value
         return -np.log(self.k * loss), -slopes / loss[:, None]
 
     @property

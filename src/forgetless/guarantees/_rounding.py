@@ -1,4 +1,4 @@
-"""From probabilities to copies: a collection of equally likely tasks near a point of the adversary's search."""
+"""Rounding of probabilities to copies: a collection of equally likely tasks near a point of the search."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.guarantees._lbfgs import Descent
+from forgetless.guarantees._minimize import Evaluations, minimize_starts
 from forgetless.guarantees._objective import Adversary
 
 _ROUNDING = 1e-4
-"""Relative loss of value for which fewer copies are preferred: the last digit anybody reads."""
+"""Relative loss of value up to which fewer copies are preferred."""
 
 SIZES = 24
-"""Numbers of copies that are tried, evenly spaced in the logarithm."""
+"""Number of numbers of copies, evenly spaced in the logarithm."""
 
 
 def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
@@ -27,22 +27,15 @@ def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64
     shares = counts / counts.sum(axis=1, keepdims=True)
     fixed = replace(adversary, free=False)
     points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), shares)
-    tried = _polished(fixed, points, 80)
-    best = min(float(np.nanmin(tried.value)), float(fixed(x[None])[0][0]))
-    good = np.flatnonzero(tried.value <= best + _ROUNDING)
-    chosen = int(good[0]) if good.size else int(np.nanargmin(tried.value))
-    last = _polished(fixed, tried.x[chosen : chosen + 1], 200)
-    units, eigenvalues, _ = (array[0] for array in fixed.unpack(last.x))
-    kept = counts[chosen] > 0
-    rows, copies = _tidy(np.sqrt(eigenvalues[kept])[..., None] * units[kept], counts[chosen][kept])
+    points, values = minimize_starts(fixed, Evaluations(points), 80)
+    best = min(float(values.min()), float(fixed(x[None])[0][0]))
+    good = np.flatnonzero(values <= best + _ROUNDING)
+    chosen = int(good[0]) if good.size else int(np.argmin(values))
+    points, _ = minimize_starts(fixed, Evaluations(points[chosen : chosen + 1]), 200)
+    units, eigenvalues, _ = (array[0] for array in fixed.unpack(points))
+    used = counts[chosen] > 0
+    rows, copies = _tidy(np.sqrt(eigenvalues[used])[..., None] * units[used], counts[chosen][used])
     return rows, copies, _value(adversary, rows, copies)
-
-
-def _polished(adversary: Adversary, points: Floats, n_rounds: int) -> Descent:
-    descent = Descent.begin(adversary, points)
-    while descent.rounds < n_rounds and descent.active.any():
-        descent.advance(adversary)
-    return descent
 
 
 def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> float:
@@ -76,21 +69,21 @@ def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.
 
     Tasks agree if XᵀX does. A rotation changes no loss.
     """
-    kept: list[int] = []
+    distinct: list[int] = []
     merged = counts.copy()
     tasks = np.stack([X[np.argsort(-(X**2).sum(axis=1), kind="stable")] for X in tasks])
     grams = tasks.swapaxes(1, 2) @ tasks
     for m in range(len(tasks)):
-        same = [j for j in kept if np.abs(grams[m] - grams[j]).max() < 1e-9]
+        same = [j for j in distinct if np.abs(grams[m] - grams[j]).max() < 1e-9]
         if same:
             merged[same[0]] += counts[m]
         else:
-            kept.append(m)
-    order = sorted(kept, key=lambda m: (merged[m], m))
+            distinct.append(m)
+    order = sorted(distinct, key=lambda m: (merged[m], m))
     rows = tasks[order].reshape(-1, tasks.shape[2])
     triangle = np.linalg.qr(rows.T)[1].T
-    turned = np.zeros_like(rows)
-    turned[:, : triangle.shape[1]] = triangle
+    rotated = np.zeros_like(rows)
+    rotated[:, : triangle.shape[1]] = triangle
     diagonal = np.sign(np.diag(triangle))
-    turned[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
-    return turned.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros
+    rotated[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
+    return rotated.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros

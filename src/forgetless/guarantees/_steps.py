@@ -1,4 +1,4 @@
-"""What a certificate needs to know of every step: κ, the price q of unequal singular values, and the base they share.
+"""Steps of a schedule for a certificate: κ, the price q of unequal singular values, and the base that all share.
 
 Eigenvalues ξ are in units of R². A base is a function χ on [0, 1] with χ(0) = 0, χ(1) = 1 and χ(ξ) ≥ ξ. A filter φ with
 φ nondecreasing, κ = φ(1) ≤ 1, ψ = φ/χ nonincreasing and θ = ψ − κ costs, for m > κ/2,
@@ -24,21 +24,21 @@ ROUNDED = 2.0**-48
 """Relative inflation of numbers of a step: 32 roundings."""
 
 _TRUSTED = 1e-8
-"""Relative error that shares of a filter of the user's may have, and the tolerance with which its shape is checked."""
+"""Relative error that a custom filter may have, and the tolerance of the checks of its shape."""
 
 EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 """Ends of the cells on which suprema are bounded."""
 
 _STEEPEST = 1e12
-"""φ′(0) from which on, in a schedule that varies, a step counts as one without a certificate: q is of that size."""
+"""φ′(0) from which on a step of a varying schedule has no certificate: q is of that size."""
 
 _TINY = np.logspace(-18.0, -6.0, 25)
-"""Where the slope at zero of a filter is looked for."""
+"""Eigenvalues at which the slope of a filter at zero is estimated."""
 
 LINEAR = "χ(ξ) = ξ"
 
 _BLOCK = 1024
-"""Steps whose cells are kept together."""
+"""Steps whose cells are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ class Steps:
     proportional : bool
         Whether φ_t = κ_tχ at all steps, so that q = 0.
     base : str
-        χ in words.
+        χ as text.
     unused : int
-        How many steps come before: they are known not to expand the error, and no more.
+        Number of earlier steps, of which only is used that they do not expand the error.
     assumes : str
-        What could not be checked in full; empty if nothing.
+        Hypotheses that were checked at some points only; empty if there are none.
     """
 
     kappa: Floats
@@ -78,7 +78,7 @@ def least_m(kappa: float) -> float:
 
 
 def in_units(filter_: Filter, radius: float) -> Filter:
-    """Return a filter for tasks of radius 1 that does what this one does to tasks of the given radius."""
+    """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another radius."""
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
         raise ValueError(f"radius² and its inverse must be floats, got radius {radius!r}; rescale the data towards 1")
@@ -101,12 +101,12 @@ def steps_of(filter_: Filter, k: int) -> Steps:
 
 def coefficients_of(filter_: Filter, k: int) -> Floats | None:
     """Return λ_1..λ_k if all steps are explicit L2 or projections, else None."""
-    if type(filter_) in (Ridge, Projection):  # of classes derived from these nothing is known
+    if type(filter_) in (Ridge, Projection):  # not derived classes, which may compute anything
         return np.array(np.broadcast_to(filter_.strength(), (k,)))
     if isinstance(filter_, Stages):
         parts = [coefficients_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known) if len(known) == len(parts) else None
+        values = [part for part in parts if part is not None]
+        return np.concatenate(values) if len(values) == len(parts) else None
     return None
 
 
@@ -118,9 +118,9 @@ def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | No
         return np.zeros(k, np.int64), np.ones(k)
     if isinstance(filter_, Stages):
         parts = [budgets_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            return np.concatenate([part[0] for part in known]), np.concatenate([part[1] for part in known])
+        values = [part for part in parts if part is not None]
+        if len(values) == len(parts):
+            return np.concatenate([part[0] for part in values]), np.concatenate([part[1] for part in values])
     return None
 
 
@@ -148,7 +148,7 @@ def _ridge(coefficients: Floats) -> Steps:
     unused = _after_last(coefficients * _STEEPEST < 1.0)
     lam = coefficients[unused:]
     mu = float(lam.max(initial=0.0))
-    # λ = μ exactly makes β = 0; elsewhere the cancellation in μ − λ is paid for.
+    # λ = μ exactly makes β = 0; elsewhere the bounds include the cancellation in μ − λ.
     beta = np.where(lam == mu, 0.0, (mu * (1 + ROUNDED) - lam * (1 - ROUNDED)) / (1 + mu))
     eta = (1 + ROUNDED) / lam
     kappa = ridge_share(lam)
@@ -185,25 +185,25 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
         kappa = -np.expm1(n * np.log1p(-gamma))
     least_n, least = int(n.min(initial=n.max(initial=1))), float(gamma.min(initial=1.0))
     if not n.size or np.all((n == n[0]) & ((gamma == least) | (n == 1))):
-        words = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        return _own(kappa, words, unused)
-    base, words, slope = EIGENVALUES, LINEAR, 1.0
+        name = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
+        return _own(kappa, name, unused)
+    base, name, slope = EIGENVALUES, LINEAR, 1.0
     if least_n > 1:
         filter_ = GradientDescent(least_n, least)
         base = np.asarray(filter_.factors(EIGENVALUES) / filter_.factors(1.0))
-        words = f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
+        name = f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
         slope = least_n * least / float(filter_.factors(1.0))
     cells = _Cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED)
     same = (n == least_n) & ((gamma == least) | (n == 1))
-    return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, words, unused)
+    return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name, unused)
 
 
 # --- any filter -------------------------------------------------------------------------------------------------------
 
 
 def _any(filter_: Filter, k: int) -> Steps:
-    """Return the steps of filters of which only values are known, in their own base or in χ(ξ) = ξ."""
-    name, points = type(filter_).__name__, f"the shape of the filter, looked at for {len(EIGENVALUES)} eigenvalues"
+    """Return the steps of custom filters, in their own base or in χ(ξ) = ξ."""
+    name, points = type(filter_).__name__, f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues"
     if filter_.horizon is None:
         shares = _checked(filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None])[0]
         if np.any(shares < shares[-1] * EIGENVALUES * (1 - _TRUSTED)):
@@ -225,14 +225,14 @@ def _any(filter_: Filter, k: int) -> Steps:
         slopes[used] = np.maximum(np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0])
     rest, slopes, kappa = filter_.at(slice(unused, k)), slopes[unused:], kappa[unused:]
     cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
-    assumes = f"{points}, and its slope at zero, looked for down to 1e-18 R²"
+    assumes = f"{points}, and its slope at zero, estimated down to 1e-18 R²"
     return Steps(kappa, cells.nu(), cells.price, False, LINEAR, unused, assumes)
 
 
 def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
-    """Return how a filter of the user's fails the theorems at eigenvalues of tasks, in units of R²; None if it holds.
+    """Return the hypothesis that a custom filter violates at eigenvalues of tasks, in units of R²; None if it holds.
 
-    There, and nowhere else, they ask for κξ ≤ φ ≤ κ, and for the bounds of the cells if filters differ.
+    Only there the theorems need κξ ≤ φ ≤ κ, and the bounds of the cells if filters differ.
     """
     xi = np.unique(np.clip(eigenvalues, 0.0, 1.0))
     xi = xi[xi > 0.0]
@@ -243,7 +243,7 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
         kappa = ends[:, -1:]
         wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
         if filter_.horizon is not None:
-            steep = np.full_like(phi, np.inf)  # at zero it was looked for
+            steep = np.full_like(phi, np.inf)  # at zero it was estimated
             np.divide(ends[:, cell], EIGENVALUES[cell], out=steep, where=cell > 0)
             wrong |= (phi > ends[:, cell + 1] * (1 + _TRUSTED)) | (phi / xi > steep * (1 + _TRUSTED))
         if wrong.any():
@@ -273,15 +273,15 @@ class _Cells:
     base: Floats
     kappa: Floats
     error: float
-    kept: dict[int, tuple[Floats, Floats, Floats]] = field(default_factory=dict)
+    cache: dict[int, tuple[Floats, Floats, Floats]] = field(default_factory=dict)
 
     def price(self, t: int, m: float) -> float:
         """Return q = max θ²/(2mθ + κ(κ − φ) − θφ) over the cells."""
         block = t // _BLOCK
-        if block not in self.kept:  # steps are asked for in order
-            self.kept.clear()
-            self.kept[block] = self._quotients(slice(block * _BLOCK, (block + 1) * _BLOCK))
-        square, theta, rest = (each[t % _BLOCK] for each in self.kept[block])
+        if block not in self.cache:  # only the last block, since steps are asked for in order
+            self.cache.clear()
+            self.cache[block] = self._quotients(slice(block * _BLOCK, (block + 1) * _BLOCK))
+        square, theta, rest = (each[t % _BLOCK] for each in self.cache[block])
         return float((square / (2 * m * theta + rest)).max()) * (1 + 8 * self.error)
 
     def _quotients(self, part: slice) -> tuple[Floats, Floats, Floats]:
@@ -292,6 +292,7 @@ class _Cells:
         return theta**2, theta, np.where(theta > 0.0, rest, 1.0)
 
     def nu(self) -> Floats:
+        """Return upper bounds of sup φ²/χ."""
         nu = np.empty(len(self.kappa))
         for part in _parts(len(nu)):
             psi, phi = self._ends(part)
@@ -310,7 +311,7 @@ def _parts(n: int) -> list[slice]:
     return [slice(first, min(first + _BLOCK, n)) for first in range(0, n, _BLOCK)]
 
 
-def _free(t: int, m: float) -> float:  # noqa: ARG001 - as prices are asked for
+def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""Worst collections: results of adversarial searches, the bounds beside them, and their files."""
+"""Worst collections: results of an adversarial search, with the bounds of their losses, and their files."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,7 +63,7 @@ class WorstCollection:
     value : float
         k·loss/(R²D²) after k uniform draws with replacement from all copies, for the worst teacher.
     command : str
-        What found it.
+        The call or command that computed it.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class WorstCollection:
         return self.value * self.tasks.radius**2 / self.k
 
     def evaluate(self) -> float:
-        """Return k·loss/(R²D²) computed by ``worst_case``, which shares no code with the search."""
+        """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with the search."""
         return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
 
     def compare_bounds(self) -> BoundComparison:
@@ -134,10 +134,10 @@ class WorstCollection:
         Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
         checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
         """
-        here, constants = self._setting(self.tasks), []
-        there = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
+        upper, constants = [self._setting(self.tasks)], []
+        lower = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
         for bound in BOUNDS:
-            for setting in [here] if bound.kind == "upper" else there:
+            for setting in upper if bound.kind == "upper" else lower:
                 if self._holds(bound, setting):
                     scale = self.k / (setting.radius * setting.distance) ** 2
                     constants.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
@@ -153,11 +153,11 @@ class WorstCollection:
         return Setting(tasks, filter_, self.k, WithReplacement(), start, teacher, float(np.linalg.norm(teacher)))
 
     def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
-        """Return the tightest "upper" or "lower" constant, by default of published ones; None if there is none."""
+        """Return the tightest "upper" or "lower" constant, by default a published one; None if there is none."""
         if kind not in ("upper", "lower"):
             raise ValueError(f'kind must be "upper" or "lower", got {kind!r}')
-        constants = [c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED)]
-        return constants[0] if constants else None
+        constants = (c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED))
+        return next(constants, None)
 
     @property
     def upper(self) -> BoundConstant | None:
@@ -180,7 +180,7 @@ class WorstCollection:
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
 
     def _summary(self) -> Table:
-        """Return the rows of the different tasks: how often they come, how long they are, and their inner products."""
+        """Return the rows of the different tasks: copies, probabilities, norms and inner products."""
         products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
         rank = len(products) // len(self.counts)
         columns = {
@@ -196,8 +196,8 @@ class WorstCollection:
     def _bound_lines(self) -> list[str]:
         lines = []
         for kind in ("upper", "lower"):
-            shown = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
-            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in shown if c is not None]
+            best = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
+            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in best if c is not None]
         return lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exact losses of a schedule on tasks beside every bound that applies, with reasons for those that do not."""
+"""Comparison of the exact loss of a schedule with every bound that applies, and the reasons why others do not."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
@@ -17,7 +17,7 @@ from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
 
 BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
-"""What is tried: the catalogue, and the certificates of the schedule at hand."""
+"""The catalogue and the certificates of the schedule."""
 
 
 @overload
@@ -81,12 +81,12 @@ def compare_bounds(
     check_tasks(tasks)
     schedules, labels = as_schedules(schedule, tasks.n_tasks)
     tried = BOUNDS if bounds is None else tuple(bounds)
-    made = [_certificate(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
-    return BoundComparisons(dict(zip(labels, made, strict=True))) if labels else made[0]
+    parts = [_comparison(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
+    return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
-    """Return what is known of the only schedule of a problem."""
+def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
+    """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
     setting = setting_of(problem, start)
     average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
@@ -108,7 +108,7 @@ def _certificate(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundC
 
 
 def setting_of(problem: Problem, start: Any) -> Setting:
-    """Return what the hypotheses of theorems ask about, for the only schedule of a problem."""
+    """Return the setting of the hypotheses, for the only schedule of a problem."""
     tasks, origin = problem.tasks, problem.tasks.start(start)
     teacher = tasks.teacher(start)
     distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
@@ -119,7 +119,7 @@ Maybe = float | None
 
 
 def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
-    tasks, filter_, k, law = problem.tasks, problem.filters[0], problem.k, problem.ordering
+    tasks, filter_, k, ordering = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
     errors: dict[str, float] = {}
 
@@ -131,13 +131,13 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
             return None
 
     def loss(name: str) -> float:
-        found = expect(tasks, filter_, k, ordering=law, start=origin, metrics=name)
-        errors[name] = found.errors[name]
-        return float(found.values[name][0])
+        expectation = expect(tasks, filter_, k, ordering=ordering, start=origin, metrics=name)
+        errors[name] = expectation.errors[name]
+        return float(expectation.values[name][0])
 
     average = attempt(lambda: loss("average_loss"))
-    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=law).loss)
-    if isinstance(law.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
+    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
+    if isinstance(ordering.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
             'ask expect(…, metrics="seen_loss") for it'
@@ -152,7 +152,7 @@ _PATIENCE = 30.0
 
 
 def _seen_seconds(tasks: TaskCollection, k: int) -> float:
-    """Return about how long following the seen-task loss takes: some calls a step, and products with M matrices."""
+    """Return the estimated seconds of the seen-task loss: some calls a step, and products with M matrices."""
     return k * (1.2e-4 + 6e-10 * tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2)
 
 

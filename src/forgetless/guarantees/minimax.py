@@ -13,7 +13,7 @@ from forgetless.guarantees._carry import rising
 from forgetless.guarantees._majorant import Mesh
 from forgetless.guarantees._steps import ridge_price
 from forgetless.guarantees.upper import UpperBound, upper_bound
-from forgetless.reporting.progress import Progress, forewarned, shown
+from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.schedules import Preset
 
 _ROUNDS = 400
@@ -28,7 +28,7 @@ _SHARPEST = 1e-4
 
 @dataclass(frozen=True, repr=False)
 class MinimaxSchedule(Preset):
-    """The strengths found; a schedule for exactly as many steps, with its certificate.
+    """Strengths of a schedule for exactly k steps, with their certificate.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class MinimaxSchedule(Preset):
 
     def build(self, k: int, square: float) -> Filter:
         if k != len(self.strengths):
-            raise ValueError(f"k must be {len(self.strengths)}, for which the strengths were found, got {k}")
+            raise ValueError(f"k must be {len(self.strengths)}, for which the strengths were computed, got {k}")
         return _filter(self.scheme, np.array(self.strengths), square if square > 0 else 1.0)
 
     def __repr__(self) -> str:
@@ -100,9 +100,10 @@ def minimax_schedule(
     mesh = Mesh.of(k)
     validate.check_memory(float(k + 1) * len(mesh.r), f"the gradient of {k:,} strengths", "ask for fewer steps")
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
-    with shown(progress) as tell:
-        found = _Descent(k, scheme, mesh.r, forewarned(tell, "ask for fewer steps")).run(start)
-    return MinimaxSchedule(scheme, tuple(found.tolist()), upper_bound(_filter(scheme, found, 1.0), k, per_decade=_FINE))
+    with progress_callback(progress) as callback:
+        strengths = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
+    bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE)
+    return MinimaxSchedule(scheme, tuple(strengths.tolist()), bound)
 
 
 def _filter(scheme: str, strengths: Floats, square: float) -> Filter:
@@ -116,17 +117,17 @@ def _strengths(scheme: str, kappa: Floats) -> Floats:
 class _Descent:
     """The logarithm of the certificate on the nodes alone, as a function of ln(κ/(1 − κ)) of all steps."""
 
-    def __init__(self, k: int, scheme: str, nodes: Floats, tell: Progress) -> None:
-        self.k, self.scheme, self.nodes, self.tell = k, scheme, nodes, tell
+    def __init__(self, k: int, scheme: str, nodes: Floats, report_progress: Progress) -> None:
+        self.k, self.scheme, self.nodes, self.report_progress = k, scheme, nodes, report_progress
         self.m, self.done = rising(k), 0
 
     def run(self, start: Floats) -> Floats:
-        """Return the strengths that descent reaches from shares."""
+        """Return the strengths at a local minimum, from a start κ."""
         from scipy.optimize import minimize
 
         limit = float(np.log(1 / _SHARPEST))
         start = np.clip(np.log(start / (1 - start)), -limit - np.log(self.k), limit)
-        found = minimize(
+        result = minimize(
             self._value,
             start,
             jac=True,
@@ -134,35 +135,35 @@ class _Descent:
             bounds=[(-limit - np.log(self.k), limit)] * self.k,
             options={"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7},
         )
-        return _strengths(self.scheme, 1 / (1 + np.exp(-found.x)))
+        return _strengths(self.scheme, 1 / (1 + np.exp(-result.x)))
 
     def _value(self, x: Floats) -> tuple[float, Floats]:
         kappa = 1 / (1 + np.exp(-x))
         if self.scheme == "budget":
             top, by_kappa, _ = sup_and_slopes(kappa, np.zeros(self.k), self.m, self.nodes)
         else:
-            q, pulled = _price_and_pull(1 / kappa - 1, self.m)
+            q, by_coefficient = _price_and_chain_rule(1 / kappa - 1, self.m)
             top, by_kappa, by_q = sup_and_slopes(kappa, q, self.m, self.nodes)
-            by_kappa = by_kappa - pulled(by_q) / kappa**2  # dλ/dκ = −1/κ²
+            by_kappa = by_kappa - by_coefficient(by_q) / kappa**2  # dλ/dκ = −1/κ²
         self.done += 1
-        self.tell(self.done, max(self.done, _ROUNDS), "gradients")
+        self.report_progress(self.done, max(self.done, _ROUNDS), "gradients")
         return float(np.log(top)), by_kappa / top * kappa * (1 - kappa)
 
 
-def _price_and_pull(lam: Floats, m: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """Return q of ridge steps in the base of the largest λ, and how a derivative by q becomes one by λ."""
+def _price_and_chain_rule(lam: Floats, m: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """Return q of ridge steps in the base of the largest λ, and the map from derivatives by q to those by λ."""
     last, mu = int(lam.argmax()), float(lam.max())
     beta, eta = (mu - lam) / (1 + mu), 1 / lam
     rest = 1 + 2 * m * beta * (1 + eta)
     by_beta = beta * eta**2 * (rest + 1) / rest**2
     by_eta = beta**2 * eta * (2 * rest - 2 * m * beta * eta) / rest**2
 
-    def pulled(by_q: Floats) -> Floats:
+    def by_coefficient(by_q: Floats) -> Floats:
         by_lam = by_q * (-by_beta / (1 + mu) - by_eta * eta**2)
         by_lam[last] += float(by_q @ (by_beta * (1 + lam))) / (1 + mu) ** 2
         return by_lam
 
-    return np.asarray(ridge_price(beta, eta, m)), pulled
+    return np.asarray(ridge_price(beta, eta, m)), by_coefficient
 
 
 def sup_and_slopes(kappa: Floats, q: Floats, m: Floats, r: Floats) -> tuple[float, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What ``certify`` answers: exact losses, the bounds that apply, and why others do not; for one schedule or several."""
+"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or more schedules."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class BoundCheck:
 
 @dataclass(frozen=True)
 class BoundComparison:
-    """What is known of a schedule on given tasks; prints as a table.
+    """Exact losses and bounds of a schedule on a task collection; prints as a table.
 
     Attributes
     ----------
@@ -102,19 +102,19 @@ class BoundComparison:
         return plot_bounds(self, ax)
 
     def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
-        """Return the bound of a kind, "upper" or "lower", that says most of a loss; None where none applies."""
-        found = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
+        """Return the bound of a kind, "upper" or "lower", that is closest to a loss; None if none applies."""
+        checks = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
         best = min if kind == "upper" else max
-        return best(found, key=lambda check: check.value or 0.0) if found else None
+        return best(checks, key=lambda check: check.value or 0.0) if checks else None
 
     def __repr__(self) -> str:
         applying = self._applying()
         if self._noisy:
-            said = (
+            message = (
                 f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and every bound is "
                 "proved for tasks that one model fits; the exact losses above hold all the same"
             )
-            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(said, 98)])
+            return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(message, 98)])
         table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
         lines = [*self._wrapped_facts(), "", *table, "", "does not apply:"]
         for other in self._others():
@@ -132,14 +132,14 @@ class BoundComparison:
     def _facts(self) -> list[str]:
         facts = [
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
-            f"exact expected average loss     {self._known('average_loss')}",
-            f"exact expected seen-task loss   {self._known('seen_loss')}",
+            f"exact expected average loss     {self._loss('average_loss')}",
+            f"exact expected seen-task loss   {self._loss('seen_loss')}",
             f"worst teacher, labels noiseless {_number(self.worst_case)}",
         ]
         return [*facts, *self.notes]
 
-    def _known(self, name: str) -> str:
-        """Return a loss as it is printed: with its error where that is not far below the digits shown."""
+    def _loss(self, name: str) -> str:
+        """Return a loss as text, with its error unless that is far below the printed digits."""
         value, error = getattr(self, name), self.errors.get(name, 0.0)
         if value is None or error <= 1e-6:
             return _number(value)
@@ -152,23 +152,23 @@ class BoundComparison:
 
     def _applying(self) -> Table | None:
         """Return the bounds that apply as they are printed; None if there are none."""
-        found = [check for check in self.bounds if check.applies]
+        checks = [check for check in self.bounds if check.applies]
         columns: dict[str, list[Any]] = {
-            "bound that applies": [check.name for check in found],
-            "kind": [check.kind for check in found],
-            "loss": [check.quantity for check in found],
-            "value": [Noted(check.value, "*" if check.reason else "") for check in found],
-            "ratio": [Noted(check.ratio, "×") for check in found],
-            "status": [check.status for check in found],
+            "bound that applies": [check.name for check in checks],
+            "kind": [check.kind for check in checks],
+            "loss": [check.quantity for check in checks],
+            "value": [Noted(check.value, "*" if check.reason else "") for check in checks],
+            "ratio": [Noted(check.ratio, "×") for check in checks],
+            "status": [check.status for check in checks],
         }
-        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in found) else ()
-        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if found else None
+        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in checks) else ()
+        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if checks else None
 
     def _repr_html_(self) -> str:
         applying = self._applying()
-        found = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
+        shown = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
         return (
-            f"{html.paragraph(self._facts())}{found}"
+            f"{html.paragraph(self._facts())}{shown}"
             f"<details><summary>Bounds that do not apply</summary>{html.bullets(self._others())}</details>"
         )
 
@@ -196,7 +196,7 @@ def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, repr=False)
 class BoundComparisons(Mapping[str | int, BoundComparison]):
-    """What is known of several schedules on the same tasks: a ``BoundComparison`` for every label; prints as a table.
+    """Comparisons for several schedules on the same tasks, by label; prints as a table.
 
     Attributes
     ----------

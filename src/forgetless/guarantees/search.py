@@ -1,10 +1,10 @@
 """The adversary: a search for the task collection on which a schedule does worst."""
 
-import copy
 import hashlib
 import json
 import time
 from dataclasses import dataclass
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
-from forgetless.guarantees._lbfgs import Descent
+from forgetless.guarantees._minimize import Evaluations, minimize_starts
 from forgetless.guarantees._objective import Adversary
 from forgetless.guarantees._rounding import SIZES, as_copies
 from forgetless.guarantees.collection import WorstCollection
 from forgetless.io.document import Document, file_errors, parse_json, read, write
 from forgetless.io.fields import Fields
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
@@ -30,7 +30,7 @@ from forgetless.tasks import TaskCollection
 STARTS = ("mixed", "random", "rare")
 
 _SAVE_EVERY = 5.0
-"""Seconds between checkpoints; they do not change what is found."""
+"""Seconds between checkpoints; they do not change the result."""
 
 
 def find_worst_collection(
@@ -67,7 +67,7 @@ def find_worst_collection(
         d and the number of different tasks, at most.
     rank : int, default 1
         Rows of each task, orthogonal and of any norms, from 1 to d. Some schedules do worse on ranks 2 and 3, by a
-        percent or so in what was found; the search takes as many times longer.
+        percent or so in our searches; the search takes as many times longer.
     n_starts : int, default 32
         Independent searches; a larger number only adds to those of a smaller one.
     n_rounds : int, default 400
@@ -106,16 +106,15 @@ def find_worst_collection(
     chosen = as_schedule(schedule)
     search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
-        raise ValueError("resume=True needs the file to continue from; give it as checkpoint=path")
+        raise ValueError("resume=True needs the file to resume from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
-    with shown(progress) as report_progress:
+    with progress_callback(progress) as report_progress:
         x = search.run(path, resume, report_progress)
     rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
-    collection = WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
     if path is not None:
         path.unlink(missing_ok=True)
-    return collection
+    return WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,51 +162,48 @@ class _Search:
         return cls(Adversary(filter_, k, M, d, rank), n_starts, n_rounds, starts, seed)
 
     def call(self, schedule: Any) -> str:
-        """Return the call that makes this search."""
-        a, argument = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
+        """Return the call of this search as code."""
+        a, source = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.find_worst_collection({argument}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.find_worst_collection({source}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
 
     @property
     def key(self) -> str:
-        """What a checkpoint must agree in: everything but the number of rounds, the filter by its shares."""
+        """Everything but the number of rounds, which a checkpoint must agree in; of the filter its values."""
         a = self.adversary
         shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
-        return json.dumps([*facts, hashlib.sha256(shares.tobytes()).hexdigest()])
+        return json.dumps([*facts, installed("scipy"), hashlib.sha256(shares.tobytes()).hexdigest()])
 
-    def run(self, path: Path | None, resume: bool, progress: Progress | None) -> Floats:
+    def run(self, path: Path | None, resume: bool, report_progress: Progress) -> Floats:
         """Return the best point, of shape (n,)."""
-        descent = _restored(path, resume, self.key)
-        if descent is None:
-            descent = Descent.begin(self.adversary, self._points())
-        if np.isnan(descent.value).all():
+        record = _restored(path, resume, self.key) or Evaluations(self._points())
+        saved = time.monotonic()
+
+        def after_round(best: float) -> None:
+            nonlocal saved
+            report_progress(len(record.rounds) - 1, self.n_rounds, f"rounds, best k·loss {np.exp(-best):.6g}")
+            if path is not None and time.monotonic() - saved > _SAVE_EVERY:
+                _save(record, path, self.key)
+                saved = time.monotonic()
+
+        try:
+            points, values = minimize_starts(self.adversary, record, self.n_rounds, after_round)
+        except BaseException:
+            if path is not None:
+                _save(record, path, self.key)
+            raise
+        if np.isinf(values).all():
             raise ValueError(
                 f"the loss vanishes at all {self.n_starts} starts; use at least two tasks and two features, more "
                 "starts, or a smaller k"
             )
-        whole, saved = descent, time.monotonic()
-        try:
-            while descent.rounds < self.n_rounds and descent.active.any():
-                if path is not None:
-                    whole = copy.deepcopy(descent)  # an interruption may hit the middle of a round
-                descent.advance(self.adversary)
-                if progress is not None:
-                    best = float(np.exp(-np.nanmin(descent.value)))
-                    progress(int(descent.rounds), self.n_rounds, f"rounds, best k·loss {best:.6g}")
-                if path is not None and time.monotonic() - saved > _SAVE_EVERY:
-                    _save(descent, path, self.key)
-                    saved = time.monotonic()
-        except BaseException:
-            if path is not None:
-                _save(whole, path, self.key)
-            raise
         if path is not None:
-            _save(descent, path, self.key)
-        return np.asarray(descent.x[int(np.nanargmin(descent.value))])
+            _save(record, path, self.key)
+        return np.asarray(points[int(np.argmin(values))])
 
     def _points(self) -> Floats:
         # One generator per start, named by its number, so that more starts leave the others as they are.
@@ -257,10 +253,10 @@ class Checkpoint:
     """The state of an interrupted search, and the key of the search it belongs to."""
 
     key: str
-    descent: Descent
+    record: Evaluations
 
     def __repr__(self) -> str:
-        starts, rounds = len(self.descent.value), int(self.descent.rounds)
+        starts, rounds = len(self.record.points), max(0, len(self.record.rounds) - 1)
         return f"search of {starts} starts after {rounds} rounds; resume it with checkpoint=path, resume=True"
 
 
@@ -270,14 +266,14 @@ def from_document(document: Document) -> Checkpoint:
     _, n_variables, n_starts, *_ = parse_json(key)
     sizes = {"n_variables": n_variables, "n_starts": n_starts}
     n, B = (validate.integer(name, value, 1, "as in worst_collection") for name, value in sizes.items())
-    return Checkpoint(key, Descent.from_fields(Fields(document.arrays), B, n))
+    return Checkpoint(key, Evaluations.from_fields(Fields(document.arrays), B, n))
 
 
-def _save(descent: Descent, path: Path, key: str) -> None:
-    write(path, Document("checkpoint", {"key": key}, descent.to_arrays()))
+def _save(record: Evaluations, path: Path, key: str) -> None:
+    write(path, Document("checkpoint", {"key": key}, record.to_arrays()))
 
 
-def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
+def _restored(path: Path | None, resume: bool, key: str) -> Evaluations | None:
     """Return the state in a checkpoint, None where a search begins; raise where it would be lost or does not fit."""
     if path is not None and not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for the checkpoint; create it first")
@@ -290,4 +286,4 @@ def _restored(path: Path | None, resume: bool, key: str) -> Descent | None:
         checkpoint = from_document(document)
     if checkpoint.key != key:
         raise FileError(f"{path.name} is the checkpoint of another search; give the same arguments, or another file")
-    return checkpoint.descent
+    return checkpoint.record

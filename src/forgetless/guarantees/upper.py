@@ -17,12 +17,12 @@ from forgetless.guarantees import _carry
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
 from forgetless.metrics import quantity as quantity_of
-from forgetless.reporting.progress import Progress, forewarned, shown, silent
+from forgetless.reporting.progress import Progress, progress_callback, silent, with_eta_warning
 from forgetless.schedules import resolve
 
 _QUANTITIES = ("average_loss", "seen_loss")
 
-_WORDS = {"average_loss": "average loss", "seen_loss": "loss on the tasks seen"}
+_LABELS = {"average_loss": "average loss", "seen_loss": "loss on the tasks seen"}
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ class UpperBound:
     def __repr__(self) -> str:
         of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
         first = (
-            f"expected {_WORDS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,} steps "
+            f"expected {_LABELS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,} steps "
             f"(R = {self.radius:g}, D = {self.distance:g}), that is {_upwards(self.constant)} R²D²/k"
         )
         return "\n".join(line for each in (first, self.why) for line in textwrap.wrap(each, 98, subsequent_indent="  "))
 
 
 def _upwards(value: float) -> str:
-    """Return six digits that are not below the value."""
-    shown = f"{value:.6g}"
-    return shown if float(shown) >= value else f"{value * (1 + 1e-5):.6g}"
+    """Return six digits, rounded up."""
+    text = f"{value:.6g}"
+    return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
 
 
 def upper_bound(
@@ -92,7 +92,7 @@ def upper_bound(
     """Return an upper bound of the expected loss after k steps that holds for every collection one model fits.
 
     Tasks are drawn independently, with replacement and with any probabilities; they may have any ranks and norms up to
-    R, and there may be any number of them. A function f with A ≤ f(B) is carried backwards through the steps, A being
+    R, and there may be any number of them. A function f with A ≤ f(B) is computed backwards through the steps, A being
     the quadratic form of the expected loss and B a mean over the tasks; half its supremum is the bound. Schedules of
     which some steps have no such bound, λ = 0 among others, get that of the steps after the last of these.
 
@@ -114,7 +114,7 @@ def upper_bound(
         is given. If both are left out, tasks count as they are drawn; otherwise the bound is multiplied by
         max(weights/probabilities).
     per_decade : int, default 90
-        Nodes per factor ten of the mesh on which f is kept. Any mesh gives a bound; finer ones lower it, from here by
+        Nodes per factor ten of the mesh of f. Any mesh gives a bound; finer ones lower it, from here by
         1e-4 to 3e-4 of itself, at a cost in proportion.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(done, total, "steps")``.
@@ -153,11 +153,11 @@ def upper_bound(
         raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
     factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
     filter_ = resolve(as_schedule(schedule), k, radius)
-    with shown(progress) as bar:
-        tell = forewarned(bar, "ask for fewer steps")
-        found = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, tell=tell)
-        unit = found.per_unit
-    unit = unit * factor if unit * factor < 0.5 else 0.5  # also where digits ran out
+    with progress_callback(progress) as callback:
+        report = with_eta_warning(callback, "ask for fewer steps")
+        half = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, report_progress=report)
+    unit = half.per_unit * factor
+    unit = unit if unit < 0.5 else 0.5  # also for NaN
     return UpperBound(
         value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
@@ -167,13 +167,13 @@ def upper_bound(
         radius=radius,
         distance=distance,
         status="derived",
-        why=_why(found, goal, average, factor, capped=unit == 0.5),
+        why=_explanation(half, goal, average, factor, capped=unit == 0.5),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A bound over R²D² with what it was computed with."""
+class HalfSupremum:
+    """A bound over R²D², with the steps and the mesh that it was computed with."""
 
     per_unit: float
     steps: Steps
@@ -188,51 +188,51 @@ def half_supremum(
     average: float | None = None,
     *,
     per_decade: int = PER_DECADE,
-    tell: Progress = silent,
-) -> Found:
+    report_progress: Progress = silent,
+) -> HalfSupremum:
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
     steps, mesh = steps_of(filter_, k), Mesh.of(k, per_decade)
     if quantity == "seen_loss":
-        carried = _carry.seen_tasks(steps, mesh, k, tell)
+        bound = _carry.seen_tasks(steps, mesh, k, report_progress)
     elif average is None:
-        carried = _carry.last_iterate(steps, mesh, tell)
+        bound = _carry.last_iterate(steps, mesh, report_progress)
     elif steps.proportional and not steps.unused:
-        carried = _carry.averaged(steps, mesh, average, tell)
+        bound = _carry.averaged(steps, mesh, average, report_progress)
     else:
         raise ValueError(
             "average is certified for one fixed filter, or for one gradient step of any size a task; leave it out, or "
             "use e.g. fl.Projection()"
         )
-    return Found(carried.sup / 2, steps, mesh, carried.m)
+    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
 
 
 def _factor(probabilities: Any, weights: Any) -> float:
     """Return max w_m/p_m, over the tasks that count."""
     if probabilities is None and weights is None:
         return 1.0
-    given = [_law(name, value) for name, value in (("probabilities", probabilities), ("weights", weights))]
-    M = max(len(each) for each in given if each is not None)
-    p, w = (np.full(M, 1 / M) if each is None else each for each in given)
+    vectors = [_distribution(name, value) for name, value in (("probabilities", probabilities), ("weights", weights))]
+    M = max(len(each) for each in vectors if each is not None)
+    p, w = (np.full(M, 1 / M) if each is None else each for each in vectors)
     if len(p) != len(w):
         raise ValueError(f"probabilities and weights must be of the same tasks, got {len(p)} and {len(w)}")
     with np.errstate(divide="ignore"):
         return max(1.0, float((w[w > 0] / p[w > 0]).max()))
 
 
-def _law(name: str, value: Any) -> Any:
+def _distribution(name: str, value: Any) -> Any:
     if value is None:
         return None
     try:
-        law = np.asarray(value, dtype=np.float64)
+        vector = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        law = np.empty(0)
-    if law.ndim != 1 or not law.size or not np.all(law >= 0) or not abs(float(law.sum()) - 1) <= 1e-9:
+        vector = np.empty(0)
+    if vector.ndim != 1 or not vector.size or not np.all(vector >= 0) or not abs(float(vector.sum()) - 1) <= 1e-9:
         raise ValueError(f"{name} must be nonnegative numbers that sum to 1, one for each task, got {value!r}")
-    return law / law.sum()
+    return vector / vector.sum()
 
 
-def _why(found: Found, quantity: str, average: float | None, factor: float, *, capped: bool) -> str:
-    steps = found.steps
+def _explanation(half: HalfSupremum, quantity: str, average: float | None, factor: float, *, capped: bool) -> str:
+    steps = half.steps
     if capped:
         how = "the trivial bound ½R²D²; the certificate gives none that is smaller"
     else:
@@ -240,7 +240,7 @@ def _why(found: Found, quantity: str, average: float | None, factor: float, *, c
         if steps.proportional:
             theorem = "3" if steps.base == LINEAR else "2"
         theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
-        how = f"Theorem {theorem} of docs/upper-bounds.md, base {steps.base}, {len(found.mesh.r)} nodes, "
+        how = f"Theorem {theorem} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)} nodes, "
         how += "with rigorous rounding error bounds"
         if steps.unused:
             first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"

@@ -5,15 +5,19 @@ The digest of the data is computed on request, since most results are looked at 
 
 import hashlib
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import is_array_api_obj, to_numpy
+from forgetless._core.compiled import n_threads
 from forgetless._core.version import version
 from forgetless.reporting.text import printable
 
@@ -76,6 +80,27 @@ def environment(created: float | None = None) -> dict[str, Any]:
         "numpy": installed("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", moment),
+    }
+
+
+def run_environment(engine: str) -> dict[str, Any]:
+    """Return versions, machine and command of a run of a sweep that starts now."""
+    import sqlite3
+
+    versions = {}
+    for name in ("numpy", "scipy", "numba", "torch", "dask", "distributed"):
+        with suppress(PackageNotFoundError):
+            versions[name] = installed(name)
+    return {
+        **versions,
+        "forgetless": version(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "system": platform.platform(),
+        "processors": n_threads(),
+        "host": platform.node(),
+        "command": list(sys.orig_argv),
+        "engine": engine,
     }
 
 

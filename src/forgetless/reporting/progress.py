@@ -1,5 +1,6 @@
-"""How long computations tell how far they are, and warn where they will take very long."""
+"""Progress of long computations: callbacks, a bar by rich, and a warning before very long ones."""
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,87 +11,97 @@ from forgetless._core.extras import needs
 from forgetless.reporting.text import printable
 
 Progress = Callable[[int, int, str], None]
-"""Called now and then as ``progress(done, total, what)``: how many of how many, and of what, in a few words."""
+"""Called now and then as ``report_progress(done, total, label)``: so many of ``total`` (0: unknown), and of what."""
 
 PATIENCE = 600.0
-"""Seconds that a computation may be going to take without a warning."""
+"""Remaining seconds above which a computation warns."""
 
-_LOOK = 2.0
-"""Seconds after the first report after which the speed is known well enough."""
+_SAMPLE = 2.0
+"""Seconds after the first report after which the speed is estimated."""
 
-_SETTING_UP = 20.0
-"""Seconds that loading and compiling may take before the first report; what takes longer is the work itself."""
+_SETUP = 20.0
+"""Seconds that loading and compiling may take before the first report; anything longer is the work itself."""
 
 
-def silent(done: int, total: int, what: str) -> None:
-    """Tell nobody."""
+def silent(done: int, total: int, label: str) -> None:
+    """Ignore a report."""
 
 
 @contextmanager
-def shown(progress: Any) -> Iterator[Progress | None]:
-    """Give whom to tell: a bar, in a terminal or a notebook, for True; nobody for None or False; else who was given.
-
-    The bar is gone when the computation ends, however it ends.
-    """
-    if progress is None or progress is False:
-        yield None
-        return
-    if progress is not True:
-        if not callable(progress):
-            raise TypeError(f"progress must be True or a callable (done, total, what), got {progress!r}")
+def progress_callback(progress: Any) -> Iterator[Progress]:
+    """Yield the callback for an argument ``progress``: a bar for True, ``silent`` for None and False, or itself."""
+    if progress is True:
+        with needs("progress=True", "rich", "plot"):
+            import rich.progress  # noqa: F401
+        with _bar() as report_progress:
+            yield report_progress
+    elif progress is None or progress is False:
+        yield silent
+    elif callable(progress):
         yield progress
+    else:
+        raise TypeError(f"progress must be True or a callable (done, total, label), got {progress!r}")
+
+
+@contextmanager
+def terminal_progress() -> Iterator[Progress]:
+    """Yield a bar if standard error is a terminal and rich is installed, otherwise ``silent``."""
+    try:
+        import rich.progress  # noqa: F401
+    except ImportError:
+        yield silent
         return
-    with needs("progress=True", "rich", "plot"):
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-    # Without markup, since what is told may hold labels of a user's.
-    words = TextColumn("{task.description}", markup=False)
-    with Bar(words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True) as bar:
+    with _bar() if sys.stderr.isatty() else progress_callback(None) as report_progress:
+        yield report_progress
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """Yield the callback of a bar on standard error, which disappears at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    # Without markup, since labels may be a user's.
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("starting", total=None)
-
-        def tell(done: int, total: int, what: str) -> None:
-            bar.update(line, completed=done, total=total or None, description=printable(what, 50))
-
-        yield tell
+        yield lambda done, total, label: bar.update(
+            line, completed=done, total=total or None, description=printable(label, 50)
+        )
 
 
-def part_of_work(tell: Progress, part: int, n_parts: int) -> Progress:
-    """Return whom one of several equally long parts of a computation tells."""
-
-    def told(done: int, total: int, what: str) -> None:
-        tell(part * total + done, n_parts * total, what)
-
-    return told
+def part_of_work(report_progress: Progress, part: int, n_parts: int) -> Progress:
+    """Return the callback of one of several equally long parts of a computation."""
+    return lambda done, total, label: report_progress(part * total + done, n_parts * total, label)
 
 
-def forewarned(tell: Progress | None, cure: str) -> Progress:
-    """Return ``tell`` that also warns, once and after a few seconds, if the rest will take more than ``PATIENCE``.
+def with_eta_warning(report_progress: Progress, hint: str) -> Progress:
+    """Return a callback that also warns, once and after a few seconds, if the rest will take more than ``PATIENCE``.
 
-    The estimate is the time since the first report, per step done since: it holds for work that is the same at every
-    step.
+    The estimate is the time since the first report, per step since: it holds for work that is the same at every step.
     """
-    since, known, warned = time.monotonic(), 0, False
+    since, first, checked = time.monotonic(), 0, False
 
-    def watched(done: int, total: int, what: str) -> None:
-        nonlocal since, known, warned
-        if tell is not None:
-            tell(done, total, what)
+    def report(done: int, total: int, label: str) -> None:
+        nonlocal since, first, checked
+        report_progress(done, total, label)
         now = time.monotonic()
-        if known == 0 < done and now - since < _SETTING_UP:
-            since, known = now, done
-        if warned or done <= known or now - since < _LOOK:
+        if first == 0 < done and now - since < _SETUP:
+            since, first = now, done
+        if checked or done <= first or now - since < _SAMPLE:
             return
-        warned = True
-        left = (now - since) * (total - done) / (done - known)
-        if left > PATIENCE:
-            message = f"{total:,} {what} will take about {duration(left)} more; {cure}"
+        checked = True
+        rest = (now - since) * (total - done) / (done - first)
+        if rest > PATIENCE:
+            message = f"{total:,} {label} will take about {duration(rest)} more; {hint}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
-    return watched
+    return report
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words."""
+    """Return a time as text."""
     for unit, name in ((31557600.0, "years"), (86400.0, "days"), (3600.0, "hours")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {name}"

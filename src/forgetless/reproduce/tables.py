@@ -13,7 +13,7 @@ from forgetless.filters import Projection
 from forgetless.guarantees.upper import upper_bound
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
@@ -79,10 +79,9 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
 def rates(exponents: range = range(2, 11), progress: Progress | bool | None = None) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the published bound."""
     rows: list[dict[str, Any]] = []
-    with shown(progress) as tell:
+    with progress_callback(progress) as report_progress:
         for done, family in enumerate(FAMILIES):
-            if tell is not None:
-                tell(done, len(FAMILIES), f"rates, now {family}")
+            report_progress(done, len(FAMILIES), f"rates, now {family}")
             for exponent in exponents:
                 rows += _rates_of(family, 2**exponent)
     return Table.of_rows("Worst case over unit teachers against the number of steps", rows)

@@ -1,4 +1,4 @@
-"""One writer a store: a lock file beside it, which the system releases when its process ends, however it ends."""
+"""One writer per store: a lock file beside it, which the system releases when its process ends, however it ends."""
 
 import contextlib
 import json
@@ -10,18 +10,20 @@ from forgetless.errors import StoreError
 
 try:
     import fcntl
-except ImportError:  # Windows: writers take turns by SQLite's own locks, and only do work twice
+except ImportError:  # Windows: SQLite's own locks let writers take turns; cells may be computed twice
     fcntl = None  # type: ignore[assignment]
 
 
-class Lock:
-    """Held from the constructor to ``release``; StoreError with the name of the other process where one holds it.
+def _path(store: Path) -> Path:
+    # Not the store itself: SQLite has locks there, which closing a second descriptor of the file would release.
+    return store.with_name(f"{store.name}.lock")
 
-    Not on the store itself: SQLite keeps locks there, which closing a second descriptor of the file would release.
-    """
+
+class Lock:
+    """A lock on a store from the constructor to ``release``; StoreError names the process that holds it already."""
 
     def __init__(self, store: Path) -> None:
-        self.path, self._descriptor = store.with_name(f"{store.name}.lock"), -1
+        self.path, self._descriptor = _path(store), -1
         while fcntl is not None and self._descriptor < 0:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
@@ -40,16 +42,16 @@ class Lock:
             ) from None
         except OSError as error:
             raise StoreError(f"{store} cannot be locked ({error}); use a local disk") from None
-        # The one before may have removed the file between our opening and locking it.
+        # The previous holder may have removed the file between our opening and locking it.
         if not os.fstat(descriptor).st_nlink:
             return
-        with contextlib.suppress(OSError):  # the lock holds without the note, for which a full disk has no room
+        with contextlib.suppress(OSError):  # the lock holds without the name of its holder, too
             os.ftruncate(descriptor, 0)
             os.write(descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others write; again and again without harm."""
+        """Release the lock; further calls have no effect."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
@@ -58,26 +60,23 @@ class Lock:
 
 
 def is_locked(store: Path) -> bool:
-    """Return whether some process is writing to a store."""
-    path = store.with_name(f"{store.name}.lock")
-    if fcntl is None or not path.exists():
+    """Return whether a process is writing to a store."""
+    if fcntl is None:
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+        with _path(store).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+    except OSError:  # there is no lock file
+        pass
     return False
 
 
 def _holder(path: Path) -> str:
     try:
-        found = json.loads(path.read_text())
-        return f"process {int(found['pid'])} on {str(found['host'])[:80]}"
+        holder = json.loads(path.read_text())
+        return f"process {int(holder['pid'])} on {str(holder['host'])[:80]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -1,4 +1,4 @@
-"""What a worker does: one batch of cells, all schedules of it in one call of an engine."""
+"""Evaluation of a batch of cells, with all of its schedules in one call of an engine."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ from forgetless.tasks import TaskCollection
 
 
 class Row(NamedTuple):
-    """One number of a cell, as the store keeps it; its names are those of the columns there."""
+    """One number of a cell; the names are those of the columns of the store."""
 
     metric: str
     step: int
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one cell: its rows, or in words why there are none."""
+    """Rows of one cell, or the error why there are none."""
 
     key: str
     rows: tuple[Row, ...]
@@ -44,48 +44,49 @@ class Outcome(NamedTuple):
 
 
 Finished = list[tuple[Batch, list[Outcome]]]
-"""Batches with what became of their cells, as engines hand them to the driver."""
+"""Batches with the outcomes of their cells."""
 
 
 def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
-    """Return what became of every cell of a batch.
+    """Return the outcomes of all cells of a batch.
 
-    The numbers depend on the batch alone: neither on the process nor on what it did before.
+    The numbers depend on the batch alone: neither on the process nor on its history.
     """
-    began = time.perf_counter()
-    with _one_at_a_time, _the_same_everywhere():
+    start = time.perf_counter()
+    with process_lock, _fixed_settings():
         try:
-            found = _together(sweep, batch)
+            rows, message = _evaluate(sweep, batch), None
         except (Exception, SystemExit) as error:
-            if len(batch.members) > 1:  # which of them it was, and what the others are
-                return [one for member in batch.members for one in evaluate(sweep, batch._replace(members=(member,)))]
-            found = [((), in_words(error))]
-    each = (time.perf_counter() - began) / len(batch.members)
-    return [Outcome(m.key, rows, why, each) for m, (rows, why) in zip(batch.members, found, strict=True)]
+            if len(batch.members) > 1:  # isolates the cell that fails
+                alone = [batch._replace(members=(member,)) for member in batch.members]
+                return [outcome for part in alone for outcome in evaluate(sweep, part)]
+            rows, message = [[]], in_words(error)
+    seconds = (time.perf_counter() - start) / len(batch.members)
+    return [Outcome(member.key, tuple(own), message, seconds) for member, own in zip(batch.members, rows, strict=True)]
 
 
-_one_at_a_time = threading.RLock()
-"""Threads of a dask worker take turns: what is fixed for one batch is fixed for the whole process."""
+process_lock = threading.RLock()
+"""Threads of a dask worker take turns, since the settings of a batch hold for the whole process."""
 
 
 @contextmanager
-def _the_same_everywhere() -> Iterator[None]:
-    """Inside, the choices are fixed that otherwise follow the machine or the past of the process, and with them bits.
+def _fixed_settings() -> Iterator[None]:
+    """Fix the choices that otherwise depend on the machine or the history of the process, and with them the last bits.
 
-    Set in the environment, where they are read; whoever set them already is left alone.
+    They are read from the environment; variables that are already set stay as they are.
     """
-    chosen = {"FORGETLESS_NUMBA": "always" if has_numba() else "never", "FORGETLESS_THREADS": "1"}
-    ours = [name for name in chosen if name not in os.environ]
-    os.environ.update({name: chosen[name] for name in ours})
+    defaults = {"FORGETLESS_NUMBA": "always" if has_numba() else "never", "FORGETLESS_THREADS": "1"}
+    added = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         with one_blas_thread():
             yield
     finally:
-        for name in ours:
+        for name in added:
             os.environ.pop(name, None)
 
 
-def _together(sweep: Grid, batch: Batch) -> list[tuple[tuple[Row, ...], str | None]]:
+def _evaluate(sweep: Grid, batch: Batch) -> list[list[Row]]:
     tasks = _tasks(sweep, batch)
     schedules = [sweep.scaled(member) for member in batch.members]
     compute = _exact if sweep.n_trials is None else _simulated
@@ -93,11 +94,11 @@ def _together(sweep: Grid, batch: Batch) -> list[tuple[tuple[Row, ...], str | No
     if sweep.bounds:
         for schedule, own in zip(schedules, rows, strict=True):
             own += _bounds(sweep, batch, tasks, schedule)
-    return [(tuple(own), None) for own in rows]
+    return rows
 
 
-_made: dict[tuple[Any, ...], TaskCollection] = {}
-"""The collection made last: consecutive batches usually share it."""
+_last_tasks: dict[tuple[Any, ...], TaskCollection] = {}
+"""The last collection that a function returned: consecutive batches usually share it."""
 
 
 def _tasks(sweep: Grid, batch: Batch) -> TaskCollection:
@@ -106,18 +107,18 @@ def _tasks(sweep: Grid, batch: Batch) -> TaskCollection:
         return value.thing
     arguments = sweep.arguments(value, batch.seed, batch.k)
     key = (value.digest, *sorted(arguments.items()))
-    if key not in _made:
-        found = value.thing(**arguments)
-        if not isinstance(found, TaskCollection):
+    if key not in _last_tasks:
+        tasks = value.thing(**arguments)
+        if not isinstance(tasks, TaskCollection):
             try:
-                found = TaskCollection(found)
+                tasks = TaskCollection(tasks)
             except TypeError:
                 raise TypeError(
-                    f"{value.label} must return a TaskCollection or pairs (X, y), got {type(found).__name__}"
+                    f"{value.label} must return a TaskCollection or pairs (X, y), got {type(tasks).__name__}"
                 ) from None
-        _made.clear()
-        _made[key] = found
-    return _made[key]
+        _last_tasks.clear()
+        _last_tasks[key] = tasks
+    return _last_tasks[key]
 
 
 def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]) -> list[list[Row]]:
@@ -129,11 +130,10 @@ def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any
     rows: list[list[Row]] = [[] for _ in schedules]
     names = [name for name in sweep.metrics if name != "worst_case"]
     if names:
-        made = expect(tasks, schedules, batch.k, metrics=names, **options)
+        expectation = expect(tasks, schedules, batch.k, metrics=names, **options)
         for name in names:
-            values = to_numpy(made.values[name])
-            for own, curve in zip(rows, values, strict=True):
-                own += _curve(name, made.steps, curve, rounding=made.errors[name])
+            for own, curve in zip(rows, to_numpy(expectation.values[name]), strict=True):
+                own += _curve(name, expectation.steps, curve, rounding=expectation.errors[name])
     if "worst_case" in sweep.metrics:
         worst = worst_case(tasks, schedules, batch.k, **options)
         for own, curve in zip(rows, np.reshape(worst.loss, (len(schedules), -1)), strict=True):
@@ -143,15 +143,16 @@ def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any
 
 def _simulated(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]) -> list[list[Row]]:
     assert sweep.n_trials is not None
+    task_axis, ordering = sweep.axes["tasks"][batch.tasks], sweep.axes["ordering"][batch.ordering]
     rows = []
     for schedule in schedules:
         trace = simulate(
             tasks,
             schedule,
             batch.k,
-            ordering=sweep.axes["ordering"][batch.ordering].thing,
+            ordering=ordering.thing,
             n_trials=sweep.n_trials,
-            seed=draws_of(sweep.axes["tasks"][batch.tasks], sweep.axes["ordering"][batch.ordering], batch),
+            seed=seed_of(task_axis, ordering, batch),
             record=sweep.record,
             average=sweep.average,
             metrics=sweep.metrics,
@@ -166,29 +167,29 @@ def _simulated(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list
     return rows
 
 
-def draws_of(tasks: Value, ordering: Value, batch: Batch) -> np.random.SeedSequence:
-    """Return the source of the task orders of a simulated batch.
+def seed_of(tasks: Value, ordering: Value, batch: Batch) -> np.random.SeedSequence:
+    """Return the seed of the task orders of a simulated batch.
 
-    It follows from the tasks, the ordering, k and the seed: all schedules meet the same orders, and nobody's orders
-    change when an axis gets another value.
+    It depends on the tasks, the ordering, k and the seed: all schedules have the same orders, which do not change when
+    an axis gets another value.
     """
     axes = zlib.crc32(f"{tasks.digest} {ordering.digest} {batch.k}".encode())
     return np.random.SeedSequence(batch.seed, spawn_key=(axes,))
 
 
 def _curve(name: str, steps: Any, values: Any, errors: Any = None, rounding: float | None = None) -> list[Row]:
-    found = [None] * len(values) if errors is None else errors.tolist()
+    standard_errors = [None] * len(values) if errors is None else errors.tolist()
     return [
         Row(name, step, value, error, rounding)
-        for step, value, error in zip(steps.tolist(), np.asarray(values).tolist(), found, strict=True)
+        for step, value, error in zip(steps.tolist(), np.asarray(values).tolist(), standard_errors, strict=True)
     ]
 
 
 def _bounds(sweep: Grid, batch: Batch, tasks: TaskCollection, schedule: Any) -> list[Row]:
     """Return the least upper and the largest lower bound that hold for the last iterate, as metrics of their own."""
-    law = sweep.axes["ordering"][batch.ordering].thing
+    ordering = sweep.axes["ordering"][batch.ordering].thing
     try:
-        problem = Problem.of(tasks, schedule, batch.k, law, "last")
+        problem = Problem.of(tasks, schedule, batch.k, ordering, "last")
         setting = setting_of(problem, None)
         checks = [check_bound(bound, setting, None) for bound in BOUNDS if bound.quantity in sweep.metrics]
     except (MemoryError, NoExactLawError):
@@ -196,7 +197,7 @@ def _bounds(sweep: Grid, batch: Batch, tasks: TaskCollection, schedule: Any) -> 
     rows = []
     for kind, best in (("upper", min), ("lower", max)):
         for metric in sweep.metrics:
-            known = [c.value for c in checks if c.kind == kind and c.quantity == metric and c.value is not None]
-            if known:
-                rows.append(Row(f"{metric}.{kind}", batch.k, best(known)))
+            values = [c.value for c in checks if c.kind == kind and c.quantity == metric and c.value is not None]
+            if values:
+                rows.append(Row(f"{metric}.{kind}", batch.k, best(values)))
     return rows

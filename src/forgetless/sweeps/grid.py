@@ -21,18 +21,17 @@ from forgetless.sweeps.identity import LENGTH, content, digest
 from forgetless.tasks import TaskCollection
 
 AXES = ("tasks", "schedule", "scale", "ordering", "k", "seed")
-"""What distinguishes cells, by the names that tables, figures and the store use."""
+"""Names of the axes in tables, figures and the store."""
 
-TOGETHER = 32
-"""Schedules of one batch, at most: more gain nothing and cost memory."""
-
+BATCH_SIZE = 32
+"""Largest number of schedules in a batch: more gain nothing and cost memory."""
 
 LARGEST = 2**63 - 1
-"""Of numbers in a store."""
+"""Largest integer in a store."""
 
 
 class Value(NamedTuple):
-    """A value on an axis: what people call it, what it is, and the digest of its content."""
+    """A value on an axis, with its label and the digest of its content."""
 
     label: str
     thing: Any
@@ -40,7 +39,7 @@ class Value(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A cell in its batch: the schedule by its label, the scale, and the key in the store."""
+    """A cell of a batch: the label of its schedule, its scale, and its key in the store."""
 
     schedule: str
     scale: float | None
@@ -48,7 +47,7 @@ class Member(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Cells that differ in nothing but the schedule; the seed is None where nothing depends on it."""
+    """Cells that differ in the schedule only; the seed is None if nothing depends on it."""
 
     tasks: str
     seed: int | None
@@ -77,23 +76,19 @@ class Grid:
         k: Any,
         *,
         scales: Any = None,
-        orderings: Any = None,
+        orderings: Any = WithReplacement(),  # noqa: B008 - immutable
         seeds: Any = (0,),
         metrics: Any = ("average_loss",),
         n_trials: int | None = None,
         average: float | None = None,
         record: Any = "last",
         bounds: bool = False,
-        **others: Any,
     ) -> None:
-        if others:
-            known = "tasks, schedules, scales, k, orderings, seeds, metrics, n_trials, average, record and bounds"
-            raise TypeError(f"a sweep has no axis or setting {next(iter(others))!r}; it has {known}")
         self.n_trials = None if n_trials is None else validate.integer("n_trials", n_trials, 1, "None is exact")
         self.metrics = check_metrics(metrics, METRICS if self.n_trials is not None else (*METRICS, "worst_case"))
         self.average = averages.power(average)
         self.record = _recorded(record)
-        self.bounds = _switch("bounds", bounds)
+        self.bounds = _boolean("bounds", bounds)
         if self.bounds and self.average is not None:
             raise ValueError(
                 f"bounds=True needs average=None, got average={average!r}: the bounds are proved for the last iterate; "
@@ -103,22 +98,22 @@ class Grid:
         self.seeds = _integers("seeds", seeds, 0)
         self.scales = (None,) if scales is None else _scales(scales)
         self.axes: dict[str, dict[str, Value]] = {
-            "tasks": _axis("tasks", tasks, _task_label, _checked_tasks),
-            "schedule": _axis("schedules", schedules, _schedule_label, _checked_schedule),
-            "ordering": _axis("orderings", WithReplacement() if orderings is None else orderings, _order, _ordering),
+            "tasks": _axis("tasks", tasks, _task_label, _validated_tasks),
+            "schedule": _axis("schedules", schedules, _schedule_label, _validated_schedule),
+            "ordering": _axis("orderings", orderings, _ordering_label, _validated_ordering),
         }
         self._takes = {label: _parameters(value) for label, value in self.axes["tasks"].items()}
 
     @classmethod
     def of(cls, other: "Grid") -> "Grid":
         """Return the data of a sweep alone."""
-        made = Grid.__new__(Grid)
-        made.__dict__.update({name: each for name, each in other.__dict__.items() if name not in ("batches", "keys")})
-        return made
+        grid = Grid.__new__(Grid)
+        grid.__dict__.update({name: each for name, each in other.__dict__.items() if name not in ("batches", "keys")})
+        return grid
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What all cells share; a store holds sweeps of the same settings only."""
+        """Settings that all cells share; a store holds sweeps of the same settings only."""
         return {
             "metrics": list(self.metrics),
             "n_trials": self.n_trials,
@@ -143,7 +138,7 @@ class Grid:
 
     @functools.cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """All cells of the sweep, in batches; those that can share a collection come one after the other."""
+        """All cells of the sweep in batches; those that share a collection are adjacent."""
         return tuple(self._enumerate())
 
     def _enumerate(self) -> Iterator[Batch]:
@@ -159,9 +154,9 @@ class Grid:
                     for ordering in self.axes["ordering"].values():
                         shared = f"{common} {tasks.digest} {seed} {k} {ordering.digest} "
                         members = [Member(label, scale, _key(shared + own)) for label, scale, own in schedules]
-                        for first in range(0, len(members), TOGETHER):
-                            few = tuple(members[first : first + TOGETHER])
-                            yield Batch(tasks.label, seed, ordering.label, k, few)
+                        for first in range(0, len(members), BATCH_SIZE):
+                            part = tuple(members[first : first + BATCH_SIZE])
+                            yield Batch(tasks.label, seed, ordering.label, k, part)
 
     def __len__(self) -> int:
         return sum(len(batch.members) for batch in self.batches)
@@ -172,13 +167,13 @@ class Grid:
         return frozenset(member.key for batch in self.batches for member in batch.members)
 
     def depends_on_seed(self, label: str) -> bool:
-        """Return whether the results on these tasks depend on the seed: they are drawn from it, or simulated."""
+        """Return whether results depend on the seed: these tasks are drawn from it, or runs are simulated."""
         return self.n_trials is not None or "seed" in self._takes[label]
 
     def arguments(self, value: Value, seed: int | None, k: int) -> dict[str, int]:
-        """Return what a function that makes tasks is called with: ``seed`` and ``k``, those that it takes."""
-        given = {"seed": seed, "k": k}
-        return {name: each for name, each in given.items() if name in self._takes[value.label] and each is not None}
+        """Return the arguments of a function that returns tasks: those of ``seed`` and ``k`` that it takes."""
+        values = {"seed": seed, "k": k}
+        return {name: each for name, each in values.items() if name in self._takes[value.label] and each is not None}
 
     def scaled(self, member: Member) -> Any:
         """Return the schedule of a cell."""
@@ -197,48 +192,48 @@ def _key(text: str) -> str:
 
 
 def _axis(
-    name: str, given: Any, label_of: Callable[[Any], str], checked: Callable[[str, Any], Any]
+    name: str, values: Any, label_of: Callable[[Any], str], validated: Callable[[str, Any], Any]
 ) -> dict[str, Value]:
-    if isinstance(given, Mapping):
-        pairs = [(str(label), thing) for label, thing in given.items()]
+    if isinstance(values, Mapping):
+        pairs = [(str(label), thing) for label, thing in values.items()]
     else:
-        several = isinstance(given, list | tuple) and not _is_pairs(name, given)
-        pairs = [(label_of(thing), thing) for thing in (given if several else [given])]
+        several = isinstance(values, list | tuple) and not _is_pairs(name, values)
+        pairs = [(label_of(thing), thing) for thing in (values if several else [values])]
     if not pairs:
         raise ValueError(f"{name} must hold at least one value, got none")
-    made: dict[str, Value] = {}
+    axis: dict[str, Value] = {}
     for label, thing in pairs:
-        if label in made:
+        if label in axis:
             raise ValueError(f"{name} has two values called {label!r}; give a dictionary with a name for each")
         if printable(label) != label:
             raise ValueError(f"{name} has a value called {label!r}; give it a name that can be printed on a line")
-        right = checked(f"{name} {label!r}", thing)
+        thing = validated(f"{name} {label!r}", thing)
         try:
-            value = Value(label, right, digest(content(right)))
+            value = Value(label, thing, digest(content(thing)))
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"{name} {label!r} cannot be told from others by its content: {error}") from None
-        same = next((other.label for other in made.values() if other.digest == value.digest), None)
+            raise TypeError(f"{name} {label!r} has no content that identifies it: {error}") from None
+        same = next((other.label for other in axis.values() if other.digest == value.digest), None)
         if same is not None:
             raise ValueError(f"{name} {same!r} and {label!r} have the same content; leave one of them out")
-        made[label] = value
-    return made
+        axis[label] = value
+    return axis
 
 
-def _is_pairs(name: str, given: Any) -> bool:
-    """Return whether a list is one collection, given as pairs (X, y)."""
-    return name == "tasks" and all(isinstance(each, tuple | list) and len(each) == 2 for each in given)
+def _is_pairs(name: str, values: Any) -> bool:
+    """Return whether a list is a single collection of pairs (X, y)."""
+    return name == "tasks" and all(isinstance(each, tuple | list) and len(each) == 2 for each in values)
 
 
 def _task_label(thing: Any) -> str:
     return getattr(thing, "__name__", "tasks") if callable(thing) else "tasks"
 
 
-def _checked_tasks(name: str, thing: Any) -> Any:
+def _validated_tasks(name: str, thing: Any) -> Any:
     if callable(thing) or isinstance(thing, TaskCollection):
         return thing
     if isinstance(thing, list | tuple):
         return TaskCollection(thing)
-    raise TypeError(f"{name} must be a TaskCollection or a function that makes one, got {type(thing).__name__}")
+    raise TypeError(f"{name} must be a TaskCollection or a function that returns one, got {type(thing).__name__}")
 
 
 def _schedule_label(thing: Any) -> str:
@@ -247,7 +242,7 @@ def _schedule_label(thing: Any) -> str:
     return str(thing.__name__) if inspect.isfunction(thing) else title_of(thing)
 
 
-def _checked_schedule(name: str, thing: Any) -> Any:
+def _validated_schedule(name: str, thing: Any) -> Any:
     try:
         return as_schedule(thing)
     except (TypeError, ValueError) as error:
@@ -255,15 +250,19 @@ def _checked_schedule(name: str, thing: Any) -> Any:
 
 
 def _has_strength(schedule: Any) -> bool:
-    """Return whether a scale changes the schedule: steps that solve each task exactly have none."""
+    """Return whether a scale changes the schedule; steps that solve each task exactly have no strength."""
     return not (isinstance(schedule, Filter) and schedule.is_projection)
 
 
-def _order(thing: Any) -> str:
-    return thing if isinstance(thing, str) else next((name for name, law in NAMES.items() if law == thing), repr(thing))
+def _ordering_label(thing: Any) -> str:
+    return (
+        thing
+        if isinstance(thing, str)
+        else next((name for name, other in NAMES.items() if other == thing), repr(thing))
+    )
 
 
-def _ordering(name: str, thing: Any) -> Ordering:
+def _validated_ordering(name: str, thing: Any) -> Ordering:
     try:
         return as_ordering(thing)
     except (TypeError, ValueError) as error:
@@ -271,7 +270,7 @@ def _ordering(name: str, thing: Any) -> Ordering:
 
 
 def _parameters(value: Value) -> frozenset[str]:
-    """Return which of ``seed`` and ``k`` a function that makes tasks takes; refuse one that needs more."""
+    """Return which of ``seed`` and ``k`` a function that returns tasks takes; TypeError if it needs more."""
     if isinstance(value.thing, TaskCollection):
         return frozenset()
     bound = [name for name in getattr(value.thing, "keywords", {}) if name in ("seed", "k")]
@@ -280,15 +279,15 @@ def _parameters(value: Value) -> frozenset[str]:
             f"tasks {value.label!r} have {bound[0]}={value.thing.keywords[bound[0]]!r} bound, and a sweep gives "
             f"{bound[0]} itself; leave it free, or wrap the function in one that does not take it"
         )
-    cure = "wrap it in a function that takes them by name, such as def made(seed): ..."
+    hint = "wrap it in a function that takes them by name, such as def tasks(seed): ..."
     try:
         parameters = inspect.signature(value.thing).parameters.values()
     except (TypeError, ValueError):
-        raise TypeError(f"tasks {value.label!r} do not say whether they take seed and k; {cure}") from None
+        raise TypeError(f"tasks {value.label!r} have no signature with seed and k; {hint}") from None
     unnamed = [p for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
     anything = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if unnamed or (anything and not any(p.name in ("seed", "k") for p in parameters)):
-        raise TypeError(f"tasks {value.label!r} take {(unnamed or anything)[0]}, not seed and k by name; {cure}")
+        raise TypeError(f"tasks {value.label!r} take {(unnamed or anything)[0]}, not seed and k by name; {hint}")
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     missing = [p.name for p in parameters if p.default is p.empty and p.name not in ("seed", "k") and p.kind in kinds]
     if missing:
@@ -299,24 +298,24 @@ def _parameters(value: Value) -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.name in ("seed", "k") and p.kind in kinds)
 
 
-def _integers(name: str, given: Any, minimum: int) -> tuple[int, ...]:
-    values = [given] if np.ndim(given) == 0 else list(given)
+def _integers(name: str, values: Any, minimum: int) -> tuple[int, ...]:
+    values = [values] if np.ndim(values) == 0 else list(values)
     if not values:
         raise ValueError(f"{name} must hold at least one number, got none")
-    made = tuple(dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers") for value in values))
-    if max(made) > LARGEST:
-        raise ValueError(f"{name} must be below 2**63, got {max(made)}; a store keeps no larger numbers")
-    return made
+    integers = tuple(dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers") for value in values))
+    if max(integers) > LARGEST:
+        raise ValueError(f"{name} must be below 2**63, got {max(integers)}; a store holds no larger numbers")
+    return integers
 
 
-def _switch(name: str, given: Any) -> bool:
-    if not isinstance(given, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {given!r}")
-    return bool(given)
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
-def _scales(given: Any) -> tuple[float | None, ...]:
-    values = np.ravel(np.asarray(given)).tolist()
+def _scales(scales: Any) -> tuple[float | None, ...]:
+    values = np.ravel(np.asarray(scales)).tolist()
     if not values:
         raise ValueError("scales must hold at least one number, got none; leave it out for the schedules as they are")
     return tuple(

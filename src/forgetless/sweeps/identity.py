@@ -1,4 +1,4 @@
-"""What a value on an axis of a sweep is: its content as plain data, and a digest of that."""
+"""Identity of a value on an axis of a sweep: its content as plain data, and a digest of it."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless.tasks import TaskCollection
 
 LENGTH = 24
-"""Hexadecimal digits of a digest: 96 bits, so that even 10⁹ cells do not meet."""
+"""Hexadecimal digits of a digest: 96 bits, so that even 10⁹ cells do not collide."""
 
 
 def digest(plain: Any) -> str:
@@ -25,11 +25,10 @@ def digest(plain: Any) -> str:
 
 
 def content(value: Any) -> Any:
-    """Return any value of an axis as plain data that says all that its results depend on.
+    """Return plain data that determine all results of a value of an axis.
 
-    Arrays are named by a digest of their numbers, functions by their name, their source and what they were made with,
-    objects by their class and attributes, modules by their name. TypeError for what has no content that could be read,
-    such as a generator.
+    Arrays are identified by a digest of their numbers, functions by name, source, defaults and closure, objects by
+    class and attributes, modules by name. TypeError for values without readable content, such as generators.
 
     Examples
     --------
@@ -42,7 +41,7 @@ def content(value: Any) -> Any:
 
 
 def _content(value: Any, within: tuple[int, ...]) -> Any:
-    """Return the content of a part of the values with the identities ``within``: functions may refer to themselves."""
+    """Return the content of a value inside those with the ids ``within``: functions may refer to themselves."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -76,27 +75,27 @@ def _content(value: Any, within: tuple[int, ...]) -> Any:
 def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     array = np.ascontiguousarray(array)
     if array.dtype.hasobject:
-        raise TypeError(f"an array of Python objects, of shape {array.shape}, has no content to tell it by")
+        raise TypeError(f"an array of Python objects, of shape {array.shape}, has no content that identifies it")
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    found = hashlib.sha256(little.tobytes()).hexdigest()[:LENGTH]
-    return {"array": found, "shape": list(array.shape), "dtype": array.dtype.name}
+    numbers = hashlib.sha256(little.tobytes()).hexdigest()[:LENGTH]
+    return {"array": numbers, "shape": list(array.shape), "dtype": array.dtype.name}
 
 
 def _code(thing: Any, within: tuple[int, ...]) -> dict[str, Any]:
-    """Return name and source; of this package the name alone, since its version is part of every cell anyway."""
-    found: dict[str, Any] = {"name": thing.__qualname__}
+    """Return name and source; for this package the name alone, since its version is part of every key."""
+    plain: dict[str, Any] = {"name": thing.__qualname__}
     if (thing.__module__ or "").split(".")[0] == "forgetless":
-        return found
+        return plain
     code = getattr(thing, "__code__", None)
     try:
         # Of the code: of a function that wraps another, the source would be the other's, which is in the closure.
         source = inspect.cleandoc(inspect.getsource(thing if code is None else code))
     except (OSError, TypeError):  # typed into a session, compiled, or built in
-        return found | {"module": thing.__module__, "code": _compiled(thing, within)}
-    found["source"] = hashlib.sha256(source.encode()).hexdigest()[:LENGTH]
+        return plain | {"module": thing.__module__, "code": _compiled(thing, within)}
+    plain["source"] = hashlib.sha256(source.encode()).hexdigest()[:LENGTH]
     if code is not None and code.co_name == "<lambda>":  # its source is a whole line, on which there may be others
-        found["code"] = digest(_instructions(code))
-    return found
+        plain["code"] = digest(_instructions(code))
+    return plain
 
 
 def _compiled(thing: Any, within: tuple[int, ...]) -> Any:
@@ -109,7 +108,7 @@ def _compiled(thing: Any, within: tuple[int, ...]) -> Any:
 
 
 def _instructions(code: CodeType) -> list[Any]:
-    """Return what a compiled function does as plain data, with the functions, classes and loops inside it."""
+    """Return compiled code as plain data, with the functions, classes and comprehensions inside it."""
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
     counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
     return [code.co_code.hex(), counts, [list(each) for each in names], [_constant(each) for each in code.co_consts]]
@@ -126,15 +125,15 @@ def _constant(value: Any) -> Any:
 
 
 def _closure(thing: Any, within: tuple[int, ...]) -> dict[str, Any]:
-    """Return the values that a function was made with: defaults, and those of the function around it."""
+    """Return defaults and closure of a function."""
     if not inspect.isfunction(thing):
         return {}
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     if thing.__defaults__ or thing.__kwdefaults__:
-        found["defaults"] = [_content(each, within) for each in (thing.__defaults__ or (), thing.__kwdefaults__ or {})]
+        plain["defaults"] = [_content(each, within) for each in (thing.__defaults__ or (), thing.__kwdefaults__ or {})]
     if thing.__closure__:
-        found["around"] = [_cell(cell, within) for cell in thing.__closure__]
-    return found
+        plain["around"] = [_cell(cell, within) for cell in thing.__closure__]
+    return plain
 
 
 def _cell(cell: Any, within: tuple[int, ...]) -> Any:
@@ -152,7 +151,7 @@ def _object(value: Any, within: tuple[int, ...]) -> dict[str, Any]:
     elif hasattr(value, "__dict__"):
         attributes = vars(value)
     else:
-        raise TypeError(f"{kind.__name__} has no content to tell it by; use an array, a function or a plain object")
+        raise TypeError(f"{kind.__name__} has no readable content; use an array, a function or a plain object")
     named: dict[str, Any] = {"class": kind.__qualname__}
     if kind.__module__.split(".")[0] != "forgetless":
         named |= {"code": _code(kind, within)}

@@ -1,4 +1,4 @@
-"""What a store holds as tables: all of it, means over seeds for a figure, and a summary for a paper."""
+"""Tables of a store: all numbers, means over seeds for a figure, and a summary for a paper."""
 
 import math
 import os
@@ -12,63 +12,54 @@ from forgetless.sweeps.grid import AXES
 from forgetless.sweeps.store import RESULTS, Store
 
 LAST = 4
-"""Values of k, the largest ones, that a slope is fitted on."""
+"""Number of the largest values of k that a slope is fitted on."""
 
 
 def wide(
-    rows: Iterable[Sequence[Any]], order: Mapping[str, Iterable[str]], facts: Iterable[str] = (), whole: bool = False
+    rows: Iterable[Sequence[Any]], order: Mapping[str, Iterable[str]], facts: Iterable[str] = (), full: bool = False
 ) -> Table:
     """Return rows of the view ``results`` as a table with a column per metric, sorted as the axes are in ``order``.
 
-    The ``whole`` has bounds of rounding errors too, and from which version and cell each row is.
+    A ``full`` table also has rounding errors, versions and keys.
     """
-    ranks = {axis: {label: i for i, label in enumerate(labels)} for axis, labels in order.items()}
     at = {name: i for i, name in enumerate(RESULTS)}
-    cells: dict[tuple[Any, ...], dict[str, tuple[Any, Any, Any]]] = {}
     parts = (*AXES, "step", "version", "key")
-    metrics: dict[str, None] = {}
+    cells: dict[tuple[Any, ...], dict[str, tuple[Any, Any, Any]]] = {}
     for row in rows:
-        place = tuple(row[at[name]] for name in parts)
-        found = (row[at["value"]], row[at["standard_error"]], row[at["rounding"]])
-        cells.setdefault(place, {})[row[at["metric"]]] = found
-        metrics[row[at["metric"]]] = None
+        numbers = (row[at["value"]], row[at["standard_error"]], row[at["rounding"]])
+        cells.setdefault(tuple(row[at[name]] for name in parts), {})[row[at["metric"]]] = numbers
+    ranks = {axis: {label: i for i, label in enumerate(labels)} for axis, labels in order.items()}
 
-    def rank(place: tuple[Any, ...]) -> tuple[Any, ...]:
-        tasks, schedule, scale, ordering, k, seed, step, made_by, _ = place
-        named = (("tasks", tasks), ("ordering", ordering), ("schedule", schedule))
-        return (
-            *(ranks.get(axis, {}).get(name, math.inf) for axis, name in named),
-            scale or 0,
-            k,
-            seed or 0,
-            step,
-            made_by,
-        )
+    def rank(cell: tuple[Any, ...]) -> tuple[Any, ...]:
+        tasks, schedule, scale, ordering, k, seed, step, version, _ = cell
+        labels = (("tasks", tasks), ("ordering", ordering), ("schedule", schedule))
+        places = (ranks.get(axis, {}).get(label, math.inf) for axis, label in labels)
+        return (*places, scale or 0, k, seed or 0, step, version)
 
-    places = sorted(cells, key=rank)
-    columns: dict[str, list[Any]] = {axis: [place[i] for place in places] for i, axis in enumerate(AXES)}
-    steps = [place[parts.index("step")] for place in places]
-    if whole or steps != columns["k"]:
-        columns["step"] = steps
-    for name in sorted(metrics, key=lambda name: ("." in name, name)):
-        values, errors, roundings = zip(*(cells[place].get(name, (None,) * 3) for place in places), strict=True)
+    keys = sorted(cells, key=rank)
+    columns: dict[str, list[Any]] = {name: [key[i] for key in keys] for i, name in enumerate(parts)}
+    extra = {name: columns.pop(name) for name in ("step", "version", "key")}
+    if full or extra["step"] != columns["k"]:
+        columns["step"] = extra["step"]
+    for name in sorted({name for cell in cells.values() for name in cell}, key=lambda name: ("." in name, name)):
+        values, errors, rounding = zip(*(cells[key].get(name, (None,) * 3) for key in keys), strict=True)
         columns[name] = list(values)
         if any(error is not None for error in errors):
             columns[f"{name} ±"] = list(errors)
-        if whole and any(each is not None for each in roundings):
-            columns[f"{name} rounding"] = list(roundings)
-    if whole:
-        columns |= {name: [place[parts.index(name)] for place in places] for name in ("version", "key")}
+        if full and any(error is not None for error in rounding):
+            columns[f"{name} rounding"] = list(rounding)
+    if full:
+        columns |= {name: extra[name] for name in ("version", "key")}
     return Table("Sweep", columns, tuple(facts))
 
 
 def lacking(missing: int | None, failed: int) -> list[str]:
-    """Return in words how many cells of a sweep have no results."""
+    """Return sentences about the cells of a sweep without results."""
     return [f"{count} cells {what}" for count, what in ((missing, "are missing"), (failed, "failed")) if count]
 
 
 def of_store(path: str | os.PathLike[str]) -> tuple[Table, str]:
-    """Return what a store holds of the version of the sweep run last, and the name of the first metric."""
+    """Return the results of the sweep run last, of its version of the package, and the name of its first metric."""
     with Store(path) as store:
         sweep = store.last_sweep()
         rows = list(store.rows(sweep["version"]))
@@ -85,7 +76,7 @@ def of_store(path: str | os.PathLike[str]) -> tuple[Table, str]:
 def everything(path: str | os.PathLike[str]) -> Table:
     """Return every number in a store, of all versions, with the version and the key of its cell."""
     with Store(path) as store:
-        return wide(store.rows(), store.last_sweep()["axes"], whole=True)
+        return wide(store.rows(), store.last_sweep()["axes"], full=True)
 
 
 class Point(NamedTuple):
@@ -111,9 +102,8 @@ def points(table: Table, y: str, by: Sequence[str]) -> dict[tuple[Any, ...], Poi
 
 def _point(table: Table, y: str, at: list[int]) -> Point:
     def mean(name: str) -> float | None:
-        found = [table.columns[name][i] for i in at] if name in table.columns else []
-        known = [float(each) for each in found if each is not None]
-        return float(np.mean(known)) if known and len(known) == len(found) else None
+        values: list[Any] = [table.columns[name][i] for i in at] if name in table.columns else [None]
+        return None if None in values else float(np.mean(values))
 
     values = [math.nan if table.columns[y][i] is None else float(table.columns[y][i]) for i in at]
     error = None
@@ -125,10 +115,10 @@ def _point(table: Table, y: str, at: list[int]) -> Point:
 
 
 def check_column(table: Table, name: str, allowed: Sequence[str] | None = None) -> None:
-    """Refuse a column that the table does not have."""
-    known = [each for each in table.columns if not each.endswith("±")] if allowed is None else list(allowed)
-    if name not in known:
-        raise ValueError(f"there is no {name!r} in this sweep; it has {', '.join(known)}")
+    """Raise ValueError if the table has no such column."""
+    names = [each for each in table.columns if not each.endswith("±")] if allowed is None else list(allowed)
+    if name not in names:
+        raise ValueError(f"there is no {name!r} in this sweep; it has {', '.join(names)}")
 
 
 def varying(table: Table) -> list[str]:
@@ -137,7 +127,7 @@ def varying(table: Table) -> list[str]:
 
 
 class Line(NamedTuple):
-    """A line of a figure: its name, and its points."""
+    """A line of a figure."""
 
     name: str
     x: list[float]
@@ -158,15 +148,15 @@ def panels(table: Table, x: str, y: str, hue: str) -> dict[str, list[Line]]:
     others = [axis for axis in varying(table) if axis not in (x, hue, "scale")]
     tuned = "scale" not in (x, hue)
     by = [*others, hue, x, "scale"] if tuned else [*others, hue, x]
-    found: dict[str, dict[str, dict[float, list[Point]]]] = {}
+    figure: dict[str, dict[str, dict[float, list[Point]]]] = {}
     for place, point in points(table, y, by).items():
         title = ", ".join(
             f"{axis} {value}" if axis == "k" else str(value) for axis, value in zip(others, place, strict=False)
         )
         at = place[len(others) + 1]
-        line = found.setdefault(title, {}).setdefault(str(place[len(others)]), {})
+        line = figure.setdefault(title, {}).setdefault(str(place[len(others)]), {})
         line.setdefault(math.nan if at is None else float(at), []).append(point)
-    return {title: [_line(name, at) for name, at in lines.items()] for title, lines in found.items()}
+    return {title: [_line(name, at) for name, at in lines.items()] for title, lines in figure.items()}
 
 
 def _line(name: str, at: dict[float, list[Point]]) -> Line:
@@ -183,41 +173,48 @@ def summary(table: Table, y: str) -> Table:
     values of k ± its standard error, k·y at the largest k, and there the least upper and the largest lower bound.
     """
     if not len(table):
-        why = f" ({'; '.join(table.facts)})" if table.facts else ""
-        raise ValueError(f"the store holds no results of this sweep{why}; run it, or see why its cells failed")
+        reason = f" ({'; '.join(table.facts)})" if table.facts else ""
+        raise ValueError(f"the store holds no results of this sweep{reason}; run it, or see why its cells failed")
+    names = ("tasks", "ordering", "schedule")
+    means = points(table, y, [*names, "scale", "k"])
+    if not means:
+        raise ValueError("a summary needs the values at step k, and none was recorded; record the last step too")
     ks = sorted(set(table.columns["k"]))
-    rows, short, names = [], [], ("tasks", "ordering", "schedule")
-    found = points(table, y, [*names, "scale", "k"])
-    if not found:
-        raise ValueError("a summary is made of the values at step k, and none was recorded; record the last step too")
-    shown = [name for name in names if name == "schedule" or len(set(table.columns[name])) > 1]
-    for place in dict.fromkeys(key[:3] for key in found):
-        own = {key[3:]: point.mean for key, point in found.items() if key[:3] == place}
-        end = max(k for _, k in own)
-        # What is not a number compares as nothing does, and must not be the best.
-        best, _ = min((at for at in own if at[1] == end), key=lambda at: (math.isnan(own[at]), own[at]))
-        if end < ks[-1]:
-            short.append(f"{', '.join(map(str, place))}: nothing at k = {ks[-1]}, the largest is {end}")
-        curve = {k: found[(*place, best, k)] for k in ks if (*place, best, k) in found}
-        row: dict[str, Any] = {name: value for name, value in zip(names, place, strict=True) if name in shown}
-        if len(set(table.columns["scale"])) > 1:
-            row["scale"] = best
-        row |= {f"k = {k}": _noted(curve.get(k)) for k in ks}
-        slope, error = slope_of({k: point.mean for k, point in curve.items()})
-        last = curve.get(ks[-1])
-        row |= {"slope": _noted(None if slope is None else Point(slope, error), ".2f")}
-        row |= {f"k·{y}": None if last is None else ks[-1] * last.mean}
-        row |= {"upper bound": last and last.upper, "lower bound": last and last.lower}
-        rows.append(row)
-    keep = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
-    made = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in keep} for row in rows])
-    fitted = ks[-LAST:]
-    fact = f"slope of log {y} in log k, fitted on k = {', '.join(map(str, fitted))}; bounds at k = {ks[-1]}"
-    return Table(made.title, made.columns, (fact, *short, *table.facts), formats={"slope": ".2f"})
+    shown = {name: len(set(table.columns[name])) > 1 for name in (*names, "scale")} | {"schedule": True}
+    rows, facts = [], [f"slope of log {y} in log k, fitted on k = {', '.join(map(str, ks[-LAST:]))}"]
+    facts[0] += f"; bounds at k = {ks[-1]}"
+    for labels in dict.fromkeys(key[:3] for key in means):
+        own = {key[3:]: point for key, point in means.items() if key[:3] == labels}
+        last = max(k for _, k in own)
+        if last < ks[-1]:
+            facts.append(f"{', '.join(map(str, labels))}: nothing at k = {ks[-1]}, the largest is {last}")
+        scale = min((scale for scale, k in own if k == last), key=lambda scale: _nan_last(own[scale, last].mean))
+        left = {name: each for name, each in zip((*names, "scale"), (*labels, scale), strict=True) if shown[name]}
+        rows.append(left | _summary_row({k: own[scale, k] for k in ks if (scale, k) in own}, ks, y))
+    columns = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
+    rounded = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in columns} for row in rows])
+    return Table(rounded.title, rounded.columns, (*facts, *table.facts), formats={"slope": ".2f"})
+
+
+def _nan_last(value: float) -> tuple[bool, float]:
+    """Return a key for sorting in which NaN is larger than all numbers."""
+    return math.isnan(value), value
+
+
+def _summary_row(curve: Mapping[int, Point], ks: Sequence[int], y: str) -> dict[str, Any]:
+    slope, error = slope_of({k: point.mean for k, point in curve.items()})
+    last = curve.get(ks[-1])
+    return {
+        **{f"k = {k}": _noted(curve.get(k)) for k in ks},
+        "slope": _noted(None if slope is None else Point(slope, error), ".2f"),
+        f"k·{y}": None if last is None else ks[-1] * last.mean,
+        "upper bound": last and last.upper,
+        "lower bound": last and last.lower,
+    }
 
 
 def slope_of(curve: Mapping[int, float]) -> tuple[float | None, float | None]:
-    """Return the slope of log y in log k over the largest values of k, and its standard error where three are known.
+    """Return the slope of log y in log k over the largest values of k, and its standard error from three on.
 
     Examples
     --------
@@ -226,16 +223,16 @@ def slope_of(curve: Mapping[int, float]) -> tuple[float | None, float | None]:
     >>> round(slope, 6), round(error, 6)
     (-1.0, 0.0)
     """
-    known = [(k, value) for k, value in sorted(curve.items())[-LAST:] if value > 0]
-    if len(known) < 2:
+    pairs = [(k, value) for k, value in sorted(curve.items())[-LAST:] if value > 0]
+    if len(pairs) < 2:
         return None, None
-    x, z = np.log([k for k, _ in known]), np.log([value for _, value in known])
+    x, z = np.log(np.transpose(pairs))
     centred = x - x.mean()
     slope = float(centred @ z / (centred @ centred))
-    if len(known) < 3:
+    if len(pairs) < 3:
         return slope, None
-    left = z - z.mean() - slope * centred
-    return slope, math.sqrt(float(left @ left) / (len(known) - 2) / float(centred @ centred))
+    residuals = z - z.mean() - slope * centred
+    return slope, math.sqrt(float(residuals @ residuals) / (len(pairs) - 2) / float(centred @ centred))
 
 
 def _noted(point: Point | None, number: str = ".2g") -> Noted:

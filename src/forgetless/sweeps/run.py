@@ -1,119 +1,103 @@
-"""The driver of a sweep: hands out what the store lacks, commits what comes back, and believes the store alone."""
+"""Runs of a sweep: computes the cells that the store lacks and commits them; the store alone says what is done."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from forgetless._core import validate
 from forgetless._core.compiled import n_threads
-from forgetless._core.extras import needs
 from forgetless.errors import StoreError
-from forgetless.reporting.progress import Progress
-from forgetless.sweeps._here import Here
-from forgetless.sweeps._local import Local
-from forgetless.sweeps._progress import told
-from forgetless.sweeps.evaluate import Finished
+from forgetless.reporting.progress import Progress, progress_callback, terminal_progress
+from forgetless.sweeps._driver import Driver
+from forgetless.sweeps.evaluate import Finished, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
+from forgetless.sweeps.workers import Cluster, Processes, check_client
 
 
-class Engine(Protocol):
-    """Where batches are computed. All are tried; which were is read from the store."""
+class Engine(NamedTuple):
+    """A place where batches are computed: its name in the store, and a function that yields them as they finish."""
 
-    def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
-        """Yield lists of (batch, outcomes) as they come."""
+    name: str
+    compute: Callable[[Sequence[Batch]], Generator[Finished]]
 
 
-def run(
-    sweep: Grid,
-    path: str | os.PathLike[str],
-    client: Any = None,
-    n_workers: int | None = None,
-    retry: bool = False,
-    progress: Progress | bool | None = None,
-) -> None:
-    """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
+def choose_engine(sweep: Grid, client: Any, n_workers: int | None, time_limit: float | None) -> Engine:
+    """Return a dask cluster if there is a client, this process for ``n_workers=0``, worker processes otherwise."""
     if n_workers is not None:
         n_workers = validate.integer("n_workers", n_workers, 0, "0 computes in this process")
+    if time_limit is not None:
+        time_limit = validate.number("time_limit", time_limit, "seconds per cell", positive=True)
     if client is not None:
         if n_workers is not None:
             raise ValueError(
                 f"n_workers={n_workers} is for this machine and client= for a cluster, which has workers of its own; "
                 "give one of the two"
             )
-        _check_client(client)
-    payload = b"" if n_workers == 0 and client is None else packed(sweep)
-    with Store(path, write=True) as store:
-        number = store.begin(sweep, _name(client, n_workers))
+        check_client(client, time_limit)
+        driver = Driver(Cluster(_pickle(sweep), client), time_limit)
+        return Engine(f"dask {client.scheduler.address}", driver.run)
+    if n_workers == 0:
+        if time_limit is not None:
+            raise ValueError(f"time_limit={time_limit:g} ends worker processes, got n_workers=0; use at least 1")
+        return Engine("0 processes", lambda batches: ([(batch, evaluate(sweep, batch))] for batch in batches))
+    count = n_threads() if n_workers is None else n_workers
+    return Engine(f"{count} processes", Driver(Processes(_pickle(sweep), count), time_limit).run)
+
+
+def run(
+    sweep: Grid, path: str | os.PathLike[str], engine: Engine, retry: bool, progress: Progress | bool | None
+) -> None:
+    """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
+    with (
+        Store(path, write=True) as store,
+        terminal_progress() if progress is None else progress_callback(progress) as report_progress,
+    ):
+        number = store.begin(sweep, engine.name)
         since = number if retry else 0
-        there = sweep.keys & store.finished(since)
-        with told(progress, len(there), len(sweep)) as tell:
-            while len(there) < len(sweep):
-                before = len(there)
-                engine = _engine(sweep, payload, client, n_workers, tell.note)
-                # Closed whatever happens, also where a traceback keeps what it came through: workers must not stay.
-                with closing(engine.run(_missing(sweep, there))) as coming:
-                    for finished in coming:
-                        store.add(number, finished)
-                        tell.more(sum(len(outcomes) for _, outcomes in finished))
-                # What is there decides, not what the engine said.
-                there = sweep.keys & store.finished(since)
-                if len(there) == before:
-                    missing = f"{len(sweep) - before} of {len(sweep)} cells"
-                    raise StoreError(f"{missing} are missing in {store.path} and none of them could be computed")
+        present = sweep.keys & store.finished(since)
+        while len(present) < len(sweep):
+            n_before = done = len(present)
+            # Closed whatever happens, also where a traceback holds a reference to it: workers must not remain.
+            with closing(engine.compute(_missing(sweep, present))) as results:
+                for finished in results:
+                    store.add(number, finished)
+                    done += sum(len(outcomes) for _, outcomes in finished)
+                    report_progress(done, len(sweep), "cells")
+            present = sweep.keys & store.finished(since)
+            if len(present) == n_before:
+                missing = f"{len(sweep) - n_before} of {len(sweep)} cells"
+                raise StoreError(f"{missing} are missing in {store.path} and none of them could be computed")
         store.end(number)
 
 
-def _check_client(client: Any) -> None:
-    with needs("client=", "dask", "cluster"):
-        from forgetless.sweeps.cluster import check_client
-    check_client(client)
+def _missing(sweep: Grid, present: set[str] | frozenset[str]) -> list[Batch]:
+    """Return the batches of the sweep, with those of their cells that are not present."""
+    batches = (
+        batch._replace(members=tuple(member for member in batch.members if member.key not in present))
+        for batch in sweep.batches
+    )
+    return [batch for batch in batches if batch.members]
 
 
-def _missing(sweep: Grid, there: set[str] | frozenset[str]) -> list[Batch]:
-    """Return the batches of the sweep with those of their cells that are not there."""
-    found = []
-    for batch in sweep.batches:
-        members = tuple(member for member in batch.members if member.key not in there)
-        if members:
-            found.append(batch._replace(members=members))
-    return found
-
-
-def _name(client: Any, n_workers: int | None) -> str:
-    return f"dask {client.scheduler.address}" if client is not None else f"{_processes(n_workers)} processes"
-
-
-def _processes(n_workers: int | None) -> int:
-    return n_threads() if n_workers is None else n_workers
-
-
-def _engine(sweep: Grid, payload: bytes, client: Any, n_workers: int | None, note: Callable[[str], None]) -> Engine:
-    if client is not None:
-        from forgetless.sweeps.cluster import Dask
-
-        return Dask(payload, client, note)
-    return Here(sweep) if n_workers == 0 else Local(payload, _processes(n_workers))
-
-
-def packed(sweep: Grid) -> bytes:
-    """Return the sweep as other processes read it; TypeError names what cannot be sent to them."""
-    # It takes functions of scripts and notebooks too, and comes with scikit-learn's joblib: needed by it, or inside it.
+def _pickle(sweep: Grid) -> bytes:
+    """Return the sweep as bytes for other processes; TypeError names the value that cannot be pickled."""
+    # Unlike pickle it takes functions of scripts and notebooks. joblib, which comes with scikit-learn, needs or has it.
     try:
         import cloudpickle
     except ImportError:
         from joblib.externals import cloudpickle
     try:
         return bytes(cloudpickle.dumps(Grid.of(sweep)))
-    except Exception as whole:
+    except Exception as error:
         for axis, values in sweep.axes.items():
             for value in values.values():
                 try:
                     cloudpickle.dumps(value.thing)
-                except Exception as error:
+                except Exception as cause:
                     raise TypeError(
-                        f"{axis} {value.label!r} cannot be sent to worker processes ({error}); make it of plain "
+                        f"{axis} {value.label!r} cannot be sent to worker processes ({cause}); make it of plain "
                         "functions and arrays, or use n_workers=0"
                     ) from None
-        raise TypeError(f"the sweep cannot be sent to worker processes ({whole}); use n_workers=0") from None
+        raise TypeError(f"the sweep cannot be sent to worker processes ({error}); use n_workers=0") from None

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import os
 import sys
 import tomllib
@@ -17,10 +18,7 @@ from forgetless.reporting.text import in_words, printable
 from forgetless.sweeps.sweep import Sweep
 from forgetless.tables.task_files import read_tasks
 
-KNOWN = (
-    *("tasks", "schedules", "scales", "k", "orderings", "seeds"),
-    *("metrics", "n_trials", "average", "record", "bounds"),
-)
+NAMES = tuple(inspect.signature(Sweep).parameters)
 
 
 def load_sweep(path: str | os.PathLike[str]) -> Sweep:
@@ -41,29 +39,30 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
     """
     path = check_source(Path(path))
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        options = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileError(f"{path.name} is not TOML: {error}") from None
-    unknown = [name for name in given if name not in KNOWN]
+    unknown = [name for name in options if name not in NAMES]
     if unknown:
-        raise ValueError(f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(KNOWN)}")
-    missing = [name for name in ("tasks", "schedules", "k") if name not in given]
+        raise ValueError(f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(NAMES)}")
+    missing = [name for name in ("tasks", "schedules", "k") if name not in options]
     if missing:
         raise ValueError(f"{path.name} must give {missing[0]}")
-    if not isinstance(given["tasks"], Mapping):
+    if not isinstance(options["tasks"], Mapping):
         raise ValueError(f"{path.name}: tasks must be a table with a name for each, such as [tasks.mine]")
-    given["tasks"] = {name: _tasks(path, name, each) for name, each in given["tasks"].items()}
-    if isinstance(given.get("scales"), Mapping):
-        given["scales"] = _geometric(path, given["scales"])
-    if isinstance(given.get("seeds"), Mapping):
-        given["seeds"] = range(_numbers(path, "seeds", given["seeds"], ("count",))[0])
-    return Sweep(**given)
+    options["tasks"] = {name: _tasks(path, name, table) for name, table in options["tasks"].items()}
+    if isinstance(options.get("scales"), Mapping):
+        low, high, count = _numbers(path, "scales", options["scales"], ("from", "to", "count"))
+        options["scales"] = np.geomspace(low, high, count).tolist()
+    if isinstance(options.get("seeds"), Mapping):
+        options["seeds"] = range(_numbers(path, "seeds", options["seeds"], ("count",))[0])
+    return Sweep(**options)
 
 
-def _tasks(path: Path, name: str, given: Any) -> Any:
-    if not isinstance(given, Mapping) or ("file" in given) == ("function" in given):
+def _tasks(path: Path, name: str, table: Any) -> Any:
+    if not isinstance(table, Mapping) or ("file" in table) == ("function" in table):
         raise ValueError(f"{path.name}: tasks {name!r} must have either file or function")
-    options = dict(given)
+    options = dict(table)
     if "file" in options:
         file = path.parent / options.pop("file")
         unknown = set(options) - {"task", "target", "loss", "intercept"}
@@ -76,23 +75,18 @@ def _tasks(path: Path, name: str, given: Any) -> Any:
     if str(path.parent.resolve()) not in sys.path:
         sys.path.append(str(path.parent.resolve()))
     try:
-        found = getattr(importlib.import_module(module), function)
+        tasks = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
     except (Exception, SystemExit) as error:
         raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {in_words(error)}") from None
-    return functools.partial(found, **options) if options else found
+    return functools.partial(tasks, **options) if options else tasks
 
 
-def _geometric(path: Path, given: Mapping[str, Any]) -> list[float]:
-    low, high, count = _numbers(path, "scales", given, ("from", "to", "count"))
-    return [float(each) for each in np.geomspace(low, high, count)]
-
-
-def _numbers(path: Path, name: str, given: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
-    positive = all(isinstance(each, int | float) and 0 < each < np.inf for each in given.values())
-    if set(given) != set(parts) or not positive or any(isinstance(each, bool) for each in given.values()):
-        raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(given)}")
-    if not isinstance(given["count"], int):
-        raise ValueError(f"{path.name}: count of {name} must be a whole number, got {given['count']}")
-    return [given[part] for part in parts]
+def _numbers(path: Path, name: str, table: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
+    positive = all(isinstance(each, int | float) and 0 < each < np.inf for each in table.values())
+    if set(table) != set(parts) or not positive or any(isinstance(each, bool) for each in table.values()):
+        raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(table)}")
+    if not isinstance(table["count"], int):
+        raise ValueError(f"{path.name}: count of {name} must be a whole number, got {table['count']}")
+    return [table[part] for part in parts]

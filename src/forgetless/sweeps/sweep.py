@@ -1,4 +1,4 @@
-"""Sweeps: many runs over named axes, on all processors or a cluster, into a store that loses nothing."""
+"""Sweeps: many runs over named axes, on all processors or a cluster, into a durable store."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from forgetless.reporting.progress import Progress
 from forgetless.reporting.table import Table
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
-from forgetless.sweeps.run import run
+from forgetless.sweeps.run import choose_engine, run
 from forgetless.sweeps.store import Store
 
 Path = str | os.PathLike[str]
@@ -20,8 +20,8 @@ class Sweep(Grid):
     Parameters
     ----------
     tasks : dict from name to TaskCollection or function, or one of these
-        A function makes the tasks; what it takes of ``seed`` and ``k`` it is given, and all else must be bound, e.g. by
-        ``functools.partial``. It is known by its name, its source and its arguments.
+        A function that returns the tasks may take ``seed`` and ``k``; all other arguments must be bound, e.g. by
+        ``functools.partial``. It is identified by its name, its source and its arguments.
     schedules : dict from name to schedule, filter or name of a schedule, or a list or one of these
     k : int or list of int
         Numbers of steps.
@@ -30,8 +30,8 @@ class Sweep(Grid):
         exactly have no strength and come once.
     orderings : dict, list or one Ordering, or their names, default ``WithReplacement()``
     seeds : list of int, default (0,)
-        Given to functions that make tasks, and the source of the orders of simulated runs: all schedules meet the same
-        orders, and no number changes when an axis gets another value. Left out where nothing depends on it.
+        Given to functions that make tasks, and the source of the orders of simulated runs: all schedules have the
+        same orders, and no number changes when an axis gets another value. Left out if nothing depends on it.
     metrics : names, default ``("average_loss",)``
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift`` and, for exact sweeps, ``worst_case``.
     n_trials : int, optional
@@ -70,45 +70,49 @@ class Sweep(Grid):
         *,
         n_workers: int | None = None,
         retry: bool = False,
+        time_limit: float | None = None,
         progress: Progress | bool | None = None,
     ) -> Table:
         """Compute the cells that the store lacks, and return the table of all.
 
-        Cells are committed as they come: after Ctrl-C, a crash or a loss of power, the same call goes on. Cells that
+        Cells are committed as they finish: after Ctrl-C, a crash or a loss of power, the same call resumes. Cells that
         fail are recorded with their error and do not stop the rest.
 
         Parameters
         ----------
         store : path
-            One SQLite file, made where there is none. Only one process at a time writes to it.
+            One SQLite file, created if it does not exist. Only one process at a time writes to it.
         client : dask.distributed.Client, optional
             Compute on a dask cluster (``pip install 'forgetless[cluster]'``).
         n_workers : int, optional
             Processes on this machine, by default as many as processors; 0 computes in this process.
         retry : bool, default False
-            Try cells again that failed in earlier runs.
+            Compute cells again that failed in earlier runs.
+        time_limit : float, optional
+            Seconds that a cell may take; then its worker process is ended and the cell recorded as failed. A batch of
+            m cells, which differ in the schedule only, may take m times as long before it is split. On a cluster, too,
+            this ends a worker process.
         progress : bool or callable, optional
             True shows a bar, False none, and by default there is one on a terminal; a callable is called as
-            ``progress(done, total, words)`` after every commit.
+            ``progress(done, total, "cells")`` after every commit.
 
         Returns
         -------
         Table
             As from :meth:`table`.
         """
-        run(self, store, client, n_workers, retry, progress)
+        run(self, store, choose_engine(self, client, n_workers, time_limit), retry, progress)
         return self.table(store)
 
     def table(self, store: Path) -> Table:
-        """Return what the store holds of this sweep: a row per cell and recorded step, a column per axis and metric."""
-        called = dict(self._cells())
+        """Return the results of this sweep: a row per cell and recorded step, a column per axis and metric."""
+        axes = dict(self._cells())
         with Store(store) as opened:
-            held = [row for row in opened.rows() if row[-1] in self.keys]
-            failed = self.keys & opened.failures().keys()
-            there = self.keys & opened.finished()
-        # By the names of this sweep, whatever the store calls its values.
-        rows = [(*called[row[-1]], *row[len(AXES) :]) for row in held]
-        return report.wide(rows, self.axes, report.lacking(len(self) - len(there), len(failed)))
+            # With the labels of this sweep, which may differ from those of the store.
+            rows = [(*axes[row[-1]], *row[len(AXES) :]) for row in opened.rows() if row[-1] in axes]
+            n_failed = len(axes.keys() & opened.failures().keys())
+            n_missing = len(axes.keys() - opened.finished())
+        return report.wide(rows, self.axes, report.lacking(n_missing, n_failed))
 
     def _cells(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the keys of all cells, with their values on ``AXES``."""
@@ -119,10 +123,10 @@ class Sweep(Grid):
     def failures(self, store: Path) -> Table:
         """Return the cells that failed, with their errors."""
         with Store(store) as opened:
-            why = opened.failures()
-        found = [(*axes, why[key]) for key, axes in self._cells() if key in why]
+            errors = opened.failures()
+        rows = [(*axes, errors[key]) for key, axes in self._cells() if key in errors]
         names = (*AXES, "error")
-        return Table("Failed cells", {name: [row[i] for row in found] for i, name in enumerate(names)})
+        return Table("Failed cells", {name: [row[i] for row in rows] for i, name in enumerate(names)})
 
     def summary(self, store: Path, y: str | None = None) -> Table:
         """Return a table for a paper: means over seeds at every k, the slope of log loss in log k, bounds.
@@ -160,12 +164,11 @@ class Sweep(Grid):
         -------
         axes, or a list of them
             A panel for every combination of the axes that are neither ``x`` nor ``hue``. Points are means over seeds
-            with bars of one standard error; of several scales the best is taken; bounds, if kept, are thin lines.
+            with bars of one standard error; of several scales the best is taken; bounds are thin lines.
         """
         from forgetless import plots
 
         table, y = self.table(store), y or self.metrics[0]
         for name in where or {}:
             report.check_column(table, name, AXES)
-        found = report.panels(table.where(**(where or {})), x, y, hue)
-        return plots.plot_lines(found, x, y, ax)
+        return plots.plot_lines(report.panels(table.where(**(where or {})), x, y, hue), x, y, ax)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.frames import read_once
 from forgetless.estimators.monitor import BEFORE
-from forgetless.reporting.progress import Progress, shown
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables._watched import Watched, rows_of
 from forgetless.tables.grouped import ORDERS, Part
@@ -182,7 +182,7 @@ def follow(
     """
     if not 0.0 <= holdout < 1.0:
         raise ValueError(f"holdout must be a share of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
-    with shown(progress) as tell:
+    with progress_callback(progress) as tell:
         return _followed(model, tasks, holdout, seed, joint, tell, total, begin or Targets())
 
 

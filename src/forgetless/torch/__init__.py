@@ -1,4 +1,4 @@
-"""Schedules for deep networks: a pull towards earlier weights in anybody's training loop, importances, step budgets.
+"""Schedules for deep networks: proximal regularization towards earlier weights, importances, step budgets.
 
 ``import forgetless`` does not import this package; it needs torch.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs Avalanche, which brings some fifty packages, where it is asked for."""
+    """Import the Avalanche plugin on first access: Avalanche brings about fifty packages."""
     if name == "AvalanchePlugin":
         from forgetless.torch.avalanche import AvalanchePlugin
 

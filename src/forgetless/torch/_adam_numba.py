@@ -1,4 +1,4 @@
-"""The pull in Adam's metric compiled by numba: one pass over memory, where torch needs four.
+"""The proximal step in Adam's metric compiled by numba: one pass over memory instead of torch's four.
 
 Every operation is rounded as IEEE says, so that the result depends neither on threads nor on where a range ends.
 """
@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from forgetless._core.compiled import spread
-from forgetless._core.jit import jit
+from forgetless._core.compiled import jit, spread
 
 _PART = 2**16
 """Weights that a thread takes at a time."""
@@ -29,8 +28,8 @@ def _weighted(w: Any, center: Any, square: Any, omega: Any, load: Any, rest: Any
         w[i] += (center[i] - w[i]) * (part / (math.sqrt(square[i]) + (part + rest)))
 
 
-def pull(arrays: Sequence[Any], load: float, c: float, eps: float) -> None:
-    """Pull flat arrays w, center, v and, if there is one, Ω, as the share γλΩc / (√v + c(ε + γλΩ)) says."""
+def apply(arrays: Sequence[Any], load: float, c: float, eps: float) -> None:
+    """Make the step of flat arrays w, center, v and, if given, Ω, with weight γλΩc / (√v + c(ε + γλΩ))."""
     number = arrays[0].dtype.type
     if len(arrays) == 3:
         loop, factor, rest = _plain, number(c * load), number(c * (eps + load))

@@ -1,4 +1,4 @@
-"""The pull in the metric of Adam, D = √v̂ + ε: compiled on the processor, recorded on a GPU."""
+"""The proximal step in the metric of Adam, D = √v̂ + ε: compiled on the CPU, recorded on a GPU."""
 
 import math
 from typing import Any
@@ -12,59 +12,59 @@ from forgetless.torch._recorded import LARGE, Number, Recording
 class Adaptive:
     """Adam and AdamW: D = √v̂ + ε, v̂ with its correction c² = 1 − β₂^t for the start.
 
-    The share is γλΩc / (√v + c(ε + γλΩ)).
+    The weight of the center is γλΩc / (√v + c(ε + γλΩ)).
     """
 
-    def pull(self, optimizer: Any, bucket: Bucket, strength: float, kept: Any) -> None:
-        """As ``Scalar.pull``."""
+    def apply(self, optimizer: Any, bucket: Bucket, strength: float, scale: Any) -> None:
+        """Make the proximal step; see ``Scalar.apply``."""
         group, states = bucket.group, [optimizer.state[p] for p in bucket.params]
         square = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
         squares, steps = [state[square] for state in states], [state["step"] for state in states]
         load = rate_of(group) * strength
-        if bucket.params[0].device.type != "cpu" or isinstance(load, torch.Tensor) or kept is not None:
-            _on_device(bucket, squares, steps, load, kept)
+        if bucket.params[0].device.type != "cpu" or isinstance(load, torch.Tensor) or scale is not None:
+            _on_device(bucket, squares, steps, load, scale)
             return
         beta = float(group["betas"][1])
         for step, parts in zip(steps, bucket.chunks(squares), strict=True):
             c = math.sqrt(1.0 - beta ** float(step))
             for part in parts:
-                _pull_chunk(part, load, c, group["eps"])
+                _apply_chunk(part, load, c, group["eps"])
 
 
-def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, kept: Any) -> None:
-    """Pull with all numbers on the device, where the same kernels can be launched again."""
+def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, scale: Any) -> None:
+    """Make the step with all numbers on the device, where the same kernels can be launched again."""
     params, group = bucket.params, bucket.group
     eps, beta = float(group["eps"]), float(group["betas"][1])
     numbers = bucket.numbers
     if numbers is None:
         numbers = bucket.numbers = tuple(Number(params[0]) for _ in range(3))
     numbers[0].set(load)
-    numbers[1].set(1.0 if kept is None else kept)
+    numbers[1].set(1.0 if scale is None else scale)
     counted = steps[0].device.type != "cpu"
     together = True
     if not counted:
-        found = [math.sqrt(1.0 - beta ** float(step)) for step in steps]
-        numbers[2].set(found[0])
-        together = found.count(found[0]) == len(found)  # not where some had no gradient for a while
+        factors = [math.sqrt(1.0 - beta ** float(step)) for step in steps]
+        numbers[2].set(factors[0])
+        together = factors.count(factors[0]) == len(factors)  # not where some had no gradient for a while
 
     def work() -> None:
-        load, kept, correction = (number.tensor for number in numbers)
+        load, scale, correction = (number.tensor for number in numbers)
         if counted:
             corrections = _corrections(steps, beta, params[0].dtype)
         else:
-            corrections = [correction] * len(steps) if together else [torch.full_like(correction, c) for c in found]
+            corrections = [correction] * len(steps) if together else [torch.full_like(correction, c) for c in factors]
         metrics = torch._foreach_div(torch._foreach_sqrt(squares), corrections)
         torch._foreach_add_(metrics, eps)
         changes = torch._foreach_sub(bucket.centers, params)
         if bucket.omegas is None:
             for metric in metrics:  # a foreach call would wait for the device to read the tensor
                 metric.add_(load)
-            torch._foreach_mul_(changes, load * kept)
+            torch._foreach_mul_(changes, load * scale)
         else:
             loads = torch._foreach_mul(bucket.omegas, load)
             torch._foreach_add_(metrics, loads)
             torch._foreach_mul_(changes, loads)
-            torch._foreach_mul_(changes, kept)
+            torch._foreach_mul_(changes, scale)
         torch._foreach_addcdiv_(params, changes, metrics)
 
     small = together and bucket.size <= LARGE and params[0].device.type == "cuda"
@@ -81,17 +81,17 @@ def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, 
 
 def _corrections(steps: list[Any], beta: float, dtype: Any) -> list[Any]:
     # By expm1: the steps are counted in float32, in which 1 − β^t loses four digits at the start.
-    found = torch._foreach_mul([step.to(dtype) for step in steps], math.log(beta) if beta else -math.inf)
-    torch._foreach_expm1_(found)
-    torch._foreach_neg_(found)
-    torch._foreach_sqrt_(found)
-    return list(found)
+    corrections = torch._foreach_mul([step.to(dtype) for step in steps], math.log(beta) if beta else -math.inf)
+    torch._foreach_expm1_(corrections)
+    torch._foreach_neg_(corrections)
+    torch._foreach_sqrt_(corrections)
+    return list(corrections)
 
 
-def _pull_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> None:
-    pull, *rest = arrays
-    if pull is not None:
-        pull(rest, load, c, eps)
+def _apply_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> None:
+    compiled, *rest = arrays
+    if compiled is not None:
+        compiled(rest, load, c, eps)
         return
     root, change, w, center, square, *omega = rest
     torch.sqrt(square, out=root)

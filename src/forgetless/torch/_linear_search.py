@@ -1,4 +1,4 @@
-"""The scale that the linearized network would choose, and whether it can be believed."""
+"""The best scale for the linearized network, and how reliable it is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ Pairs = Sequence[tuple[Any, Any]]
 """Tasks as inputs and targets."""
 
 RELIABLE = 0.2
-"""Up to this departure after the first task the linearization is believed."""
+"""Largest departure after the first task at which the linearization is used."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """What the linearization at the initial weights said.
+    """Prediction of the linearization at the initial weights.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Linear:
         return self.departure <= RELIABLE
 
     def __str__(self) -> str:
-        verdict = "so the search began there" if self.reliable else "so it was not believed"
+        verdict = "so the search began there" if self.reliable else "so it was not used"
         return (
             f"the linearized network would take {self.scale:.3g}; after the first task the network departs from it by "
             f"{100 * self.departure:.0f} percent, {verdict}"
@@ -56,7 +56,7 @@ def predicted(
     scales: Sequence[float],
     curvature: float | None,
 ) -> Linear:
-    """Return what the linearization at ``start`` says about the scales; ``trained`` is the network after task 1."""
+    """Return the losses of the linearization at ``start`` for all scales; ``trained`` is the network after task 1."""
     linear = linearize(start)
     X, residuals = zip(*((linear.operator(x), linear.residual(x, y)) for x, y in pairs), strict=True)
     rows = [len(x) for x, _ in pairs]
@@ -66,10 +66,10 @@ def predicted(
     losses = {}
     for scale in scales:
         u = np.zeros(linear.n_parameters)
-        found = strengths(scale)
+        coefficients = strengths(scale)
         for t, (A, r, n) in enumerate(zip(X, residuals, per_row, strict=True)):
-            # The first task is free: trained as far as the smallest pull lets it.
-            u = step(u, (A, r), Ridge((found[t] if t else min(scales) / 100) * n))
+            # The first task is not regularized; a tiny λ keeps its step well defined.
+            u = step(u, (A, r), Ridge((coefficients[t] if t else min(scales) / 100) * n))
         losses[scale] = float(np.mean([np.mean((r - A @ u) ** 2) for A, r in zip(X, residuals, strict=True)]))
     best = min(losses, key=lambda scale: losses[scale])
     return Linear(best, losses, linear.departure(trained, pairs[0][0]))

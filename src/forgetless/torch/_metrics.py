@@ -1,6 +1,6 @@
 """The metric in which an optimizer steps, and the proximal step in it.
 
-After the optimizer moved from w to v, the pull minimises ½λ Σ Ω(w − a)² + 1/(2γ) Σ D(w − v)², that is
+After the optimizer step from w to v, the proximal step minimises ½λ Σ Ω(w − a)² + 1/(2γ) Σ D(w − v)², that is
 
     w = v + s (a − v),   s = γλΩ / (D + γλΩ).
 
@@ -8,7 +8,7 @@ With D = (1 − μ)/(1 − dampening) for SGD with momentum μ and D = √v̂ + 
 so that the two together rest where g + λΩ(w − a) = 0: at the stationary points of loss + penalty.
 
 Numbers that are on the device (a tensor as learning rate, Adam's count of steps when fused or capturable, whether a
-scaler skips the step) stay there: nothing here waits for it.
+scaler skips the step) stay there, so that the host does not wait for the device.
 """
 
 from typing import Any
@@ -20,18 +20,18 @@ from forgetless.torch._plan import Bucket, rate_of
 
 
 class Scalar:
-    """Optimizers that step alike in all directions: γg/D, D a number."""
+    """Optimizers with a scalar metric: steps of γg/D, D a number."""
 
     def damping(self, group: dict[str, Any]) -> float:
         """Return D."""
         return 1.0
 
-    def pull(self, optimizer: Any, bucket: Bucket, strength: float, kept: Any) -> None:
-        """Move all parameters of a bucket towards their centers; ``kept`` is None, or 0 on the device to skip."""
+    def apply(self, optimizer: Any, bucket: Bucket, strength: float, scale: Any) -> None:
+        """Make the proximal step of a bucket; ``scale`` is None, or a tensor that is 0 where the step is skipped."""
         load = rate_of(bucket.group) * strength / self.damping(bucket.group)
-        if isinstance(load, float) and kept is None:
-            share = load / (1.0 + load) if bucket.omegas is None else bucket.shares(load)
-            torch._foreach_lerp_(bucket.params, bucket.centers, share)
+        if isinstance(load, float) and scale is None:
+            weight = load / (1.0 + load) if bucket.omegas is None else bucket.weights(load)
+            torch._foreach_lerp_(bucket.params, bucket.centers, weight)
             return
         changes = torch._foreach_sub(bucket.centers, bucket.params)
         if bucket.omegas is None:
@@ -39,8 +39,8 @@ class Scalar:
         else:
             loads = torch._foreach_mul(bucket.omegas, _tensor(load, changes[0]))
             torch._foreach_mul_(changes, torch._foreach_div(loads, torch._foreach_add(loads, 1.0)))
-        if kept is not None:
-            torch._foreach_mul_(changes, _tensor(kept, changes[0]))
+        if scale is not None:
+            torch._foreach_mul_(changes, _tensor(scale, changes[0]))
         torch._foreach_add_(bucket.params, changes)
 
 
@@ -53,7 +53,7 @@ class Momentum(Scalar):
 
 
 def _tensor(value: Any, like: Any) -> Any:
-    """Return a number or a tensor of one element as a tensor beside ``like``; from device to device nothing waits."""
+    """Return a number or a tensor of one element as a tensor beside ``like``; without synchronising the device."""
     if isinstance(value, torch.Tensor):
         return value.reshape(()).to(device=like.device, dtype=like.dtype, non_blocking=True)
     return torch.full((), value, device=like.device, dtype=like.dtype)
@@ -71,6 +71,6 @@ def metric_of(optimizer: Any, metric: str) -> Scalar | Adaptive:
         return Adaptive()
     raise TypeError(
         f"the metric in which {type(optimizer).__name__} steps is not known, so that a proximal step could not mean "
-        "the same λ; use mode='loss' and add anchor.penalty() to the loss, or metric='decoupled' for a pull by the "
-        "learning rate alone, whose λ then depends on the optimizer"
+        "the same λ; use mode='loss' and add anchor.penalty() to the loss, or metric='decoupled', whose λ "
+        "depends on the optimizer"
     )

@@ -1,4 +1,4 @@
-"""What is under the wrappers of a model, and how to look at it without leaving a trace."""
+"""Access to wrapped models, and temporary evaluation mode."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """Sums over samples of squares or absolute values of per-sample gradients, exactly and without a loop over samples.
 
-Layers that see every sample in rows of its own have per-sample gradients that are products of what went in and of what
-came back: for ``nn.Linear`` on (batch, features) one outer product, whose square needs no memory per sample at all; for
+Layers that see every sample in rows of its own have per-sample gradients that are products of their inputs and of the
+backpropagated gradients: for ``nn.Linear`` on (batch, features) one outer product, whose square needs no memory per
+sample; for
 sequences and convolutions one small matrix product a sample. One backward pass serves the whole batch. Models with
 other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
 """
@@ -34,13 +35,13 @@ def trained(model: Any) -> Tensors:
 def can_factor(model: Any) -> bool:
     """Whether all trained parameters sit in layers whose per-sample gradients are products."""
     return all(
-        _understood(module)
+        _factors_exactly(module)
         for module in model.modules()
         if any(p.requires_grad for p in module.parameters(recurse=False))
     )
 
 
-def _understood(module: Any) -> bool:
+def _factors_exactly(module: Any) -> bool:
     if type(module) in (torch.nn.Conv1d, torch.nn.Conv2d):
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if isinstance(module, _NORMS):  # in evaluation mode a sample is normalized by what is stored
@@ -63,22 +64,22 @@ def by_layers(
     }
     seen: list[tuple[Any, Any, Any]] = []
 
-    def note(module: Any, inputs: Any, output: Any) -> Any:
+    def record(module: Any, inputs: Any, output: Any) -> Any:
         seen.append((module, inputs[0].detach(), output))
         return output.clone()  # what comes next may work in place
 
-    hooks = [module.register_forward_hook(note) for module in owners]
+    hooks = [module.register_forward_hook(record) for module in owners]
     try:
         outputs = model(x)
     finally:
         for hook in hooks:
             hook.remove()
     once = len(seen) == len(owners) == len({module for module, _, _ in seen})
-    if not once or any(len(made) != len(x) for _, _, made in seen):
+    if not once or any(len(output) != len(x) for _, _, output in seen):
         return False
     factors = [_factor(module, inputs) for module, inputs, _ in seen]
-    index, places = torch.arange(len(x), device=x.device), [made for _, _, made in seen]
-    at_once = max(1, _TOGETHER // max(1, sum(made.numel() for made in places)))
+    index, places = torch.arange(len(x), device=x.device), [output for _, _, output in seen]
+    at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
     for first in range(0, len(probes), at_once):
         back, weights = [], []
         for probe in probes[first : first + at_once]:
@@ -98,13 +99,13 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     # Different factors, so that gradients do not cancel where the model is trained, and samples that mix are noticed.
     signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
     wanted = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
-    made = {name: torch.zeros_like(p) for name, p in params.items()}
+    sums = {name: torch.zeros_like(p) for name, p in params.items()}
     for name, module, factor, delta in layers:
-        _add(made, name, module, factor, delta, signs[:, None], lambda g: g)
+        _add(sums, name, module, factor, delta, signs[:, None], lambda g: g)
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for name, gradient in zip(params, wanted, strict=True):
-        expected = torch.zeros_like(made[name]) if gradient is None else gradient
-        if not float((made[name] - expected).norm()) <= tolerance * float(expected.norm()) + 1e-30:
+        expected = torch.zeros_like(sums[name]) if gradient is None else gradient
+        if not float((sums[name] - expected).norm()) <= tolerance * float(expected.norm()) + 1e-30:
             return False
     return True
 
@@ -112,8 +113,8 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
 def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weights: Any, reduce: Any) -> None:
     """Add the sum over samples and probes of one layer.
 
-    ``factor`` is what ``_factor`` made of its inputs, ``delta`` what came back, (samples, probes, …); ``weights`` are
-    those of (samples, probes).
+    ``factor`` is the result of ``_factor``, ``delta`` the backpropagated gradient of shape (samples, probes, …),
+    ``weights`` are of shape (samples, probes).
     """
 
     def add(which: str, value: Any) -> None:
@@ -134,7 +135,7 @@ def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weig
 
 
 def _factor(module: Any, inputs: Any) -> Any:
-    """Return what a gradient is a product of, besides what came back: the same for all probes."""
+    """Return the input factor of per-sample gradients, the same for all probes."""
     if isinstance(module, _NORMS):
         return _normalized(module, inputs)
     if type(module) is torch.nn.Linear:
@@ -165,8 +166,8 @@ def _gradients(module: Any, factor: Any, delta: Any) -> Tensors:
     # The products of all probes with the same patches are one, for every group of channels.
     groups, channels = module.groups, module.out_channels // module.groups
     d = delta.reshape(n, n_probes, groups, channels, -1).transpose(1, 2)
-    made = (d.flatten(2, 3) @ factor).view(n, groups, n_probes, channels, -1).transpose(1, 2)
-    return {"weight": made.reshape(n, n_probes, *module.weight.shape), "bias": delta.flatten(3).sum(3)}
+    products = (d.flatten(2, 3) @ factor).view(n, groups, n_probes, channels, -1).transpose(1, 2)
+    return {"weight": products.reshape(n, n_probes, *module.weight.shape), "bias": delta.flatten(3).sum(3)}
 
 
 def _normalized(module: Any, x: Any) -> Any:

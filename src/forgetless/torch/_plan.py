@@ -1,4 +1,4 @@
-"""Which parameters are pulled together, found once and not at every step."""
+"""Parameters grouped for the proximal step, once instead of at every step."""
 
 import os
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from forgetless._core.compiled import compiled
 from forgetless.torch._recorded import Number, Recording
 
 _CHUNK = 2**17
-"""Elements pulled at once on the processor: what is made of them stays in its cache."""
+"""Elements processed at once on the CPU: intermediate results stay in its cache."""
 
 _LARGE = 2**15
 """Elements from which on compiled code is worth loading."""
 
 
 def _fast_adam() -> Any | None:
-    """Return the compiled pull in Adam's metric, or None."""
+    """Return the compiled proximal step in Adam's metric, or None."""
     return None if os.environ.get("FORGETLESS_NUMBA") == "never" else compiled("torch._adam_numba")
 
 
@@ -31,7 +31,7 @@ class Bucket:
     params: list[Any] = field(default_factory=list)
     centers: list[Any] = field(default_factory=list)
     omegas: list[Any] | None = None
-    _shares: tuple[float, list[Any]] | None = None
+    _weights: tuple[float, list[Any]] | None = None
     _chunks: tuple[list[int], list[list[tuple[Any, ...]]]] | None = None
     _part: "tuple[list[int], Bucket] | None" = None
     numbers: tuple[Number, ...] | None = None
@@ -42,8 +42,8 @@ class Bucket:
         """Elements of all parameters."""
         return sum(p.numel() for p in self.params)
 
-    def moved(self) -> "Bucket | None":
-        """Return the part that the optimizer has moved: what is frozen or has no gradient, it leaves alone."""
+    def updated(self) -> "Bucket | None":
+        """Return the part that the optimizer updates: not frozen parameters or those without a gradient."""
         live = [i for i, p in enumerate(self.params) if p.grad is not None and p.requires_grad]
         if len(live) == len(self.params):
             return self
@@ -55,22 +55,21 @@ class Bucket:
             self._part = (live, part)
         return self._part[1]
 
-    def shares(self, load: float) -> list[Any]:
-        """Return loadΩ/(1 + loadΩ), kept for as long as the load is the same."""
+    def weights(self, load: float) -> list[Any]:
+        """Return loadΩ/(1 + loadΩ), cached while the load is the same."""
         assert self.omegas is not None
-        if self._shares is None or self._shares[0] != load:
+        if self._weights is None or self._weights[0] != load:
             loads = torch._foreach_mul(self.omegas, load)
-            self._shares = (load, torch._foreach_div(loads, torch._foreach_add(loads, 1.0)))
-        return self._shares[1]
+            self._weights = (load, torch._foreach_div(loads, torch._foreach_add(loads, 1.0)))
+        return self._weights[1]
 
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
         """Return w, center, the given array and Ω of every parameter, in pieces for ``_metrics``.
 
-        Large parameters flat, after the compiled function for them where there is numba; all others after None and two
-        arrays to work in. Which of them depends on sizes alone and not on what was done before, so that resumed runs
-        have the same bits.
+        Large parameters are flat and preceded by the compiled function if numba is installed; all others are
+        preceded by None and two work arrays. The choice depends on sizes only, so that resumed runs give the same bits.
 
-        Views are kept for as long as they show the same memory: making them takes as long as working with them.
+        Views are cached while they refer to the same memory: making them takes as long as using them.
         """
         arrays = [[p.detach() for p in self.params], self.centers, squares, *([self.omegas] if self.omegas else [])]
         places = [array.data_ptr() for each in arrays for array in each]
@@ -84,7 +83,7 @@ def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     plain = arrays[0].dtype in (torch.float32, torch.float64)
     fast = _fast_adam() if contiguous and plain and arrays[0].numel() >= _LARGE else None
     if fast is not None:
-        return [(fast.pull, *(array.view(-1).numpy() for array in arrays))]
+        return [(fast.apply, *(array.view(-1).numpy() for array in arrays))]
     if arrays[0].numel() <= _CHUNK or not contiguous:
         return [(None, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
@@ -99,7 +98,7 @@ def rate_of(group: dict[str, Any]) -> Any:
 
 
 class Plan:
-    """All parameters to be pulled, in buckets; ``fits`` says whether the optimizer still has the same groups."""
+    """All regularized parameters, in buckets; ``fits`` says whether the optimizer still has the same groups."""
 
     def __init__(
         self, groups: list[Any], names: Mapping[int, str], centers: Mapping[str, Any], omegas: Mapping[str, Any]
@@ -120,7 +119,8 @@ class Plan:
         self.buckets = list(buckets.values())
 
     def fits(self, groups: list[Any]) -> bool:
-        """Whether groups were neither added nor, as by ``optimizer.load_state_dict``, made anew."""
+        """Whether groups were neither added nor replaced, as ``optimizer.load_state_dict`` does."""
         return len(groups) == len(self._groups) and all(
-            group is known and len(group["params"]) == n for group, (known, n) in zip(groups, self._groups, strict=True)
+            group is planned and len(group["params"]) == n
+            for group, (planned, n) in zip(groups, self._groups, strict=True)
         )

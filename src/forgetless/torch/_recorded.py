@@ -1,4 +1,4 @@
-"""Kernels of a pull recorded once as a CUDA graph and launched together: ten launches take longer than the work."""
+"""Proximal steps recorded as CUDA graphs: ten kernel launches take longer than the work itself."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 import torch
 
 LARGE = 2**23
-"""Elements from which on launching is cheap beside the work, so that nothing is recorded: a recording keeps the memory
-of everything it makes, here twice that of the weights."""
+"""Elements from which on launches are cheap beside the work, so that nothing is recorded: a recording holds the memory
+of its intermediate results, here twice that of the weights."""
 
 
 class Number:
-    """A number on the device, written only where it changes."""
+    """A number on the device, written only when it changes."""
 
     def __init__(self, like: Any) -> None:
         self.tensor = torch.empty((), device=like.device, dtype=like.dtype)
         self._value: float | None = None
 
     def set(self, value: Any) -> None:
-        """Take a number, or a tensor of one element; from device to device nothing waits."""
+        """Take a number, or a tensor of one element; without synchronising the device."""
         if isinstance(value, torch.Tensor):
             self.tensor.copy_(value.reshape(()), non_blocking=True)
             self._value = None
@@ -28,22 +28,24 @@ class Number:
 
 
 class Recording:
-    """A function of tensors that stay where they are, to be run again and again.
+    """A recorded function of tensors at fixed addresses.
 
     Parameters
     ----------
     work : callable
         Launches kernels that read and write ``tensors``, and returns nothing.
     tensors : sequence of tensors
-        All that it reads or writes and that others may move; ``fits`` says whether they lie where they did.
+        All tensors that it reads or writes and that may be reallocated; ``fits`` compares their addresses.
     constants : tuple
-        Numbers that it has inside.
+        Numbers that the recording contains.
     """
 
     def __init__(self, work: Callable[[], None], tensors: Sequence[Any], constants: tuple[float, ...]) -> None:
         self._constants = constants
         self._places = [each.data_ptr() for each in tensors]
-        self._kept = [each.untyped_storage() for each in tensors]  # the graph knows addresses, so they stay taken
+        self._storages = [
+            each.untyped_storage() for each in tensors
+        ]  # the graph refers to addresses, so the memory must not be freed
         device = tensors[0].device
         self._graph = torch.cuda.CUDAGraph()
         stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
@@ -58,7 +60,7 @@ class Recording:
         now.wait_stream(stream)
 
     def fits(self, tensors: Sequence[Any], constants: tuple[float, ...]) -> bool:
-        """Whether these are the numbers of the recording, and the tensors lie where its tensors did."""
+        """Whether constants and addresses are those of the recording."""
         return constants == self._constants and [each.data_ptr() for each in tensors] == self._places
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Which scale of a schedule, for a network: a search on the first tasks, coarse then fine."""
+"""Search for the scale of a schedule on the first tasks of a network, coarse then fine."""
 
 import copy
 import itertools
@@ -21,7 +21,7 @@ from forgetless.torch.importance import Relative
 
 RATIO = 4.0
 COARSE = tuple(RATIO**i for i in range(-5, 4))
-"""The nine scales that are tried first; those of ``forgetless bench deep``."""
+"""The nine scales that are tried first; those of ``make bench-deep``."""
 
 DEFAULT_SCALE = 0.25
 """A scale to begin with, where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
@@ -35,7 +35,7 @@ Scores = Mapping[float, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class ScaleAdvice:
-    """What ``advise`` found.
+    """Result of ``advise``.
 
     Attributes
     ----------
@@ -44,15 +44,15 @@ class ScaleAdvice:
     scores : dict from scale to tuple of float
         Of every scale that was tried, over the seeds; the larger the better.
     without : tuple of float
-        Scores without a pull.
+        Scores without regularization.
     edge : str or None
-        ``"low"`` or ``"high"`` where the best scale is the smallest or the largest that was tried: then nothing is
-        known beyond, and at ``"low"`` a pull may not help at all.
+        ``"low"`` or ``"high"`` where the best scale is the smallest or the largest that was tried: then larger
+        or smaller scales were not tried, and at ``"low"`` regularization may not help at all.
     unit : float
         What a scale is multiplied with to be λ: 1, or 1 over the mean importance after the first task. It is contained
         in ``scale`` and in ``scores``.
     linear : Linear or None
-        What the linearized network said, where it was asked.
+        Prediction of the linearized network, if it was computed.
     """
 
     scale: float
@@ -65,22 +65,23 @@ class ScaleAdvice:
     def near(self, tolerance: float = 0.01) -> tuple[float, float]:
         """Return the smallest and the largest scale tried whose mean score is within ``tolerance`` of the best."""
         best = fmean(self.scores[self.scale])
-        close = [scale for scale, found in self.scores.items() if fmean(found) >= best - tolerance]
+        close = [scale for scale, values in self.scores.items() if fmean(values) >= best - tolerance]
         return min(close), max(close)
 
     def __str__(self) -> str:
         best, without = fmean(self.scores[self.scale]), fmean(self.without)
         low, high = self.near()
-        said = [
-            f"scale {self.scale:.3g}: score {best:.4g} over all tasks after the last, {without:.4g} without a pull",
+        lines = [
+            f"scale {self.scale:.3g}: score {best:.4g} over all tasks after the last, {without:.4g} "
+            "without regularization",
             f"{low:.3g} to {high:.3g} are within 0.01 of it, of {len(self.scores)} scales tried",
         ]
         if self.edge:
             side = "smallest" if self.edge == "low" else "largest"
-            said.append(f"it is the {side} that was tried: what lies beyond is not known; give other scales")
+            lines.append(f"it is the {side} that was tried: scales beyond it were not tried; give other scales")
         if self.linear is not None:
-            said.append(str(self.linear))
-        return "\n".join(said)
+            lines.append(str(self.linear))
+        return "\n".join(lines)
 
 
 def advise(
@@ -93,7 +94,7 @@ def advise(
     importance: Callable[[Any, Any], Mapping[str, Any]] | None = None,
     scales: Sequence[float] | None = None,
     seeds: Sequence[int] = (0,),
-    pull: str = "previous",
+    center: str = "previous",
     linear: Pairs | None = None,
     curvature: float | None = None,
 ) -> ScaleAdvice:
@@ -103,7 +104,7 @@ def advise(
     heuristic, which holds in the theory of linear models, where the best scale does not grow with the number of tasks.
 
     Nine scales are tried, a factor of 4 apart, two more where the best one is at an edge, and two half-way beside an
-    inner one. All scales share seeds, the weights after the first task, which is free, and torch's random numbers.
+    inner one. All scales share seeds, the weights after the unregularized first task, and torch's random numbers.
 
     Parameters
     ----------
@@ -112,8 +113,8 @@ def advise(
     tasks : sequence
         Two or more tasks, of whatever kind ``train`` and ``score`` take.
     train : callable
-        ``train(model, optimizer, task)`` learns one task, as without a pull. It is called with copies, so whatever
-        else it needs, such as a learning-rate scheduler, it makes of these two.
+        ``train(model, optimizer, task)`` learns one task, as without regularization. It is called with copies, so it
+        must create anything else it needs, such as a learning-rate scheduler, from these two.
     score : callable
         ``score(model, task)``, the larger the better: accuracy on held-out data of the task, or minus a loss.
     schedule : callable, optional
@@ -125,7 +126,7 @@ def advise(
         Others to begin with, in a geometric progression.
     seeds : sequence of int, default (0,)
         More seeds give means over as many runs.
-    pull : {"previous", "all"}
+    center : {"previous", "all"}
         As in ``Anchor``.
     linear : sequence of (x, y), optional
         The tasks as tensors, some hundred rows of each, of a network that is trained by squared error. The linearized
@@ -154,42 +155,43 @@ def advise(
     >>> tasks = [(x, 0 * x), (x, x), (x, 2 * x)]  # no weight fits all; the best is 1
     >>> advice = flt.advise(make, tasks, train, score)
     >>> print(advice)
-    scale 2: score -0.6689 over all tasks after the last, -1.667 without a pull
+    scale 2: score -0.6689 over all tasks after the last, -1.667 without regularization
     2 to 2 are within 0.01 of it, of 11 scales tried
     """
     if len(tasks) < 2:
-        raise ValueError(f"tasks must be two or more, of which the first is free, got {len(tasks)}")
+        raise ValueError(f"tasks must be two or more, of which the first is not regularized, got {len(tasks)}")
     if not seeds:
         raise ValueError("seeds must not be empty; one seed is enough for a first look")
     grid = _grid(scales)
-    began = [_Start(make, tasks, train, importance, pull, seed) for seed in seeds]
+    began = [_Start(make, tasks, train, importance, seed) for seed in seeds]
     unit = began[0].unit
     chosen: Callable[[float], Any] = (lambda scale: schedules.increasing(scale=scale)) if schedule is None else schedule
 
-    def tried(scale: float) -> tuple[float, ...]:
-        found = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
-        return tuple(start.after(found, tasks, train, score, importance, pull) for start in began)
+    def evaluate(scale: float) -> tuple[float, ...]:
+        lambdas = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
+        return tuple(start.after(lambdas, tasks, train, score, importance, center) for start in began)
 
-    first, told = list(grid), None
+    first, prediction = list(grid), None
     if linear is not None:
         first_model, start = began[0].model, began[0].untrained
-        told = predicted(
+        prediction = predicted(
             start, first_model, linear, lambda scale: strengths(chosen(scale), len(tasks)), grid, curvature
         )
-        first = [told.scale / RATIO, told.scale, told.scale * RATIO] if told.reliable else first
-    scores = {scale: tried(scale) for scale in first}
+        first = [prediction.scale / RATIO, prediction.scale, prediction.scale * RATIO] if prediction.reliable else first
+    scores = {scale: evaluate(scale) for scale in first}
     ratio = first[1] / first[0]
     for more in (_beyond, _between):
-        scores |= {scale: tried(scale) for scale in more(scores, ratio)}
+        scores |= {scale: evaluate(scale) for scale in more(scores, ratio)}
     best = _best(scores)
     edge = {min(scores): "low", max(scores): "high"}.get(best)
     if edge:
         side = "smallest" if edge == "low" else "largest"
         warnings.warn(
-            f"the best scale is the {side} that was tried, {best * unit:.3g}; give scales= that go on", stacklevel=2
+            f"the best scale is the {side} that was tried, {best * unit:.3g}; give scales= that extend further",
+            stacklevel=2,
         )
     return ScaleAdvice(
-        best * unit, {scale * unit: scores[scale] for scale in sorted(scores)}, tried(0.0), edge, unit, told
+        best * unit, {scale * unit: scores[scale] for scale in sorted(scores)}, evaluate(0.0), edge, unit, prediction
     )
 
 
@@ -226,9 +228,9 @@ def _beyond(scores: Scores, ratio: float) -> list[float]:
 
 
 class _Start:
-    """Model and optimizer after the first task, from which every scale goes on."""
+    """Model and optimizer after the first task, from which every scale continues."""
 
-    def __init__(self, make: Any, tasks: Any, train: Any, importance: Any, pull: str, seed: int) -> None:
+    def __init__(self, make: Any, tasks: Any, train: Any, importance: Any, seed: int) -> None:
         self.seed = seed
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
@@ -243,12 +245,12 @@ class _Start:
             assert relative.unit is not None
             self.unit = 1 / relative.unit
 
-    def after(self, found: Any, tasks: Any, train: Any, score: Any, importance: Any, pull: str) -> float:
+    def after(self, lambdas: Any, tasks: Any, train: Any, score: Any, importance: Any, center: str) -> float:
         """Return the mean score over all tasks after the last one."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed + 1)
             model, optimizer = copy.deepcopy((self.model, self.optimizer))
-            anchor = Anchor(model, optimizer, found, len(tasks), pull=pull)
+            anchor = Anchor(model, optimizer, lambdas, len(tasks), center=center)
             anchor.next_task(self.weights)
             for task in tasks[1:]:
                 train(model, optimizer, task)

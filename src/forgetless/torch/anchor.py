@@ -1,4 +1,4 @@
-"""A pull towards the weights after earlier tasks, for any network and training loop."""
+"""Proximal regularization towards the weights of earlier tasks, for any network and training loop."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,20 +17,21 @@ from forgetless.torch.statistics import warn_if_tracking
 
 
 class Anchor:
-    """Pull a network towards its weights after earlier tasks, λ_t Ω at task t, by a hook after ``optimizer.step()``.
+    """Regularize a network towards its weights after earlier tasks by a proximal step after every optimizer step.
 
-    Training rests where ∇loss + λ_t Ω(w − a) = 0, whatever the optimizer: the pull is a proximal step in the metric in
+    Training converges to ∇loss + λ_t Ω(w − a) = 0 with every optimizer: the hook makes a proximal step in the metric in
     which the optimizer itself steps, w ← w + s(a − w) with s = γλΩ/(D + γλΩ), γ the learning rate, D = (1 − μ)/(1 −
-    dampening) for SGD and √v̂ + ε for Adam and AdamW. It is stable for every λ, and gradients, their clipping and
-    accumulation never see it. The penalty it stands for is ½λ_t ΣΩ(w − a)², beside the loss as it is trained, usually
-    a mean over rows. The first task is free.
+    dampening) for SGD and √v̂ + ε for Adam and AdamW. It is stable for every λ and does not enter gradients,
+    their clipping or accumulation. It corresponds to the penalty ½λ_t ΣΩ(w − a)² added to the loss, usually a mean over
+    rows. The first task is not regularized.
 
     Parameters
     ----------
     model : torch.nn.Module
         The network; wrappers of ``torch.compile`` and data parallelism are looked through.
     optimizer : torch.optim.Optimizer
-        SGD, Adam or AdamW in all their variants; others with ``mode="loss"``. What it does not hold is not pulled.
+        SGD, Adam or AdamW in all their variants; others with ``mode="loss"``. Parameters that it does not hold are not
+        regularized.
     schedule : number, sequence, callable, schedule or filter
         λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
         radius 1, so that its ``scale`` is λ in the unit of the loss's curvature.
@@ -41,14 +42,14 @@ class Anchor:
         ``"manual"``: no hook; call ``anchor.step()`` after the optimizer's.
     metric : {"auto", "decoupled"}, default "auto"
         ``"decoupled"`` takes D = 1 for any optimizer; the resting point then depends on the optimizer.
-    pull : {"previous", "all"}, default "previous"
-        Towards the weights after the previous task (the paper), or the mean of one quadratic for every earlier task
+    center : {"previous", "all"}, default "previous"
+        The weights after the previous task (the paper), or the mean of one quadratic for every earlier task
         (elastic weight consolidation), which takes as much memory.
     start : bool or dict, default False
-        True pulls the first task as well, towards the weights at hand: a pretrained network, or the paper's w₀. A
+        True regularizes the first task as well, towards the present weights: a pretrained network, or the paper's w₀. A
         dictionary gives their importance.
     beyond : {"error", "hold"}, default "error"
-        What a training step after ``n_tasks`` tasks does: raise, before the weights move, or go on with the last λ.
+        What a training step after ``n_tasks`` tasks does: raise before the weights change, or continue with the last λ.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Anchor:
     ...         optimizer.step()
     ...     anchor.next_task()
     >>> anchor
-    Anchor(3 of 3 tasks learned, pull='previous', λ from 1 to 2)
+    Anchor(3 of 3 tasks learned, center='previous', λ from 1 to 2)
 
     References
     ----------
@@ -87,7 +88,7 @@ class Anchor:
         *,
         mode: str = "proximal",
         metric: str = "auto",
-        pull: str = "previous",
+        center: str = "previous",
         start: bool | Mapping[str, Any] = False,
         beyond: str = "error",
     ) -> None:
@@ -95,7 +96,7 @@ class Anchor:
         self.lambdas = strengths(schedule, n_tasks)
         self.mode = check_choice("mode", mode, ("proximal", "loss", "manual"))
         self.metric = check_choice("metric", metric, ("auto", "decoupled"))
-        self.pull = check_choice("pull", pull, ("previous", "all"))
+        self.center = check_choice("center", center, ("previous", "all"))
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
         self.task = 1
         self._n_anchors = 0
@@ -112,35 +113,33 @@ class Anchor:
 
     @property
     def strength(self) -> float:
-        """λ of the task that is being learned; 0 while there is nothing to be pulled to."""
+        """λ of the task that is being learned; 0 while there is no center yet."""
         return at_task(self.lambdas, self.task, self.beyond) if self._center else 0.0
 
     def step(self) -> None:
-        """Pull once; done after every step of the optimizer in ``mode="proximal"``."""
+        """Make one proximal step; called after every optimizer step in ``mode="proximal"``."""
         strength = self.strength
         if strength == 0.0:
             return
         if self._own is None:
-            raise RuntimeError("mode='loss' makes no step of its own; add anchor.penalty() to the loss")
-        kept = getattr(self.optimizer, "found_inf", None)
-        if kept is not None:  # set by a GradScaler, which lets fused optimizers skip the step by themselves
-            if kept.device.type != "cpu":
-                kept = 1.0 - kept.clamp(max=1.0)  # a sum over devices
-            elif kept.item():
+            raise RuntimeError("mode='loss' makes no proximal step; add anchor.penalty() to the loss")
+        overflow, scale = getattr(self.optimizer, "found_inf", None), None
+        if overflow is not None:  # set by a GradScaler; fused optimizers then skip the step themselves
+            if overflow.device.type != "cpu":
+                scale = 1.0 - overflow.clamp(max=1.0)  # a sum over devices
+            elif overflow.item():
                 return
-            else:
-                kept = None
         with torch.no_grad():
             for bucket in self._planned():
-                moved = bucket.moved()
-                if moved is not None:
-                    self._own.pull(self.optimizer, moved, strength, kept)
+                updated = bucket.updated()
+                if updated is not None:
+                    self._own.apply(self.optimizer, updated, strength, scale)
 
     def penalty(self) -> Any:
         """Return ½λΣΩ(w − a)², a tensor to be added to the loss in ``mode="loss"``."""
         if self.mode != "loss":
             raise RuntimeError(
-                f"mode={self.mode!r} pulls after the step, so a penalty would count twice; use mode='loss'"
+                f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
             )
         strength, total = self.strength, None
         for name, p in self._params().items():
@@ -154,13 +153,13 @@ class Anchor:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def next_task(self, importance: Mapping[str, Any] | None = None) -> None:
-        """Close a task: its weights are what the next ones are pulled to.
+        """Close a task: its weights become the center of the next ones.
 
         Parameters
         ----------
         importance : dict of tensors by parameter name, optional
-            Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks. Of every task, or of
-            none, which is Ω = 1.
+            Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks. Give them for every
+            task or for none (Ω = 1).
         """
         if not self._warned:
             self._warned = True
@@ -170,7 +169,7 @@ class Anchor:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
-        """Follow a model whose layers have grown, or that has a new optimizer; what is new has Ω = 0.
+        """Follow a model whose layers have grown, or that has a new optimizer; new entries have Ω = 0.
 
         A parameter keeps its name and grows along its dimensions, old entries first. The importance of new entries
         counts from the next call of ``next_task`` on, as a mean over all tasks.
@@ -189,17 +188,17 @@ class Anchor:
                 self._center[name] = grown(center, p, name)
 
     def remove(self) -> None:
-        """Stop pulling: take the hooks off the optimizer."""
+        """Remove the hooks from the optimizer."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything a resumed run needs: plain numbers, words and tensors by parameter name."""
+        """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
         return {
             "version": 1,
             "schedule": list(self.lambdas),
-            "pull": self.pull,
+            "center_of": self.center,
             "task": self.task,
             "n_anchors": self._n_anchors,
             "weighted": self._weighted,
@@ -209,9 +208,9 @@ class Anchor:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state_dict`` was called; ValueError if the schedule, the pull or a shape is another one."""
+        """Resume from ``state_dict``; ValueError if the schedule, the kind of center or a shape differs."""
         params = self._params()
-        check_state(state, self.lambdas, self.pull, params)
+        check_state(state, self.lambdas, self.center, params)
 
         def beside(tensors: Mapping[str, Any]) -> Tensors:
             return {
@@ -225,7 +224,7 @@ class Anchor:
     def __repr__(self) -> str:
         low, high = min(self.lambdas), max(self.lambdas)
         span = f"λ from {low:.3g} to {high:.3g}" if low < high else f"λ = {low:.3g}"
-        return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, pull={self.pull!r}, {span})"
+        return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, center={self.center!r}, {span})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
         own = None if self.mode == "loss" else metric_of(optimizer, self.metric)
@@ -234,11 +233,11 @@ class Anchor:
         self._own: Scalar | Adaptive | None = own
         self._plan = None
         if self.mode == "proximal":
-            # Before the step, so that past the horizon the weights have not moved yet.
+            # Before the step, so that past the horizon the weights are unchanged.
             self._handles.append(optimizer.register_step_pre_hook(lambda *_: self._check_horizon()))
-            # A compiled step calls the pull as it is: traced, λ and the corrections of Adam could be those of before.
-            pull = torch.compiler.disable(self.step)
-            self._handles.append(optimizer.register_step_post_hook(lambda *_: pull()))
+            # Not traced by torch.compile: λ and the bias corrections of Adam would be constants of the trace.
+            proximal_step = torch.compiler.disable(self.step)
+            self._handles.append(optimizer.register_step_post_hook(lambda *_: proximal_step()))
 
     def _check_horizon(self) -> None:
         at_task(self.lambdas, self.task, self.beyond)
@@ -247,17 +246,17 @@ class Anchor:
         params = self._anchored()
         if self._weighted is (importance is None):
             had = "had" if self._weighted else "had no"
-            raise ValueError(f"the tasks before {had} importances; give the importance of every task, or of none")
+            raise ValueError(f"earlier tasks {had} importances; give the importance of every task, or of none")
         if importance is not None:
             check_importance(importance, params, {name for name, _ in self.model.named_parameters()})
         n, centers, omegas = self._n_anchors + 1, {}, {}
         for name, p in params.items():
-            given = None
-            if importance is not None:  # frozen ones may be left out: they did not matter to the loss
-                given = importance.get(name)
-                given = torch.zeros_like(p) if given is None else given.detach().to(p.device, p.dtype, copy=True)
+            weight = None
+            if importance is not None:  # frozen parameters may be left out: they did not affect the loss
+                weight = importance.get(name)
+                weight = torch.zeros_like(p) if weight is None else weight.detach().to(p.device, p.dtype, copy=True)
             center = self._shaped(name, p) if name in self._center else None
-            centers[name], omega = joined(center, self._omega.get(name), p.detach(), given, n, self.pull)
+            centers[name], omega = joined(center, self._omega.get(name), p.detach(), weight, n, self.center)
             if omega is not None:
                 omegas[name] = omega
         self._center, self._omega, self._n_anchors = centers, omegas, n
@@ -266,13 +265,13 @@ class Anchor:
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
         held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        found = {name: p for name, p in self.model.named_parameters() if id(p) in held}
-        if not found:
+        params = {name: p for name, p in self.model.named_parameters() if id(p) in held}
+        if not params:
             raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
-        return found
+        return params
 
     def _anchored(self) -> Tensors:
-        """Return ``_params``; a layer whose place another one has taken is not forgotten silently."""
+        """Return ``_params``; ValueError if a parameter with a center was replaced."""
         params = self._params()
         lost = [name for name in self._center if name not in params]
         if lost:

@@ -1,4 +1,4 @@
-"""The pull as a plugin of Avalanche: one λ for every experience."""
+"""An ``Anchor`` as a plugin of Avalanche: one λ for every experience."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,10 +18,10 @@ from forgetless.torch.path import PathIntegral
 
 
 class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
-    """Pull a strategy's model towards its weights after earlier experiences: an ``Anchor`` for Avalanche.
+    """Regularize a strategy's model towards its weights after earlier experiences: an ``Anchor`` for Avalanche.
 
-    It pulls after every update, follows models that grow and optimizers that are made anew, and closes a task after
-    every experience. Weights are those of a plain loop with an ``Anchor``, bit for bit.
+    It makes a proximal step after every update, follows models that grow and optimizers that are replaced, and closes a
+    task after every experience. Weights are those of a plain loop with an ``Anchor``, bit for bit.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
     n_samples : int, optional
         Samples of the experience that ``"fisher"`` and ``"mas"`` look at; all if omitted.
     **options
-        Of ``Anchor``: ``pull``, ``metric``, ``start``, ``beyond``.
+        Of ``Anchor``: ``center``, ``metric``, ``start``, ``beyond``.
 
     Attributes
     ----------
     anchor : Anchor or None
-        What pulls, from the first experience on; its ``state_dict`` is what a checkpoint needs.
+        The anchor, from the first experience on; put its ``state_dict`` into checkpoints.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
             self._path = PathIntegral(strategy.model, strategy.optimizer)
 
     def after_update(self, strategy: Any, **kwargs: Any) -> None:
-        """Pull once."""
+        """Make one proximal step."""
         assert self.anchor is not None
         self.anchor.step()
 

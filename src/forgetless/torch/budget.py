@@ -8,30 +8,30 @@ from forgetless.torch._schedules import at_task, budgets, check_choice
 
 
 class Budget:
-    """N_t training steps at task t, or learning rates scaled by the same share at a fixed number of steps.
+    """N_t training steps at task t, or learning rates scaled by the same fraction at a fixed number of steps.
 
-    For ``fl.schedules.increasing()`` the share of task t is (k − t + 2)/(k + 1). Steps are whole numbers, N_t =
-    max(1, round(share · n_steps)), halves to even, so that a budget is met within half a step; learning rates are not
-    rounded. ``exact`` holds the unrounded numbers.
+    For ``fl.schedules.increasing()`` the fraction of task t is (k − t + 2)/(k + 1). Steps are whole numbers, N_t =
+    max(1, round(fraction · n_steps)), halves to even, so that a budget is exact within half a step; learning rates are
+    not rounded. ``exact`` holds the unrounded numbers.
 
     Parameters
     ----------
     schedule : schedule or filter, number, sequence or callable
-        A schedule of forgetless gives task t the share min(λ)/λ_t, λ_t = 1/(N_t γ_t) for a budget schedule; numbers
-        (one, ``n_tasks`` of them, or t ↦ share, t from 1) are the shares themselves.
+        A schedule of forgetless gives task t the fraction min(λ)/λ_t, λ_t = 1/(N_t γ_t) for a budget schedule; numbers
+        (one, ``n_tasks`` of them, or t ↦ fraction, t from 1) are the fractions themselves.
     n_tasks : int
         k, the horizon.
     n_steps : int
-        Steps at a share of 1: the largest budget of a schedule of forgetless.
+        Steps at a fraction of 1: the largest budget of a schedule of forgetless.
     beyond : {"error", "hold"}, default "error"
-        After ``n_tasks`` tasks: raise, or go on with the last share.
+        After ``n_tasks`` tasks: raise, or continue with the last fraction.
 
     Attributes
     ----------
     task : int
         The task that is being learned, from 1.
-    shares, exact : tuple of float
-        Share and unrounded budget of every task.
+    fractions, exact : tuple of float
+        Fraction and unrounded budget of every task.
     n_steps : tuple of int
         N_1..N_k.
 
@@ -39,10 +39,10 @@ class Budget:
     --------
     >>> import forgetless as fl, forgetless.torch as flt
     >>> budget = flt.Budget(fl.schedules.increasing(), n_tasks=4, n_steps=10)
-    >>> budget.n_steps, budget.shares
+    >>> budget.n_steps, budget.fractions
     ((10, 8, 6, 4), (1.0, 0.8, 0.6, 0.4))
     >>> loader = ["batch 1", "batch 2", "batch 3"]
-    >>> len(list(budget.steps(loader)))  # the loader is begun again as often as needed
+    >>> len(list(budget.steps(loader)))  # the loader is restarted as often as needed
     10
 
     As the factor of a learning rate, with one ``scheduler.step()`` after every task:
@@ -60,15 +60,15 @@ class Budget:
 
     def __init__(self, schedule: Any, n_tasks: int, *, n_steps: int, beyond: str = "error") -> None:
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
-        most = validate.integer("n_steps", n_steps, 1, "give the number of training steps at a share of 1")
+        most = validate.integer("n_steps", n_steps, 1, "give the number of training steps at a fraction of 1")
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
-        self.shares = budgets(schedule, n_tasks)
-        self.exact = tuple(share * most for share in self.shares)
+        self.fractions = budgets(schedule, n_tasks)
+        self.exact = tuple(fraction * most for fraction in self.fractions)
         self.n_steps = tuple(max(1, round(exact)) for exact in self.exact)
         self.task = 1
 
     def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """Yield N_t batches of the current task, beginning the loader again as often as needed."""
+        """Yield N_t batches of the current task, restarting the loader as often as needed."""
         left = int(at_task(self.n_steps, self.task, self.beyond))
         while left:
             before = left
@@ -79,7 +79,7 @@ class Budget:
                     return
             if left == before:
                 raise ValueError(
-                    "loader gives no batch, or none a second time; give a loader or a list, which can be begun again, "
+                    "loader gives no batch, or none a second time; give a loader or a list, which can be restarted, "
                     "and not an iterator"
                 )
 
@@ -88,21 +88,21 @@ class Budget:
         self.task += 1
 
     def __call__(self, n_closed: int) -> float:
-        """Return the share of the task after ``n_closed`` others, which is what ``LambdaLR`` asks for.
+        """Return the fraction of the task after ``n_closed`` others, as ``LambdaLR`` calls it.
 
-        A loop calls ``scheduler.step()`` once more after the last task; that call gets the last share, the next one
-        what ``beyond`` says.
+        A loop calls ``scheduler.step()`` once more after the last task; that call gets the last fraction, the next one
+        follows ``beyond``.
         """
-        if n_closed == len(self.shares):
-            return self.shares[-1]
-        return at_task(self.shares, n_closed + 1, self.beyond)
+        if n_closed == len(self.fractions):
+            return self.fractions[-1]
+        return at_task(self.fractions, n_closed + 1, self.beyond)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the task and the shares."""
-        return {"task": self.task, "n_steps": list(self.n_steps), "shares": list(self.shares)}
+        """Return the task and the fractions."""
+        return {"task": self.task, "n_steps": list(self.n_steps), "fractions": list(self.fractions)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state_dict`` was called; ValueError if the budget is another one."""
-        if list(state["shares"]) != list(self.shares) or list(state["n_steps"]) != list(self.n_steps):
+        """Resume from ``state_dict``; ValueError if the budget differs."""
+        if list(state["fractions"]) != list(self.fractions) or list(state["n_steps"]) != list(self.n_steps):
             raise ValueError("the saved budget is another one; make it with the schedule and n_steps it was saved with")
         self.task = state["task"]

@@ -1,4 +1,4 @@
-"""How much each weight matters to what was learned: diagonal Fisher information and memory-aware synapses."""
+"""Importance of every weight for the tasks learned: diagonal Fisher information and memory-aware synapses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def fisher(
 ) -> Tensors:
     """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], per sample exact: a mean over samples.
 
-    In evaluation mode, without a trace: modes, buffers and gradients stay as they are.
+    Computed in evaluation mode; modes, buffers and gradients are left unchanged.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def mas(model: Any, data: Any, *, n_samples: int | None = None, chunk: int | Non
 
     References
     ----------
-    Aljundi et al. (2018). There sums over tasks; ``Anchor`` takes the mean, and growth is the schedule's.
+    Aljundi et al. (2018). They sum over tasks; ``Anchor`` takes the mean, and the schedule grows.
     """
 
     def probe(out: Any, _: Any) -> tuple[Any, Any]:
@@ -135,11 +135,11 @@ def mean_over_processes(importance: Tensors) -> Tensors:
 
     Each process sees other data; with the same importance everywhere, weights stay the same, bit for bit.
     """
-    made = {name: value.clone() for name, value in importance.items()}
-    for value in made.values():
+    means = {name: value.clone() for name, value in importance.items()}
+    for value in means.values():
         torch.distributed.all_reduce(value)
         value /= torch.distributed.get_world_size()
-    return made
+    return means
 
 
 def _mean(
@@ -165,11 +165,11 @@ def _mean(
         for x, y in _batches(data):
             x = x[: None if left is None else left - seen].to(device)
             with torch.no_grad():
-                made = probes(model(x), None if y is None else y[: len(x)].to(device))
+                batch_probes = probes(model(x), None if y is None else y[: len(x)].to(device))
             if layered:
-                layered = by_layers(model, x, made, reduce, total, check=first)
+                layered = by_layers(model, x, batch_probes, reduce, total, check=first)
             if not layered:
-                by_vmap(model, x, made, reduce, total, chunk)
+                by_vmap(model, x, batch_probes, reduce, total, chunk)
             first, seen = False, seen + len(x)
             if seen == left:
                 break

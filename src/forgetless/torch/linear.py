@@ -113,7 +113,7 @@ class _Jacobian(LinearOperator):  # type: ignore[misc]
     def __init__(self, model: Any, function: Any, params: dict[str, Any]) -> None:
         self._model, self._function, self._params = model, function, params
         with inspected(model):
-            outputs, self._pull = torch.func.vjp(function, params)
+            outputs, self._vjp = torch.func.vjp(function, params)
         self._like = outputs
         super().__init__(np.dtype(np.float64), (outputs.numel(), sum(p.numel() for p in params.values())))
 
@@ -124,9 +124,9 @@ class _Jacobian(LinearOperator):  # type: ignore[misc]
             return _array(torch.func.jvp(self._function, (self._params,), (_split(u, self._params),))[1])
 
     def _rmatvec(self, v: Any) -> NDArray[np.float64]:
-        given = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(self._like.device, self._like.dtype)
-        (found,) = self._pull(given)
-        return np.concatenate([_array(found[name]) for name in self._params])
+        vector = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(self._like.device, self._like.dtype)
+        (gradients,) = self._vjp(vector)
+        return np.concatenate([_array(gradients[name]) for name in self._params])
 
 
 def _array(tensor: Any) -> NDArray[np.float64]:

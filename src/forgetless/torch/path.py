@@ -13,8 +13,8 @@ class PathIntegral:
     """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the task.
 
     The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own movement and g the
-    gradient it saw (clipped, if it was), without any pull: an ``Anchor`` on the same optimizer pulls later, in
-    whichever order they were made.
+    gradient it used (clipped, if it was), without regularization: an ``Anchor`` on the same optimizer acts later, in
+    whichever order they were created.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class PathIntegral:
 
     References
     ----------
-    Zenke, Poole & Ganguli (2017). There sums over tasks; ``Anchor`` takes the mean, and growth is the schedule's.
+    Zenke, Poole & Ganguli (2017). They sum over tasks; ``Anchor`` takes the mean, and the schedule grows.
     """
 
     def __init__(self, model: Any, optimizer: Any, damping: float = 0.1) -> None:
@@ -46,7 +46,7 @@ class PathIntegral:
         self.damping = validate.number("damping", damping, "0.1 is usual", positive=True)
         before = optimizer.register_step_pre_hook(lambda *_: self._before())
         after = optimizer.register_step_post_hook(lambda *_: self._after())
-        # Ahead of the pull of an anchor that was made earlier.
+        # Ahead of the proximal step of an anchor that was created earlier.
         optimizer._optimizer_step_post_hooks.move_to_end(after.id, last=False)
         self._handles = [before, after]
         self._reset()
@@ -82,23 +82,23 @@ class PathIntegral:
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def importance(self) -> Tensors:
         """Return the importance of the task that ends here, by parameter name, and begin the next."""
-        made = {}
+        importances = {}
         for name, p in self._params().items():
             if name in self._path and self._path[name].shape == p.shape:
                 way = (p - self._start[name]).square_()
-                made[name] = self._path[name].clamp(min=0).div_(way.add_(self.damping))
+                importances[name] = self._path[name].clamp(min=0).div_(way.add_(self.damping))
             else:
-                made[name] = torch.zeros_like(p)
+                importances[name] = torch.zeros_like(p)
         self._reset()
-        return made
+        return importances
 
     def remove(self) -> None:
-        """Take the hooks off the optimizer."""
+        """Remove the hooks from the optimizer."""
         for handle in self._handles:
             handle.remove()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the path so far, to go on within a task."""
+        """Return the path so far, to resume within a task."""
         return {
             "path": {name: t.clone() for name, t in self._path.items()},
             "start": {name: t.clone() for name, t in self._start.items()},
@@ -106,7 +106,7 @@ class PathIntegral:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state_dict`` was called."""
+        """Resume from ``state_dict``."""
         params = self._params()
         for name, p in params.items():
             if name not in state["path"] or state["path"][name].shape != p.shape:

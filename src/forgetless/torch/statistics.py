@@ -1,4 +1,4 @@
-"""Running statistics of normalization layers: they follow the data, and no pull holds them."""
+"""Running statistics of normalization layers: they follow the data and are not regularized."""
 
 import warnings
 from typing import Any
@@ -34,7 +34,7 @@ class FrozenStatistics:
             layer.eval()
 
     def remove(self) -> None:
-        """Let the layers follow the data again, in the mode in which they were found."""
+        """Let the layers follow the data again, in their previous mode."""
         for handle in self._handles:
             handle.remove()
         for layer, mode in self._modes:
@@ -80,11 +80,11 @@ def tracking(model: Any) -> dict[str, Any]:
 
 
 def warn_if_tracking(model: Any, stacklevel: int) -> None:
-    """Say that running statistics will drift."""
+    """Warn that running statistics will drift."""
     layers = list(tracking(model))
     if layers:
         warnings.warn(
             f"{len(layers)} layers of the model track running statistics (the first is {layers[0]!r}), which follow "
-            "the data of the current task whatever the pull; flt.freeze_statistics(model) holds them",
+            "the data of the current task despite regularization; flt.freeze_statistics(model) holds them",
             stacklevel=stacklevel,
         )

@@ -76,7 +76,7 @@ def literal(stream, layers, start, run, how, picked):
     scale = None
     for t in range(1, k + 1):
         optimizer.state.clear()
-        share, steps = method.shares(run.c, k)[t - 1], how.steps
+        share, steps = method.fractions(run.c, k)[t - 1], how.steps
         if method.knob == "lr":
             optimizer.param_groups[0]["lr"] = spec.lr * share
         if method.knob == "steps":

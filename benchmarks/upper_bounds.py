@@ -36,7 +36,7 @@ def main():
             _, plain = timed(code.format(k=k), False)
             rows.append([f"{name}, k={k}", f"{constant:.4f}", f"{seconds:.2f} s (bar {bar:.0f} s)", f"{plain:.2f} s"])
     header = ["certificate", "k·bound", "time", "without numba"]
-    print(table("Upper certificates", "python benchmarks/certificates.py", header, rows))
+    print(table("Upper certificates", "python benchmarks/upper_bounds.py", header, rows))
     constant, seconds = timed("fl.minimax_schedule(256)", True)
     print(f"\nfl.minimax_schedule(256): {constant:.4f} in {seconds:.1f} s")
 

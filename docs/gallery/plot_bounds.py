@@ -2,7 +2,7 @@
 An exact loss between its bounds
 ================================
 
-``certify`` puts the exact loss beside every published bound that applies, and says why the others do not.
+``fl.compare_bounds`` shows the exact loss beside every published bound that applies.
 """
 
 import forgetless as fl
