@@ -98,7 +98,7 @@ def test_a_figure_has_a_panel_for_every_other_axis_and_the_best_scale(swept):
         ({"y": "accuracy"}, "there is no 'accuracy'"),
         ({"hue": "k"}, "x and hue must be two axes"),
         ({"where": {"colour": 1}}, "there is no 'colour'"),
-        ({"where": {"k": 5}}, "nothing to draw"),
+        ({"where": {"k": 5}}, "the store holds no results for this figure"),
     ],
 )
 def test_figures_of_what_is_not_there_are_refused(swept, options, words):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forgetless.plots.style import COLOURS, COLUMN, MARKERS, look
-from forgetless.reporting.text import drawn
+from forgetless.reporting.text import figure_label
 
 
 def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
@@ -13,14 +13,14 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
     Takes lines by the titles of their panels; returns the axes, a list where there are several.
     """
     if not panels:
-        raise ValueError("there is nothing to draw: the store holds no results for this figure")
+        raise ValueError("the store holds no results for this figure")
     if ax is not None and len(panels) > 1:
         raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
     if ax is None:
         import matplotlib.pyplot as plt
 
-        made = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
-        every = list(made[1][0])
+        _, axes = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
+        every = list(axes[0])
     else:
         every = [ax]
     for one, (title, lines) in zip(every, panels.items(), strict=True):
@@ -34,7 +34,9 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
         if len(ticks) <= 8:
             one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
             one.minorticks_off()
-        one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=drawn(title, 60))
+        one.set(
+            xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=figure_label(title, 60)
+        )
     every[0].legend()
     return every[0] if len(every) == 1 else every
 
@@ -42,11 +44,11 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
 def _plot_line(ax: Any, i: int, line: Any) -> None:
     means = [point.mean for point in line.points]
     if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
-        ax.axhline(means[0], label=drawn(line.name, 60), **look(i))
+        ax.axhline(means[0], label=figure_label(line.name, 60), **look(i))
         return
     errors = [point.error for point in line.points]
     bars = None if None in errors else errors
-    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=drawn(line.name, 60), **look(i))
+    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=figure_label(line.name, 60), **look(i))
     for kind in ("upper", "lower"):
         bound = [getattr(point, kind) for point in line.points]
         if None not in bound:

@@ -14,7 +14,7 @@ import numpy as np
 
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
-from forgetless.reporting.text import in_words, printable
+from forgetless.reporting.text import error_text, printable
 from forgetless.sweeps.sweep import Sweep
 from forgetless.tables.task_files import read_tasks
 
@@ -79,7 +79,7 @@ def _tasks(path: Path, name: str, table: Any) -> Any:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {in_words(error)}") from None
+        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}") from None
     return functools.partial(tasks, **options) if options else tasks
 
 
