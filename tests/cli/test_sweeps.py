@@ -105,7 +105,7 @@ def test_stores_are_merged(folder, capsys):
     for name, seeds in (("low", "[0]"), ("high", "[1]")):
         (folder / f"{name}.toml").write_text(text.replace("{count = 2}", seeds))
         run(capsys, "sweep", folder / f"{name}.toml", "--store", folder / f"{name}.db", "--workers", 0)
-    assert run(capsys, "sweep", "merge", folder / "low.db", folder / "high.db")[1].startswith("16 cells came into")
+    assert run(capsys, "sweep", "merge", folder / "low.db", folder / "high.db")[1].startswith("16 cells copied into")
     sweep = load_sweep(folder / "sweep.toml")
     assert len(sweep.table(folder / "low.db")) == 48
 

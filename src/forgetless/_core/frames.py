@@ -107,11 +107,10 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     if isinstance(table, Columns):
         return table.columns
     if isinstance(table, Mapping):
-        columns = {str(key): value for key, value in table.items()}
-        if len({len(column) for column in columns.values()}) > 1:
-            lengths = {key: len(column) for key, column in columns.items()}
+        lengths = {str(key): len(column) for key, column in table.items()}
+        if len(set(lengths.values())) > 1:
             raise ValueError(f"{name} must have columns of one length, got {lengths}")
-        return columns
+        return dict(zip(lengths, table.values(), strict=True))
     if isinstance(table, np.ndarray | list | tuple) or (hasattr(table, "__array__") and not hasattr(table, "columns")):
         return _columns_of_array(np.asarray(table), name)
     try:

@@ -1,4 +1,4 @@
-"""The commands of ``sweep``: run one, and look at, print, write and merge stores."""
+"""The commands of ``sweep``: run, status, table, export and merge."""
 
 import json
 from contextlib import nullcontext
@@ -63,7 +63,7 @@ def run(
     if len(failed):
         say(failed.text(), err=True)
     if len(failed) == len(loaded):
-        raise StoreError(f"all {len(loaded)} cells failed; after a cure, --retry tries them again")
+        raise StoreError(f"all {len(loaded)} cells failed; once the cause is removed, --retry computes them again")
 
 
 def _connect(address: str) -> Any:
@@ -83,15 +83,15 @@ def _lines(table: Any) -> str:
 @click.argument("store", type=STORE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def status(store: Path, as_json: bool) -> None:
-    """Say how much of the sweep run last is in STORE, what failed, and whether it is running."""
+    """Print how much of the last sweep is in STORE, what failed, and whether it is running."""
     from forgetless.sweeps import Store
 
     with Store(store) as opened:
-        found = opened.status()
+        state = opened.status()
     if as_json:
-        click.echo(json.dumps({name: value for name, (value,) in found.columns.items()}))
+        click.echo(json.dumps({name: value for name, (value,) in state.columns.items()}))
         return
-    say(_lines(found))
+    say(_lines(state))
 
 
 @sweep.command()
@@ -102,14 +102,14 @@ def table(store: Path, y: str | None, form: str) -> None:
     """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
     from forgetless.sweeps import report
 
-    held, first = report.of_store(store)
-    made = report.summary(held, y or first)
+    cells, first = report.of_store(store)
+    summary = report.summary(cells, y or first)
     if form == "json":
-        click.echo(json.dumps(made.to_dict(), ensure_ascii=False))
+        click.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     elif form == "text":
-        say("\n".join([made.text(), *made.facts]))
+        say("\n".join([summary.text(), *summary.facts]))
     else:
-        click.echo(made.to_frame().to_csv(index=False), nl=False)
+        click.echo(summary.to_frame().to_csv(index=False), nl=False)
 
 
 @sweep.command()
@@ -121,10 +121,9 @@ def export(store: Path, out: Path) -> None:
 
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
-    held = report.everything(store)
-    frame = held.to_frame()
+    frame = report.everything(store).to_frame()
     replace_file(out, frame.to_csv(index=False).encode() if out.suffix == ".csv" else frame.to_parquet(index=False))
-    say(f"{len(held)} rows in {out}")
+    say(f"{len(frame)} rows in {out}")
 
 
 @sweep.command()
@@ -132,8 +131,8 @@ def export(store: Path, out: Path) -> None:
 @click.argument("sources", type=STORE, nargs=-1, required=True)
 def merge(target: Path, sources: tuple[Path, ...]) -> None:
     """Copy the cells of SOURCES into the store TARGET."""
-    from forgetless.sweeps import merge as merged
+    from forgetless.sweeps import merge as merge_stores
 
     with terminal_progress():
-        count = merged(target, *sources)
-    say(f"{count} cells came into {target}")
+        count = merge_stores(target, *sources)
+    say(f"{count} cells copied into {target}")

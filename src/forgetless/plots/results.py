@@ -64,36 +64,40 @@ def plot_worst(worst: Any, ax: Any = None) -> Any:
 def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, message: str, ax: Any) -> Any:
     """Draw one line of values over steps for every label; one dot for each where there is a single step."""
     values = [_above_rounding(each, values) for each in values]
-    low, high = _ends(values)
-    positive = low > 0
     if len(steps) == 1:
         if not labels:
             raise ValueError(f'{message}: one number, and nothing to draw; pass record="log" for a curve, or several k')
-        ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
-        for i in range(len(labels)):
-            ax.plot(values[i][0], i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
-            ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
-            ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
-        ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
-        ax.set(xlabel=f"{name} after {steps[0]} steps")
-        ax.margins(x=0.15, y=0.15)
-        if positive and high > 30 * low:
-            ax.set_xscale("log")
-            ax.tick_params(axis="x", which="minor", labelbottom=False)
-        elif positive:
-            ax.set_xlim(left=0)
-        ax.invert_yaxis()
-        return ax
+        return _dots(labels, [float(each[0]) for each in values], f"{name} after {steps[0]} steps", ax)
     ax = axes_of(ax, WIDTH, HEIGHT)
     marked = len(steps) <= 12
     for i, each in enumerate(values):
         label = figure_label(labels[i], 60) if labels else None
         ax.plot(steps, each, marker=MARKERS[i % len(MARKERS)] if marked else None, label=label, **look(i))
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
-    ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
+    ax.set(xscale="log" if wide else "linear", yscale="log" if _ends(values)[0] > 0 else "linear")
     ax.set(xlabel="number of steps", ylabel=name)
     if labels:
         ax.legend()
+    return ax
+
+
+def _dots(labels: Any, values: list[float], name: str, ax: Any) -> Any:
+    """Draw one labelled value per row."""
+    ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
+    for i, value in enumerate(values):
+        ax.plot(value, i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
+        ax.annotate(f"{value:.3g}", (value, i), xytext=(6, -3), textcoords="offset points")
+        ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
+    ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
+    ax.set(xlabel=name)
+    ax.margins(x=0.15, y=0.15)
+    low, high = _ends([np.array(values)])
+    if low > 0 and high > 30 * low:
+        ax.set_xscale("log")
+        ax.tick_params(axis="x", which="minor", labelbottom=False)
+    elif low > 0:
+        ax.set_xlim(left=0)
+    ax.invert_yaxis()
     return ax
 
 

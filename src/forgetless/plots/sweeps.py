@@ -23,22 +23,25 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
         every = list(axes[0])
     else:
         every = [ax]
-    for one, (title, lines) in zip(every, panels.items(), strict=True):
-        for i, line in enumerate(lines):
-            _plot_line(one, i, line)
-        means = [point.mean for line in lines for point in line.points]
-        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
-        if min(means) > 0:  # a bar as long as its mean would reach down for ever
-            one.set_ylim(bottom=max(min(means) / 5, one.get_ylim()[0]))
-        ticks = sorted({at for line in lines for at in line.x if at == at})
-        if len(ticks) <= 8:
-            one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-            one.minorticks_off()
-        one.set(
-            xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=figure_label(title, 60)
-        )
+    for panel, (title, lines) in zip(every, panels.items(), strict=True):
+        _plot_panel(panel, lines, x)
+        panel.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "))
+        panel.set_title(figure_label(title, 60))
     every[0].legend()
     return every[0] if len(every) == 1 else every
+
+
+def _plot_panel(ax: Any, lines: Any, x: str) -> None:
+    for i, line in enumerate(lines):
+        _plot_line(ax, i, line)
+    lowest = min(point.mean for line in lines for point in line.points)
+    ax.set(xscale="linear" if x == "seed" else "log", yscale="log" if lowest > 0 else "linear")
+    if lowest > 0:  # an error bar as long as its mean would have no end on a logarithmic axis
+        ax.set_ylim(bottom=max(lowest / 5, ax.get_ylim()[0]))
+    ticks = sorted({at for line in lines for at in line.x if at == at})
+    if len(ticks) <= 8:
+        ax.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
 
 
 def _plot_line(ax: Any, i: int, line: Any) -> None:

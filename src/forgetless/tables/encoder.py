@@ -268,22 +268,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _inputs(self, X: Any, *, reset: bool) -> dict[str, Values]:
         """Return the values of the columns that are features, in their order."""
         columns = {name: column for name, column in columns_of(X).items() if name not in self.drop}
+        names = list(columns if reset else self.columns_)
         if reset:
             unknown = [n for role in ("categorical", "text", "date") for n in getattr(self, role) if n not in columns]
             if unknown:
-                raise ValueError(f"X has no column {unknown[0]!r}; it has {', '.join(list(columns)[:20])}")
-            names = list(columns)
+                raise ValueError(f"X has no column {unknown[0]!r}; it has {', '.join(names[:20])}")
         else:
-            names = list(self.columns_)
-            if not hasattr(X, "columns") and not isinstance(X, Mapping) and len(columns) != len(names):
-                have, want = len(columns), len(names)
-                raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
-            missing = [name for name in names if name not in columns]
-            if missing:
-                raise ValueError(
-                    f"X lacks {len(missing)} of the {len(names)} columns known so far, e.g. {missing[0]!r}; add it, "
-                    "with empty values where it is unknown"
-                )
+            self._check_columns(columns, named=hasattr(X, "columns") or isinstance(X, Mapping))
         if not names:
             raise ValueError("X has no column that could be a feature; keep at least one")
         codes = {*self.categorical, *(() if reset else self.text_columns_)}
@@ -291,6 +282,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if len(next(iter(inputs.values()))) == 0:
             raise ValueError("X has no rows; leave this task out")
         return inputs
+
+    def _check_columns(self, columns: Mapping[str, Any], *, named: bool) -> None:
+        """Raise ValueError if columns of earlier tasks are missing."""
+        have, want = len(columns), len(self.columns_)
+        if not named and have != want:
+            raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
+        missing = [name for name in self.columns_ if name not in columns]
+        if missing:
+            raise ValueError(
+                f"X lacks {len(missing)} of the {want} columns known so far, e.g. {missing[0]!r}; add it, with empty "
+                "values where it is unknown"
+            )
 
     def _column(self, name: str, values: Values) -> Column | None:
         """Return the encoder of a new column; None while all of its values are missing."""
@@ -343,25 +346,26 @@ def _column_of(plain: Any) -> Column | None:
     empty = kind()
     fields: dict[str, Any] = {}
     for part in dataclasses.fields(kind):
-        value: Any = plain.get(part.name)
-        like = getattr(empty, part.name)
-        if isinstance(like, tuple):
-            good = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            value = tuple(value) if good else value
-            good = good and len(set(value)) == len(value)
-        elif isinstance(like, dict):
-            good = isinstance(value, dict) and all(type(each) is int and each >= 0 for each in value.values())
-        elif isinstance(like, float):
-            value = float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else value
-            good = isinstance(value, float)
-        else:
-            good = type(value) is type(like) and (isinstance(value, str) or value >= 0)
-        if not good:
-            raise ValueError(f"{part.name} of a column of its encoder is not what it must be")
-        fields[part.name] = value
+        fields[part.name] = _checked(plain.get(part.name), getattr(empty, part.name))
+        if fields[part.name] is None:
+            raise ValueError(f"{part.name} of a column of its encoder is invalid")
     if kind in (Number, Date) and fields["parts"][: len(empty.parts)] != empty.parts:
-        raise ValueError("parts of a column of its encoder are not what they must be")
+        raise ValueError("parts of a column of its encoder are invalid")
     if (kind is Category and not fields["buckets"] > 0) or (kind is Text and len(fields["parts"]) < fields["size"]):
-        raise ValueError("buckets of a column of its encoder are not what they must be")
+        raise ValueError("buckets of a column of its encoder are invalid")
     column: Column = kind(**fields)
     return column
+
+
+def _checked(value: Any, like: Any) -> Any:
+    """Return a value from JSON with the type of ``like``; None if it is invalid."""
+    if isinstance(like, tuple):
+        valid = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return tuple(value) if valid and len(set(value)) == len(value) else None
+    if isinstance(like, dict):
+        valid = isinstance(value, dict) and all(type(each) is int and each >= 0 for each in value.values())
+    elif isinstance(like, float):
+        return float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else None
+    else:
+        valid = type(value) is type(like) and (isinstance(value, str) or value >= 0)
+    return value if valid else None
