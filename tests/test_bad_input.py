@@ -155,7 +155,7 @@ def test_custom_filters_are_checked(value, backend):
         def formula(self, eigenvalues):
             return value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4
 
-    with pytest.raises(ValueError, match="must return one finite share per eigenvalue"):
+    with pytest.raises(ValueError, match="must return one finite factor per eigenvalue"):
         fl.simulate(TASKS, Careless(), 3, backend=backend)
 
 
@@ -169,5 +169,5 @@ def test_custom_filters_must_not_expand():
 
     tasks = fl.TaskCollection([(np.diag([2.0, 1.0, 0.5]), np.ones(3))])
     for call in (fl.simulate, fl.expect, fl.worst_case):
-        with pytest.raises(ValueError, match=r"share must lie in \[0, 2\]"):
+        with pytest.raises(ValueError, match=r"factors must lie in \[0, 2\]"):
             call(tasks, Bump(), 3)

@@ -107,7 +107,7 @@ class NeverEqual(Good):
         (AtZero(1.0), "must be 0 at 0"),
         (TooLarge(1.0), "must lie in"),
         (NotFinite(1.0), "must be finite"),
-        (WrongShape(1.0), "one share per eigenvalue"),
+        (WrongShape(1.0), "one factor per eigenvalue"),
         (WrongSingular(1.0), "factors_of_singular.s. must be"),
         (WrongKept(1.0), "residual_factors.s. must be"),
         (WrongDerivative(1.0), "derivative must be"),

@@ -13,7 +13,7 @@ def pairs(request, rng):
 
 def test_spectra_rebuild_the_data(pairs):
     for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
-        V, s = task.directions, task.singular_values
+        V, s = task.singular_vectors, task.singular_values
         np.testing.assert_allclose(V @ V.T, np.eye(task.rank), atol=1e-13)
         np.testing.assert_allclose((V.T * s**2) @ V, X.T @ X, atol=1e-12 * task.radius**2)
         np.testing.assert_allclose(V.T @ task.targets, np.linalg.pinv(X, rcond=1e-12) @ y, atol=1e-11)
@@ -57,7 +57,9 @@ def test_span_contains_all_directions_and_nothing_else(pairs):
     assert tasks.span_dimension == q
     if tasks.span is not None:
         np.testing.assert_allclose(tasks.span.T @ tasks.span, np.eye(q), atol=1e-13)
-        np.testing.assert_allclose(tasks.directions @ tasks.span @ tasks.span.T, tasks.directions, atol=1e-13)
+        np.testing.assert_allclose(
+            tasks.singular_vectors @ tasks.span @ tasks.span.T, tasks.singular_vectors, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-7, 1e-12])

@@ -1,7 +1,7 @@
-"""Conformance checks: a filter, schedule or ordering of your own must be what the engines take it for.
+"""Conformance checks of custom filters, schedules and orderings.
 
-Every leaf of this package passes them in its tests. Each check raises :class:`forgetless.CheckError` with the property
-that fails and the numbers that show it.
+Every filter, schedule and ordering of this package passes them in its tests. A check raises
+:class:`forgetless.CheckError` with the property that fails and the numbers that show it.
 """
 
 import copy
@@ -22,24 +22,19 @@ from forgetless.orderings import BLOCK, Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
 
-_XI = np.array([1e-3, 0.02, 0.3, 1.0])
-"""Eigenvalues at which a filter is looked at, for tasks of radius 1."""
+__all__ = ["check_filter", "check_ordering", "check_schedule"]
 
+_XI = np.array([1e-3, 0.02, 0.3, 1.0])  # eigenvalues at which a filter is evaluated, for tasks of radius 1
 _RUNS = 2000
 
 
 def check_filter(filter: Filter) -> None:
-    """Check that a filter is one: its shares, its steps, its derivatives, and the step it makes of a task.
+    """Raise CheckError unless factors, per-step values, derivatives and steps of a filter agree with each other.
 
     Parameters
     ----------
     filter : Filter
-        With parameters that make sense for tasks of radius 1; constant, or with one value per step.
-
-    Raises
-    ------
-    CheckError
-        With the property that fails.
+        With parameters for tasks of radius 1; constant, or with one value per step.
 
     Examples
     --------
@@ -57,7 +52,7 @@ def check_filter(filter: Filter) -> None:
     if not isinstance(filter, Filter):
         raise CheckError(f"a filter must inherit from fl.Filter, got {type(filter).__name__}")
     name = type(filter).__name__
-    _check_shares(name, filter)
+    _check_factors(name, filter)
     _check_copies(name, filter)
     for t in range(filter.horizon or 1):
         now = filter if filter.horizon is None else filter.at(t)
@@ -66,30 +61,31 @@ def check_filter(filter: Filter) -> None:
         _check_step(name, now)
 
 
-def _check_shares(name: str, filter: Filter) -> None:
+def _check_factors(name: str, filter: Filter) -> None:
     xi = np.concatenate([[0.0], _XI])
-    shares, shape = np.asarray(filter.factors(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
+    factors, shape = np.asarray(filter.factors(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
     _require(
-        shares.shape == shape, f"{name}.share must give one share per eigenvalue: shape {shape}, got {shares.shape}"
+        factors.shape == shape,
+        f"{name}.factors must give one factor per eigenvalue: shape {shape}, got {factors.shape}",
     )
-    _require(bool(np.isfinite(shares).all()), f"{name}.share must be finite, got {shares.ravel().tolist()}")
-    _require(bool((shares[..., 0] == 0).all()), f"{name}.share must be 0 at 0, got {shares[..., 0]}")
-    inside = bool((shares >= -1e-12).all() and (shares <= 2 + 1e-12).all())
-    _require(inside, f"{name}.share must lie in [0, 2], got {shares.min():.6g} to {shares.max():.6g}")
-    _same(f"{name}.factors_of_singular(s) must be φ(s²)", filter.factors_of_singular(np.sqrt(xi)), shares)
-    _same(f"{name}.residual_factors(s) must be 1 − φ(s²)", filter.residual_factors(np.sqrt(xi)), 1 - shares)
-    _same(f"{name}.factor_at_radius(1) must be φ(1)", filter.factor_at_radius(1.0), shares[..., -1])
+    _require(bool(np.isfinite(factors).all()), f"{name}.factors must be finite, got {factors.ravel().tolist()}")
+    _require(bool((factors[..., 0] == 0).all()), f"{name}.factors must be 0 at 0, got {factors[..., 0]}")
+    inside = bool((factors >= -1e-12).all() and (factors <= 2 + 1e-12).all())
+    _require(inside, f"{name}.factors must lie in [0, 2], got {factors.min():.6g} to {factors.max():.6g}")
+    _same(f"{name}.factors_of_singular(s) must be φ(s²)", filter.factors_of_singular(np.sqrt(xi)), factors)
+    _same(f"{name}.residual_factors(s) must be 1 − φ(s²)", filter.residual_factors(np.sqrt(xi)), 1 - factors)
+    _same(f"{name}.factor_at_radius(1) must be φ(1)", filter.factor_at_radius(1.0), factors[..., -1])
     if filter.horizon is not None:
         for t in range(filter.horizon):
-            _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t).factors(xi), shares[t])
-        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon)).factors(xi), shares)
+            _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t).factors(xi), factors[t])
+        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon)).factors(xi), factors)
 
 
 def _check_copies(name: str, filter: Filter) -> None:
     twin = copy.deepcopy(filter)
     try:
         alike = bool(twin == filter) and hash(twin) == hash(filter)
-    except (TypeError, ValueError):  # what a dataclass makes of arrays
+    except (TypeError, ValueError):  # raised by the comparison of a dataclass with arrays
         alike = False
     _require(alike, f"{name} must compare and hash by value; declare it as @dataclass(frozen=True, eq=False)")
 
@@ -123,7 +119,7 @@ def _check_scaling(name: str, filter: Filter) -> None:
 
 
 def _check_step(name: str, filter: Filter) -> None:
-    """Compare the step on one task, by its spectrum and as a task met once, with a dense eigendecomposition."""
+    """Compare the step on one task, by its spectrum and as a one-shot task, with a dense eigendecomposition."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3, 5))
     X /= np.linalg.norm(X, 2)
@@ -137,20 +133,15 @@ def _check_step(name: str, filter: Filter) -> None:
 
 
 def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: Any = (0.3, 1.0, 20.0)) -> None:
-    """Check that a schedule gives a filter of k steps that contracts, the same each time, for several k and radii.
+    """Raise CheckError unless a schedule returns, reproducibly, a contracting filter of k steps for every k and radius.
 
     Parameters
     ----------
     schedule : callable (k, radius) → filter, or filter
     ks : sequence of int, default (3, 10, 101)
-        Numbers of steps that it should be defined for; give the one a schedule is made for.
+        Numbers of steps for which the schedule is defined.
     radii : sequence of float, default (0.3, 1.0, 20.0)
-        Radii of tasks that it should be defined for.
-
-    Raises
-    ------
-    CheckError
-        With the property that fails.
+        Radii of tasks for which the schedule is defined.
 
     Examples
     --------
@@ -161,34 +152,33 @@ def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: A
     >>> fl.checks.check_schedule(linear)
     """
     for k, radius in itertools.product(ks, radii):
-        said = f"schedule({k}, {radius})"
+        subject = f"schedule({k}, {radius})"
         try:
             filter_, again = (resolve(schedule, k, radius) for _ in range(2))
-        except Exception as error:  # whatever a user's function raises
-            raise CheckError(f"{said} failed: {type(error).__name__}: {error}") from error
-        _require(filter_ == again, f"{said} must be the same each time, got {filter_!r} and {again!r}")
+        except Exception as error:  # a user's function may raise anything
+            raise CheckError(f"{subject} failed: {type(error).__name__}: {error}") from error
+        _require(filter_ == again, f"{subject} must be the same each time, got {filter_!r} and {again!r}")
         s = radius * np.sqrt(_XI)
-        kept = np.asarray(filter_.residual_factors(s))
-        _require(bool(np.isfinite(kept).all()), f"{said} must have finite shares at singular values {s.tolist()}")
-        worst = float(np.abs(kept).max())
-        _require(worst <= 1 + 1e-9, f"{said} makes errors grow by a factor {worst:.6g} on tasks of that radius")
+        residuals = np.asarray(filter_.residual_factors(s))
+        _require(
+            bool(np.isfinite(residuals).all()), f"{subject} must have finite factors at singular values {s.tolist()}"
+        )
+        worst = float(np.abs(residuals).max())
+        _require(worst <= 1 + 1e-9, f"{subject} makes errors grow by a factor {worst:.6g} on tasks of that radius")
         for t in range(k if filter_.horizon is not None and k <= 10 else 0):
-            _same(f"{said}.at({t}) must be step {t + 1}", filter_.at(t).residual_factors(s), kept[t])
+            _same(f"{subject}.at({t}) must be step {t + 1}", filter_.at(t).residual_factors(s), residuals[t])
 
 
 def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
-    """Check that an ordering samples reproducibly, and that its law, if it has one, is that of its samples.
+    """Raise CheckError unless an ordering samples reproducibly, and according to its law if it has one.
+
+    Frequencies and simulated means may differ by five standard errors.
 
     Parameters
     ----------
     ordering : Ordering
     n_tasks, k : int
-        Tasks and steps that it should be defined for.
-
-    Raises
-    ------
-    CheckError
-        With the property that fails. Frequencies and simulated means may be off by five standard errors.
+        Numbers of tasks and steps for which the ordering is defined.
 
     Examples
     --------
@@ -224,7 +214,7 @@ def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
 def _sampled(ordering: Ordering, n_tasks: int, k: int, n_trials: int) -> Any:
     try:
         return ordering.sample(n_tasks, k, seed=0, n_trials=n_trials)
-    except Exception as error:  # whatever a user's method raises
+    except Exception as error:  # a user's method may raise anything
         raise CheckError(f"{type(ordering).__name__}.blocks failed for k={k}: {error}") from error
 
 
@@ -237,29 +227,34 @@ def _disagreements(name: str, law: Law, orders: Any, n_tasks: int) -> Iterator[s
         return
     p = law.probabilities if isinstance(law, Draws) else np.full(n_tasks, 1 / n_tasks)
     for t in range(k):
-        shares = np.bincount(orders[:, t], minlength=n_tasks) / n_trials
-        if np.any(np.abs(shares - p) > 5 * np.sqrt(p * (1 - p) / n_trials) + 25 / n_trials):
-            yield f"{name}.law says that step {t + 1} draws tasks with {p.tolist()}, samples have {shares.tolist()}"
+        frequencies = np.bincount(orders[:, t], minlength=n_tasks) / n_trials
+        if np.any(np.abs(frequencies - p) > 5 * np.sqrt(p * (1 - p) / n_trials) + 25 / n_trials):
+            yield f"{name}.law draws tasks with {p.tolist()} at step {t + 1}, samples with {frequencies.tolist()}"
     if isinstance(law, Epochs):
-        for first in range(0, k, n_tasks):
-            epoch = np.sort(orders[:, first : first + n_tasks], axis=1)
-            if (np.diff(epoch, axis=1) == 0).any():
-                yield f"{name}.law says that no task comes twice in an epoch, but in samples it does"
-        if k >= 2 * n_tasks > 2:
-            same = float(np.mean(orders[:, :n_tasks] == orders[:, n_tasks : 2 * n_tasks]))
-            if abs(same - 1 / n_tasks) > 5 / np.sqrt(n_trials * n_tasks):
-                yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
+        yield from _epoch_disagreements(name, orders, n_tasks)
     elif k > 1:
         same, chance = float(np.mean(orders[:, 1:] == orders[:, :-1])), float(p @ p)
-        # Neighbouring pairs overlap, which at most doubles the variance of their share.
+        # Neighbouring pairs overlap, which at most doubles the variance of their frequency.
         if abs(same - chance) > 5 * np.sqrt(2 * chance / (n_trials * (k - 1))) + 1e-12:
             yield f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples with {same:.4g}"
+
+
+def _epoch_disagreements(name: str, orders: Any, n_tasks: int) -> Iterator[str]:
+    n_trials, k = orders.shape
+    for first in range(0, k, n_tasks):
+        epoch = np.sort(orders[:, first : first + n_tasks], axis=1)
+        if (np.diff(epoch, axis=1) == 0).any():
+            yield f"{name}.law says that no task comes twice in an epoch, but in samples it does"
+    if k >= 2 * n_tasks > 2:
+        same = float(np.mean(orders[:, :n_tasks] == orders[:, n_tasks : 2 * n_tasks]))
+        if abs(same - 1 / n_tasks) > 5 / np.sqrt(n_trials * n_tasks):
+            yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
 
 
 def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:
     law = ordering.law(n_tasks, k)
     if isinstance(law, Draws) and _RUNS * k * law.probabilities[law.probabilities > 0].min() < 50:
-        return  # of tasks so rare the runs say too little
+        return  # tasks this rare hardly occur in the runs
     rng = np.random.default_rng(1)
     tasks = TaskCollection([(rng.standard_normal((1, 3)), rng.standard_normal(1)) for _ in range(n_tasks)])
     filter_ = Ridge(tasks.radius**2 * np.linspace(1.0, 0.1, k))
@@ -276,15 +271,15 @@ def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:
         )
 
 
-def _require(holds: bool, said: str) -> None:
+def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise CheckError(said)
+        raise CheckError(message)
 
 
-def _same(said: str, found: Any, expected: Any, tolerance: float = 1e-8, rounding: Any = 0.0) -> None:
-    a, b = np.broadcast_arrays(np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64))
+def _same(message: str, value: Any, expected: Any, tolerance: float = 1e-8, rounding: Any = 0.0) -> None:
+    a, b = np.broadcast_arrays(np.asarray(value, dtype=np.float64), np.asarray(expected, dtype=np.float64))
     close = np.abs(a - b) <= tolerance * np.abs(b) + 1e-3 * tolerance + rounding
     close |= a == b  # infinities
     if not close.all():
         at = int(np.argmin(close))
-        raise CheckError(f"{said}; it is {a.ravel()[at]:.9g} where {b.ravel()[at]:.9g} is expected")
+        raise CheckError(f"{message}; it is {a.ravel()[at]:.9g} where {b.ravel()[at]:.9g} is expected")

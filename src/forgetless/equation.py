@@ -1,10 +1,10 @@
-"""THE equation: one task and one filter make an affine map of the weights.
+"""The equation: the affine map of the weights that one task and one filter define.
 
     w  ←  w − φ(XᵀX) (w − X⁺y)
 
-In the spectrum X = U·diag(s)·V of the task this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The engines apply this map many
-times to the same tasks, in the coordinates of ``engines.coordinates``. A task that is met once needs no spectrum: with
-g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), which ``solvers.one_task`` computes by whatever is cheapest.
+With the singular value decomposition X = U·diag(s)·V this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The engines apply this
+map many times to the same tasks, in the coordinates of ``engines.coordinates``. A one-shot task needs no decomposition:
+with g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), for which ``solvers.one_task`` chooses a solver.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from forgetless.tasks import Task
 
 
 def check_single(task: Any, filter: Any) -> None:
-    """Refuse anything but one task and the filter of one step."""
+    """Raise TypeError or ValueError unless the arguments are one task and the filter of one step."""
     if not isinstance(task, Task) or not isinstance(filter, Filter):
         raise TypeError(
             f"this needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got {type(task).__name__} and "
@@ -31,7 +31,7 @@ def check_single(task: Any, filter: Any) -> None:
 
 
 def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
-    """Return the weights after learning one task.
+    """Return the weights after learning one task, of the shape of ``w``.
 
     Parameters
     ----------
@@ -39,14 +39,9 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
         Weights before the step.
     task : Task or (X, y)
         An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse or a SciPy
-        ``LinearOperator``, and y, for a task that is met once: then nothing is decomposed that need not be, and of
-        an operator nothing is used but its products.
+        ``LinearOperator``, and y, for a one-shot task, which is solved by the cheapest method.
     filter : Filter
-        How much of each direction is learned; constant, or ``schedule(k, radius).at(t - 1)`` for step t.
-
-    Returns
-    -------
-    array of the shape of ``w``
+        Of one step: constant, or ``schedule(k, radius).at(t - 1)`` for step t.
 
     Examples
     --------
@@ -64,9 +59,9 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     expected = (task.X.shape[1], *task.y.shape[1:])
     if tuple(w.shape) != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
-    share = from_numpy(np.asarray(filter.factors_of_singular(to_numpy(task.singular_values))), like=task.X)
-    error = task.directions @ w - task.targets
-    return w - task.directions.T @ (error * (share if w.ndim == 1 else share[:, None]))
+    factors = from_numpy(np.asarray(filter.factors_of_singular(to_numpy(task.singular_values))), like=task.X)
+    error = task.singular_vectors @ w - task.targets
+    return w - task.singular_vectors.T @ (error * (factors if w.ndim == 1 else factors[:, None]))
 
 
 def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
@@ -87,5 +82,5 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
         )
     residual = y - X @ w
     xp, columns = namespace_of(residual), 1 if w.ndim == 1 else w.shape[1]
-    made = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], columns))), filter)
-    return w + xp.reshape(made.change, w.shape)
+    solution = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], columns))), filter)
+    return w + xp.reshape(solution.change, w.shape)

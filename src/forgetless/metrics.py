@@ -1,7 +1,7 @@
-"""Metrics: what is measured of the weights, each defined once for every engine.
+"""Metrics of weights and of paths of weights, each defined once for every engine.
 
-All are functions of the outputs x = s ∘ (V w − V X⁺y) of a task's directions, in which the task's loss is
-½‖x‖² + floor, and of what was seen on the way: how often each task came, and the mean and spread of its outputs
+All are functions of the outputs x = s ∘ (V w − V X⁺y) along a task's singular vectors, with which the task's loss is
+½‖x‖² + floor, and of statistics of the path: how often each task occurred, and the mean and spread of its outputs
 right after its own steps. In that form no two large numbers are subtracted.
 
 ================  =====================================================================================
@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
+__all__ = ["average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
+
+# Every quantity has one name in Python, tables, JSON and on the command line; the text is that of reports.
 QUANTITIES = {
     "average_loss": "expected loss over all tasks",
     "seen_loss": "expected loss over the tasks seen",
@@ -29,21 +32,10 @@ QUANTITIES = {
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
-"""What can be asked for, by the one name it has in Python, tables, JSON and on the command line, and in words."""
-
-_OTHER_WORDS = {
-    "average": "average_loss",
-    "expected": "average_loss",
-    "seen": "seen_loss",
-    "worst case": "worst_case",
-    "worst-case": "worst_case",
-    "average-loss": "average_loss",
-    "seen-loss": "seen_loss",
-}
 
 
 def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
-    """Return the one name of a quantity, given by it or by another word for it.
+    """Return the name of a quantity, which may be written with hyphens, as on the command line.
 
     Examples
     --------
@@ -51,69 +43,52 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
     >>> quantity("objective", "worst-case", ("average_loss", "worst_case"))
     'worst_case'
     """
-    found = _OTHER_WORDS.get(name, name) if isinstance(name, str) else name
-    if found not in allowed:
+    canonical = name.replace("-", "_") if isinstance(name, str) else name
+    if canonical not in allowed:
         raise ValueError(f"{argument} must be one of {', '.join(allowed)}, got {name!r}")
-    return str(found)
+    return str(canonical)
 
 
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
-
 METRICS = ("average_loss", *PATH_METRICS)
-
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-
 ALL_METRICS = (*METRICS, *TASK_METRICS)
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
-    """Return whether any of the metrics depends on the tasks seen on the way."""
+    """Return whether any of the metrics depends on the path, not only on the last weights."""
     return any(name not in ("average_loss", "task_losses") for name in names)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
-    """Return ``metrics`` as a tuple of known names; a single name may stand alone."""
-    given = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    names = tuple(dict.fromkeys(_OTHER_WORDS.get(name, name) for name in given))
-    unknown = [name for name in names if name not in allowed]
-    if unknown or not names:
+    """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
+    names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
+    if not names or any(name not in allowed for name in names):
         raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")
     return names
 
 
 @dataclass(frozen=True)
 class Visits:
-    """What the steps so far left behind, for any leading shape of trials and times.
+    """Statistics of the steps so far, for any leading shape of trials and times."""
 
-    Attributes
-    ----------
-    n_steps : int array of shape (...,)
-        Steps made so far.
-    counts : array of shape (..., M)
-        How often each task was seen.
-    means : array of shape (..., c, Σr)
-        Mean outputs of a task's directions right after its steps.
-    spread : array of shape (..., M)
-        Sum over a task's steps of the squared distance of those outputs from their mean.
-    """
-
-    n_steps: NDArray[np.int64]
-    counts: Floats
-    means: Floats
-    spread: Floats
+    n_steps: NDArray[np.int64]  # (...,)
+    counts: Floats  # (..., M): steps on each task
+    means: Floats  # (..., c, Σr): mean outputs of a task right after its steps
+    spread: Floats  # (..., M): sum of the squared distances of those outputs from their mean
 
 
 class TaskSums(NamedTuple):
-    """Sums over the directions and targets of each task, of shape (..., M); None where not asked for.
+    """Sums over the singular vectors and targets of each task, of shape (..., M); None where no metric needs them.
 
-    ``squares`` of ‖x‖², x being the outputs now; ``moved`` of ‖x − x̄‖² and ``gained`` of ‖x‖² − ‖x̄‖², x̄ being the mean
+    ``squares`` of ‖x‖², x being the outputs now; ``changes`` of ‖x − x̄‖² and ``gains`` of ‖x‖² − ‖x̄‖², x̄ being the mean
     outputs right after the task's steps. The last is summed as a product, so that it vanishes with the change rather
     than by cancellation.
     """
 
     squares: Floats | None
-    moved: Floats | None
-    gained: Floats | None
+    changes: Floats | None
+    gains: Floats | None
 
 
 def sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
@@ -127,20 +102,17 @@ def sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
 
 def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
     """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c, Σr)."""
-    squares, moved, gained = sums_needed(names)
-    change = outputs - means if moved or gained else outputs
+    squares, changes, gains = sums_needed(names)
+    change = outputs - means if changes or gains else outputs
     return TaskSums(
         _by_task(outputs * outputs, tasks) if squares else None,
-        _by_task(change * change, tasks) if moved else None,
-        _by_task(change * (outputs + means), tasks) if gained else None,
+        _by_task(change * change, tasks) if changes else None,
+        _by_task(change * (outputs + means), tasks) if gains else None,
     )
 
 
 def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -> Floats:
-    """Return one metric.
-
-    Metrics of the path are NaN before the first step, those of a single task until it is first seen.
-    """
+    """Return one metric; NaN before the first step for metrics of the path, before the first visit for one task's."""
     if name.endswith(("loss", "losses")):
         assert sums.squares is not None
         losses = 0.5 * sums.squares + tasks.floors
@@ -150,29 +122,22 @@ def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -
             return mean_of(name, np.sum(losses, axis=-1), tasks.n_tasks)
         totals = visits.counts * losses
     elif name.endswith("drift"):
-        assert sums.moved is not None
-        totals = visits.counts * sums.moved + visits.spread
+        assert sums.changes is not None
+        totals = visits.counts * sums.changes + visits.spread
     else:
-        assert sums.gained is not None
-        totals = 0.5 * (visits.counts * sums.gained - visits.spread)
+        assert sums.gains is not None
+        totals = 0.5 * (visits.counts * sums.gains - visits.spread)
     if name.startswith("task"):
         return np.asarray(totals / np.where(visits.counts > 0, visits.counts, np.nan))
     return mean_of(name, np.sum(totals, axis=-1), visits.n_steps)
 
 
 def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
-    """Return a metric from its sum: the one place where sums become means, for simulation and exact engines.
+    """Return a metric from its sum, for simulation and exact engines.
 
-    Parameters
-    ----------
-    name : str
-    total : array
-        Of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the gains (``forgetting``) or of the
-        squared changes (``drift``) over visits.
-    count : int or array
-        Tasks or visits; before the first visit the metric is NaN.
-    floor : float
-        What no weights avoid of a loss, on average, where ``total`` leaves it out.
+    ``total`` is the sum of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the gains (``forgetting``)
+    or of the squared changes (``drift``) over visits; ``count`` that of tasks or visits, 0 giving NaN; ``floor`` the
+    mean irreducible loss where ``total`` does not contain it.
     """
     count = np.asarray(count, dtype=np.float64)
     mean = np.asarray(total) / np.where(count > 0, count, np.nan)
@@ -180,12 +145,8 @@ def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
     return np.asarray((mean if name.endswith("forgetting") else np.maximum(mean, 0.0)) + floor)
 
 
-def _losses(outputs: Floats, tasks: TaskCollection) -> Floats:
-    return 0.5 * _by_task(outputs**2, tasks) + tasks.floors
-
-
 def _by_task(values: Floats, tasks: TaskCollection) -> Floats:
-    """Sum values of shape (..., c, Σr) over targets and over the directions of each task: shape (..., M)."""
+    """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task: (..., M)."""
     offsets = tasks.offsets
     flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
     if len(offsets) - 1 == offsets[-1] and np.all(np.diff(offsets) == 1):
@@ -204,7 +165,7 @@ def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
     if w.shape[w.ndim - len(tail) :] != tail:
         raise ValueError(f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
     columns = w.reshape(*w.shape[: w.ndim - len(tail)], tasks.n_features, tasks.n_targets)
-    errors = to_numpy(tasks.directions) @ columns - to_numpy(tasks.targets)
+    errors = to_numpy(tasks.singular_vectors) @ columns - to_numpy(tasks.targets)
     return np.asarray(np.swapaxes(errors, -1, -2) * tasks.singular_values)
 
 
@@ -217,9 +178,9 @@ def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Vi
     means, spread = np.zeros(outputs.shape[1:]), np.zeros(tasks.n_tasks)
     for m in np.unique(order):
         rows = slice(*tasks.offsets[m : m + 2])
-        own = outputs[order == m][..., rows]
-        means[:, rows] = own.mean(0)
-        spread[m] = ((own - own.mean(0)) ** 2).sum()
+        visits = outputs[order == m][..., rows]
+        means[:, rows] = visits.mean(0)
+        spread[m] = ((visits - visits.mean(0)) ** 2).sum()
     return outputs[-1], Visits(np.array(len(order)), counts, means, spread)
 
 
@@ -242,7 +203,7 @@ def task_losses(tasks: TaskCollection, w: Array) -> Floats:
     >>> fl.metrics.task_losses(tasks, [0.0]).tolist()
     [0.5, 0.0]
     """
-    return _losses(_outputs(tasks, w, "w"), tasks)
+    return 0.5 * _by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
 
 
 def average_loss(tasks: TaskCollection, w: Array) -> Floats:

@@ -1,4 +1,4 @@
-"""Orderings: laws over the sequence of tasks a learner meets."""
+"""Orderings: probability laws of the sequence of tasks."""
 
 import functools
 import math
@@ -12,13 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from forgetless._core import validate
 
+__all__ = [
+    "Cyclic",
+    "Draws",
+    "Epochs",
+    "FixedOrder",
+    "OneOrder",
+    "Ordering",
+    "RandomReshuffling",
+    "WithReplacement",
+    "WithoutReplacement",
+]
+
 Indices = NDArray[np.unsignedinteger[Any]]
-
-BLOCK = 4096
-"""Steps drawn at once. Part of the meaning of a seed: changing it changes the sequences a seed gives."""
-
-TRIALS = 8
-"""Trials that share one generator, which always draws for all of them; part of the meaning of a seed too."""
+# Both constants are part of the meaning of a seed: changing one changes the sequences that a seed gives.
+BLOCK = 4096  # steps drawn at once
+TRIALS = 8  # trials that share one generator, which always draws for all of them
 
 
 def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
@@ -28,13 +37,7 @@ def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """A law: every step draws a task independently of all others.
-
-    Attributes
-    ----------
-    probabilities : array of shape (M,)
-        Of each task, nonnegative and summing to 1.
-    """
+    """The law of independent draws, with the ``probabilities`` of the M tasks."""
 
     probabilities: NDArray[np.float64]
 
@@ -49,41 +52,30 @@ class Draws:
 
 @dataclass(frozen=True)
 class Epochs:
-    """A law: every M steps each task comes once, in an order that is uniformly random and independent of the others."""
+    """The law of random epochs: every M steps each task occurs once, in independent uniformly random orders."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneOrder:
-    """A law without chance: one order of tasks.
+    """The law of one deterministic order."""
 
-    Attributes
-    ----------
-    indices : integer array
-        The task of each step, counted from 0; of all k steps, or of one period.
-    repeated : bool
-        Whether the order starts again at its end, for ever.
-    """
-
-    indices: NDArray[np.int64]
-    repeated: bool = False
+    indices: NDArray[np.int64]  # the task of each step, counted from 0; of all k steps, or of one period
+    repeated: bool = False  # whether ``indices`` is one period
 
     def at(self, step: int) -> int:
         """Return the task of a step, counted from 0."""
         return int(self.indices[step % len(self.indices) if self.repeated else step])
 
     def is_cycle(self, n_tasks: int) -> bool:
-        """Whether all tasks come in turn, again and again."""
+        """Whether the order is a repeated permutation of all tasks."""
         return self.repeated and np.array_equal(np.sort(self.indices), np.arange(n_tasks))
 
 
-Law = Draws | Epochs | OneOrder
-"""What can be exact about an ordering; the exact engines are organised by it."""
+Law = Draws | Epochs | OneOrder  # the exact engines are organised by it
 
 
 class Ordering(ABC):
-    """Base of all orderings; to add one, write ``blocks`` and, where k is limited, ``check``.
-
-    An ordering whose expectations can be computed, not only sampled, says so by ``law``.
+    """Base of all orderings; to add one, write ``blocks``, ``law`` for exact expectations, ``check`` to limit k.
 
     Examples
     --------
@@ -123,7 +115,7 @@ class Ordering(ABC):
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
 
     def law(self, n_tasks: int, k: int) -> Law | None:
-        """Return what is exact about k steps over ``n_tasks`` tasks; None where it can only be sampled."""
+        """Return the law of k steps over ``n_tasks`` tasks; None where it can only be sampled."""
         return None
 
     def sample(self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None) -> Indices:
@@ -161,25 +153,21 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     streams = []
     for group in range(-(-n_trials // TRIALS)):
-        # Children are named by their number rather than spawned, so that the caller's sequence is left as it was.
+        # Children are built by number instead of spawn(), which would change the caller's SeedSequence.
         child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
         streams.append(ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child))))
     buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
     for size in _block_sizes(k):
         block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
         for group, stream in enumerate(streams):
-            drawn = np.asarray(next(stream, ()))
-            if (
-                drawn.shape != (TRIALS, size)
-                or drawn.dtype.kind not in "iu"
-                or (drawn.dtype.kind == "i" and drawn.min() < 0)
-                or drawn.max(initial=0) >= n_tasks
-            ):
+            part = np.asarray(next(stream, ()))
+            valid = part.shape == (TRIALS, size) and part.dtype.kind in "iu"
+            if not valid or part.min() < 0 or part.max() >= n_tasks:
                 raise ValueError(
                     f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape {(TRIALS, size)}, "
-                    f"got dtype {drawn.dtype} and shape {drawn.shape} with values up to {drawn.max(initial=0)}"
+                    f"got dtype {part.dtype} and shape {part.shape} with values up to {part.max(initial=0)}"
                 )
-            block[group * TRIALS : (group + 1) * TRIALS] = drawn
+            block[group * TRIALS : (group + 1) * TRIALS] = part
         yield block[:n_trials]
 
 
@@ -190,7 +178,7 @@ def _block_sizes(k: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class WithReplacement(Ordering):
-    """Each step draws a task independently, uniformly or with given probabilities.
+    """Independent draws, uniform or with given probabilities.
 
     Parameters
     ----------
@@ -231,7 +219,7 @@ class WithReplacement(Ordering):
                 yield _uniform(n_tasks, n_trials, size, rng)
             return
         cumulative = np.cumsum(self.probabilities)
-        # Rounding may leave the last value below 1; dividing keeps a draw near 1 inside the last likely task.
+        # Rounding may leave the last value below 1; after division a draw near 1 falls into the last task.
         cumulative /= cumulative[-1]
         for size in _block_sizes(k):
             draws = np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
@@ -274,7 +262,7 @@ def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class WithoutReplacement(Ordering):
-    """A uniformly random order in which no task comes twice, so k ≤ M.
+    """A uniformly random order in which no task occurs twice, so k ≤ M.
 
     Examples
     --------
@@ -287,7 +275,7 @@ class WithoutReplacement(Ordering):
         if k > n_tasks:
             raise ValueError(
                 f"k must be at most the number of tasks, {n_tasks}, without replacement, got {k}; "
-                "use fl.RandomReshuffling() to go on with a new order every epoch"
+                "use fl.RandomReshuffling() for a new order every epoch"
             )
 
     def law(self, n_tasks: int, k: int) -> Epochs:
@@ -301,7 +289,7 @@ class WithoutReplacement(Ordering):
 
 @dataclass(frozen=True)
 class RandomReshuffling(Ordering):
-    """Epochs: every M steps each task comes once, in a fresh random order each time.
+    """Random epochs: every M steps each task occurs once, in a new random order.
 
     Examples
     --------
@@ -346,7 +334,7 @@ class Cyclic(Ordering):
 
 @dataclass(frozen=True)
 class FixedOrder(Ordering):
-    """A given list of task indices; the first k of them are used.
+    """A list of task indices, of which the first k are used.
 
     Parameters
     ----------
@@ -388,7 +376,7 @@ class FixedOrder(Ordering):
 
 
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
-    """Return rows that are random orders of all tasks."""
+    """Return ``n_rows`` random permutations of the tasks."""
     return rng.permuted(np.tile(np.arange(n_tasks, dtype=index_dtype(n_tasks)), (n_rows, 1)), axis=1)
 
 

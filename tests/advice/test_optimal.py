@@ -30,18 +30,18 @@ def value_and_differences(search, x, softness, step=1e-5):
 def test_slopes_equal_differences(family, objective, monotone, rng):
     tasks, k = collection(rng, family), 6
     held_out = fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], "M": 2}))
-    problem = Losses(tasks, k, fl.WithReplacement(rng.dirichlet(np.ones(4))), None, held_out)
-    search = _Search(_adjoint(problem, objective), _Coordinates(tasks, k, monotone), smooth=0.3)
+    problem = Losses(tasks, k, fl.WithReplacement(rng.dirichlet(np.ones(4))), None, held_out, objective)
+    search = _Search(_adjoint(problem), _Coordinates(tasks, k, monotone), smooth=0.3)
     _, slopes, differences = value_and_differences(search, rng.uniform(0.1, 0.8, k), 0.05)
     np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-8)
 
 
 def test_a_soft_maximum_is_above_the_largest_by_little(rng):
     tasks = collection(rng)
-    adjoint = _adjoint(Losses(tasks, 5, fl.WithReplacement(), None, None), "worst_case")
-    shares = fl.Ridge(0.5).factors_of_singular(tasks.singular_values)
-    hard, _, _ = adjoint(shares, 5)
-    soft, _, _ = adjoint(shares, 5, softness=0.01)
+    adjoint = _adjoint(Losses(tasks, 5, fl.WithReplacement(), None, None, "worst_case"))
+    factors = fl.Ridge(0.5).factors_of_singular(tasks.singular_values)
+    hard, _, _ = adjoint(factors, 5)
+    soft, _, _ = adjoint(factors, 5, softness=0.01)
     assert hard == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 5).loss)
     assert hard <= soft <= hard * tasks.span_dimension**0.01
 

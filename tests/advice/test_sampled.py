@@ -94,14 +94,14 @@ def test_where_the_reduced_model_is_refused_runs_search_and_exact_losses_decide(
 def test_a_scale_that_a_search_got_wrong_is_followed_to_a_better_one(rng):
     tasks, k = collection(rng, "non-realizable", M=8), 30
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
-    curves, options, _ = _ranking.compare(problem, "average_loss", 0, lambda: None)
+    curves, options, _ = _ranking.compare(problem, lambda: None)
     right = next(option for option in options if option.shape == "constant")
     shape = next(curve.shape for curve in curves if curve.shape.name == "constant")
     for off in (1 / 30, 30.0):
         schedule = shape.make(off * right.scale)
         loss = fl.expect(tasks, schedule, k).average_loss[0]
         wrong = _ranking.Option("constant", schedule, off * right.scale, loss)
-        found = _ranking._bracketed(problem, curves, [wrong], "average_loss", 0)[0]
+        found = _ranking._bracketed(problem, curves, [wrong])[0]
         assert right.loss <= found.loss < 1.03 * right.loss
         assert found.loss == pytest.approx(fl.expect(tasks, found.schedule, k).average_loss[0])
 
@@ -169,7 +169,7 @@ def test_sampled_seen_losses_are_within_their_error(rng):
     schedules = [fl.Projection(), fl.Ridge(1.0), s.increasing()]
     exact = fl.expect(tasks, schedules, k, metrics=("average_loss", "seen_loss"))
     problem = Losses(tasks, k, fl.WithReplacement(), None, None)
-    values, errors = _sampled.seen_by_difference(problem, schedules, exact.average_loss[:, 0], 0)
+    values, errors = _sampled.seen_by_difference(problem, schedules, exact.average_loss[:, 0])
     assert (np.abs(values - exact.seen_loss[:, 0]) < 4.5 * errors).all()
 
 
@@ -187,11 +187,11 @@ def test_the_reduced_model_is_close(family, objective, rng, monkeypatch):
     monkeypatch.setattr(_losses, "assembly", lambda _: 0.0)
     tasks, k = collection(rng, family, M=6), 80
     held_out = fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], "M": 2}))
-    problem = Losses(tasks, k, fl.WithReplacement(), None, held_out)
+    problem = Losses(tasks, k, fl.WithReplacement(), None, held_out, objective)
     schedules = [fl.Ridge(0.2), s.increasing(0.1), s.increasing_budget(4, 0.5), s.end_ramp(0.25, 0.1), fl.Projection()]
     schedules.append(s.unregularized_first(s.increasing_budget(2)))
-    approximate = problem.model(objective)(schedules)
-    exact = problem(schedules, [objective])[objective]
+    approximate = problem.model()(schedules)
+    exact = problem.losses(schedules)
     np.testing.assert_allclose(approximate, exact, rtol=0.01, atol=1e-12)
 
 
@@ -276,7 +276,7 @@ def test_runs_are_repeated_until_their_error_is_small_above_the_floor():
     """Most of these losses is noise that no weights avoid: half a percent of all would be a large part of the rest."""
     problem = Losses(noisy(12, 3, 6, 5.0), 40, fl.WithReplacement(), None, None)
     filters = [fl.Ridge(c * problem.tasks.radius**2) for c in (3.0, 30.0)]
-    runs = _sampled.decided(problem, filters, "average_loss", 0, None)
+    runs = _sampled.decided(problem, filters)
     best = int(np.argmin(runs.means))
     above = runs.means[best] - problem.least
     assert problem.least > 3 * above

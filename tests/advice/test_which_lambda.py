@@ -191,9 +191,9 @@ def test_a_constant_for_another_horizon_is_another_constant():
     tasks = fl.theory.constructions.two_tasks(np.pi / 16)
     advice = fl.advise(tasks, 16, objective="worst_case")
     constant = next(option for option in advice.options if option.shape == "constant")
-    problem = Losses(tasks, 16, fl.WithReplacement(), None, None)
-    curves, _, _ = _ranking.compare(problem, "worst_case", 0, lambda: None)
-    ratios = _ranking.wrong_horizon(problem, constant, curves, "worst_case")
+    problem = Losses(tasks, 16, fl.WithReplacement(), None, None, "worst_case")
+    curves, _, _ = _ranking.compare(problem, lambda: None)
+    ratios = _ranking.wrong_horizon(problem, constant, curves)
     # λ⋆ is about 3.0 for 8 steps, 6.4 for 16 and 1.65 for 32.
     assert ratios["half"][1] > 1.02 * constant.loss
     assert ratios["twice"][1] > 1.05 * constant.loss

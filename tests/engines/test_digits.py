@@ -6,8 +6,8 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines import _subsets, draws
+from forgetless.engines.moments import measured, spanning_rows
 from forgetless.engines.problem import Problem
-from forgetless.engines.reference import measured, spanning_rows
 from support import literal, many_digits
 from support.agreement import METRICS
 from support.weak import affine_step, agrees, collection, filter_for, law_for

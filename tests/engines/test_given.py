@@ -131,7 +131,7 @@ def test_certified_and_advised_by_name_too():
         (fl.Projection, r"calling it: fl\.Projection\(\)"),
         (np.ones(3), r"from_coefficients\(array\)"),
         (True, "got True"),
-        ({1: 1.0}, "schedule must have words for labels, got 1"),
+        ({1: 1.0}, "schedule must have strings for labels, got 1"),
         (lambda scale, more: fl.schedules.increasing(), "schedule returned a schedule"),
     ],
 )

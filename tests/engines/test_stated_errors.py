@@ -8,9 +8,9 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines import draws
-from forgetless.engines.moments import Operator, linear_moments, moments_around_teacher
+from forgetless.engines.independent import Operator
+from forgetless.engines.moments import _sizes, linear_moments, moments_around_teacher
 from forgetless.engines.powers import lanczos_power
-from forgetless.engines.reference import _sizes
 
 EPS, SAFETY = 2.0**-52, 8.0
 ROWS = [np.array([1.0, 0.5]), np.array([0.3, -0.4, 0.2]), np.array([0.8])]
@@ -125,7 +125,7 @@ def test_a_whole_krylov_space_states_the_rounding_of_its_slowest_rate(share):
 
 def test_what_is_left_of_early_errors_of_a_schedule(monkeypatch):
     """Asked for only where the error is large, here always: the rates of all steps, and the fastest of them once."""
-    monkeypatch.setattr(draws, "_KNOWN", 0.0)
+    monkeypatch.setattr(draws, "_ACCURATE", 0.0)
     pairs, probabilities, k = tasks_of(0.0), np.array([0.5, 0.3, 0.2]), len(LAMBDAS)
     tasks = fl.TaskCollection([(x[:, None], y) for x, y in pairs])
     dropped = moments_around_teacher(tasks, np.array([START])).dropped

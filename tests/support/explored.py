@@ -115,7 +115,7 @@ def _share(case, value, s):
 def _loss(tasks, case, values, order):
     w, after, mean, total = np.zeros(tasks.n_features, dtype=complex), [], 0.0, 0.0
     for t, m in enumerate(order):
-        V, s = tasks[m].directions, tasks[m].singular_values
+        V, s = tasks[m].singular_vectors, tasks[m].singular_values
         w = w - V.T @ (_share(case, values[t], s) * (V @ w - tasks[m].targets))
         after.append(w)
         weight = (t + 1.0) ** (case["average"] or 0.0)

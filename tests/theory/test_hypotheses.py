@@ -42,13 +42,13 @@ def test_schedules_are_those_of_a_theorem_to_nine_digits(off, close):
     assert holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(first_free * (1 + off)), k) is close
     assert holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(first_free * (1 + off * last)), k) is close
     # φ(1) = 1/(1 + λ) = 1/ln 5 at λ = ln 5 − 1.
-    assert holds(hypotheses.SHARE, UNIT, fl.Ridge(math.log(5) * (1 + off) - 1), k) is close
+    assert holds(hypotheses.FACTOR, UNIT, fl.Ridge(math.log(5) * (1 + off) - 1), k) is close
     # 2MR²√ln(k/M) = 4√ln 2.5.
     assert holds(hypotheses.CAI, UNIT, fl.Ridge(4 * math.sqrt(math.log(2.5)) * (1 + off)), k) is close
     # φ(1) = 1/2, whose relative change is half that of λ.
     varying = fl.Ridge(1.0 + 2 * off * last)
     assert holds(hypotheses.FIXED, UNIT, varying, k) is close
-    assert (setting(UNIT, varying, k).share is not None) is close
+    assert (setting(UNIT, varying, k).factor is not None) is close
 
 
 def test_strengths_that_are_not_the_theorems():
@@ -83,17 +83,17 @@ def test_the_cyclic_coefficient():
     assert "k is 2, not above the number of tasks, 2" in hypotheses.CAI.failure(setting(UNIT, fl.Ridge(0.0), 2))
 
 
-def test_the_share_of_the_corollary_holds_from_three_steps_on():
+def test_the_factor_of_the_corollary_holds_from_three_steps_on():
     for k, lam in ((3, math.log(3) - 1), (100, math.log(100) - 1)):
-        assert holds(hypotheses.SHARE, UNIT, fl.Ridge(lam), k)
-        assert holds(hypotheses.SHARE, UNIT, fl.GradientDescent(1, 1 / math.log(k)), k)
-        assert not holds(hypotheses.SHARE, UNIT, fl.Ridge(2 * lam + 1), k)
+        assert holds(hypotheses.FACTOR, UNIT, fl.Ridge(lam), k)
+        assert holds(hypotheses.FACTOR, UNIT, fl.GradientDescent(1, 1 / math.log(k)), k)
+        assert not holds(hypotheses.FACTOR, UNIT, fl.Ridge(2 * lam + 1), k)
     overshoot = fl.GradientDescent(1, 1 / math.log(2))
-    assert setting(UNIT, overshoot, 2).share == pytest.approx(1 / math.log(2))
-    assert not holds(hypotheses.SHARE, UNIT, overshoot, 2)
-    assert "1/ln k = inf" in hypotheses.SHARE.failure(setting(UNIT, fl.Ridge(1.0), 1))
-    assert "0.25, not 1/ln k = 0.721348" in hypotheses.SHARE.failure(setting(UNIT, fl.Ridge(3.0), 4))
-    assert "not fixed" in hypotheses.SHARE.failure(setting(UNIT, fl.Ridge([1.0, 2.0, 3.0, 4.0]), 4))
+    assert setting(UNIT, overshoot, 2).factor == pytest.approx(1 / math.log(2))
+    assert not holds(hypotheses.FACTOR, UNIT, overshoot, 2)
+    assert "1/ln k = inf" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge(1.0), 1))
+    assert "0.25, not 1/ln k = 0.721348" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge(3.0), 4))
+    assert "not fixed" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge([1.0, 2.0, 3.0, 4.0]), 4))
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_what_is_said_about_orderings():
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 2**20])
-def test_the_shares_of_all_steps(at_once, monkeypatch):
+def test_the_filter_factors_of_all_steps(at_once, monkeypatch):
     """Smallest and largest φ of every direction, in parts of any length; a direction that repeats is in its place."""
     monkeypatch.setattr(hypotheses, "_AT_ONCE", at_once)
     pairs = [([[2.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0]), ([[2.0, 0.0]], [1.0])]
-    low, high = setting(pairs, fl.Ridge([4.0, 1.0, 12.0, 2.0]), 4).shares
+    low, high = setting(pairs, fl.Ridge([4.0, 1.0, 12.0, 2.0]), 4).factors
     np.testing.assert_allclose(low, [4 / 16, 1 / 13, 4 / 16])
     np.testing.assert_allclose(high, [4 / 5, 1 / 2, 4 / 5])
-    low, high = setting(pairs, fl.Ridge(4.0), 4).shares
+    low, high = setting(pairs, fl.Ridge(4.0), 4).factors
     np.testing.assert_allclose([low, high], [[0.5, 0.2, 0.5]] * 2)
 
 

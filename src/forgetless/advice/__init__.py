@@ -1,1 +1,1 @@
-"""Which schedule to use on given tasks."""
+"""Advice: the choice of a schedule for tasks."""

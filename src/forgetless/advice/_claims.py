@@ -1,7 +1,7 @@
-"""Claims: what the reasoning states, as numbers that can be checked, and how they are put in words.
+"""The claims of the reasoning as numbers that can be checked, and as text.
 
-Every number is known up to an error, by rounding or by sampling. A phrase gives as many digits as that error leaves,
-else a range, else a bound on one side; where not even that is left, nothing is claimed.
+Every number has an error, from rounding or sampling. A phrase has as many digits as that error allows, else a range,
+else a bound on one side; without even that there is no claim.
 """
 
 import math
@@ -16,21 +16,21 @@ class Claim:
     Attributes
     ----------
     about : str
-        ``loss``: the objective of the advised schedule. ``lower``: by which part of that loss any other schedule in the
-        table may be below it, at most. ``least``: the average loss that no weights avoid. ``below``: what ``schedule``
-        has above that least loss, over what the advised one has. ``fits``: whether one model fits all tasks, 1 or 0.
-        ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the table,
-        within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``, planned for
-        another number of steps, over that of the advised one. ``guarantee``: a proved upper bound. ``average``: the
-        loss of the average of unregularized steps over that of the advised schedule.
+        ``loss``: the objective of the advised schedule. ``lower``: bound on the fraction of that loss by which another
+        schedule in the table may be below it. ``least``: the irreducible average loss. ``below``: the loss of
+        ``schedule`` above that least loss, over that of the advised one. ``fits``: whether one model fits all tasks, 1
+        or 0. ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the
+        table, within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``,
+        planned for another number of steps, over that of the advised one. ``guarantee``: a proved upper bound.
+        ``average``: the loss of the average of unregularized steps over that of the advised schedule.
     text : str
-        The phrase in which it stands in the reasoning.
+        The phrase in the reasoning.
     low, high : float
-        Between which the number lies; of ``flat`` the two ends.
+        The interval of the number; of ``flat`` the two ends.
     schedule : schedule or filter, optional
-        What the advised schedule is compared with.
+        The schedule that the advised one is compared with.
     name : str
-        What that schedule is called.
+        The name of that schedule.
     """
 
     about: str
@@ -59,13 +59,13 @@ def _rounded(value: float, digits: int, towards: Any) -> float:
     if not 0 < value < math.inf:
         return value
     unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    # The quotient of a number that has so few digits already is whole up to rounding.
-    whole = towards(float(f"{value / unit:.10g}"))
-    return float(f"{whole * unit:.{digits}g}")
+    # For a number with so few digits the quotient is an integer up to rounding.
+    integer = towards(float(f"{value / unit:.10g}"))
+    return float(f"{integer * unit:.{digits}g}")
 
 
 def value_text(low: float, high: float) -> str:
-    """Return a loss in words: to four digits where they are known, else between two values, or at most one."""
+    """Return a loss as text: to four digits where these are certain, else as a range or an upper bound."""
     if high - low <= 1e-4 * high:
         return f"{(low + high) / 2:.4g}"
     if low <= 0:
@@ -74,7 +74,7 @@ def value_text(low: float, high: float) -> str:
 
 
 def below_text(low: float, high: float) -> str | None:
-    """Return how far a loss is below another that is ``low`` to ``high`` times as large; None if perhaps not below."""
+    """Return the text for a loss below another that is ``low`` to ``high`` times as large; None if not certain."""
     if not low > 1:
         return None
     if high - low <= 0.01 * min(low - 1, low):
@@ -96,12 +96,12 @@ def _percent_down(low: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Return a ratio to three digits, written out where that is readable."""
+    """Return a ratio to three digits, without an exponent below a million."""
     return f"{float(f'{ratio:.3g}'):,.0f}" if 100 <= ratio < 1e6 else f"{ratio:.3g}"
 
 
 def change_text(low: float, high: float) -> str:
-    """Return how a loss that is ``low`` to ``high`` times another compares with it."""
+    """Return the text for a loss that is ``low`` to ``high`` times another."""
     if max(abs(low - 1), abs(high - 1)) < 0.01:
         return "the same within 1 %"
     if high - low > 0.01 * low:

@@ -1,4 +1,4 @@
-"""What the data themselves say: how noisy labels are, and whether a constant feature is missing."""
+"""Diagnostics of the data: label noise, and a missing constant feature."""
 
 import math
 
@@ -11,11 +11,11 @@ from forgetless.tasks import TaskCollection
 
 
 def fits(tasks: TaskCollection) -> bool:
-    """Return whether one model fits all tasks as far as losses tell.
+    """Return whether one model fits all tasks up to rounding of the losses.
 
     Stricter than ``is_realizable``, which is relative to ‖w⋆‖: where features nearly repeat each other, w⋆ is so far
-    away that noise of any size is small against it. What is left at w⋆ must be nothing against the labels too, or no
-    more than the rounding of X w⋆.
+    away that noise of any size is small against it. The loss at w⋆ must be negligible against that of w = 0 too, or at
+    most the rounding of X w⋆.
     """
     if not tasks.is_realizable():
         return False
@@ -28,11 +28,11 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
-    """Return the standard deviation of the label noise and where it was read from.
+    """Return the standard deviation of the label noise and the source of the estimate.
 
-    Tasks with more rows than their rank have residuals that no weights remove: their squares over the degrees of
-    freedom estimate σ². Without such tasks the residuals of the joint solution are used, which takes for granted that
-    one model generated all tasks. None where neither leaves a degree of freedom.
+    Tasks with more rows than their rank have irreducible residuals: their squares over the degrees of freedom estimate
+    σ². Without such tasks the residuals of the joint solution are used, assuming that one model generated all tasks.
+    None where neither has a degree of freedom.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
 
 
 def uncentred(tasks: TaskCollection) -> list[str]:
-    """Return a note where targets are so far from centred that a constant feature would take away much of the loss."""
+    """Return a note where targets are so far from centred that a constant feature would reduce the loss by much."""
     if fits(tasks):
         return []
     w = to_numpy(tasks.teacher()).reshape(tasks.n_features, tasks.n_targets)
@@ -82,5 +82,4 @@ def uncentred(tasks: TaskCollection) -> list[str]:
     ]
 
 
-_GAINED = 0.1
-"""Part of the least possible loss from which on a missing constant feature is pointed out."""
+_GAINED = 0.1  # fraction of the least possible loss from which on a missing constant feature is reported

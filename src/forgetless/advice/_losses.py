@@ -1,9 +1,9 @@
-"""Exact losses of many schedules on the same tasks: what choosing between schedules needs, each by its cheapest pass.
+"""Exact losses of many schedules on the same tasks, each by its cheapest method.
 
 ================  =========================================================================================
 ``average_loss``  the mean loss over all tasks, averaged over orderings
 ``worst_case``    the same for the worst teacher of unit norm, learned from the origin
-``seen_loss``     the loss over the tasks met on the way
+``seen_loss``     the mean loss over the tasks that have occurred
 ``validation``    the mean loss over held-out tasks
 ================  =========================================================================================
 
@@ -24,9 +24,8 @@ from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws
 from forgetless.engines.expectation import expect
 from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import Moments, average_form, linear_moments, moments_around_teacher
+from forgetless.engines.moments import Moments, average_form, linear_moments, measured, moments_around_teacher
 from forgetless.engines.problem import Problem
-from forgetless.engines.reference import measured
 from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
@@ -36,38 +35,33 @@ from forgetless.orderings import Draws, OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
-Evaluate = Callable[[Sequence[Any]], Floats]
-"""Schedules to their losses, in one batch."""
+Evaluate = Callable[[Sequence[Any]], Floats]  # schedules to their losses, in one batch
 
+# A reduced model is used from so many operations of one evaluation, some milliseconds, and of one step, and steps on
 _QUICK, _STEP, _SHORT = 1e8, 5e4, 32
-"""Operations of one evaluation, some milliseconds, and of one step, and steps, from which on a reduced model pays."""
-
-_NUMBERS = 2.0**25
-"""Numbers held at once, 256 MiB: longer lists of schedules are evaluated in parts."""
-
-_PRECISE = 1e-6
-"""Losses whose rounding may be a larger part of them are computed with a bound of their error."""
-
-_FRAGILE = 1e-7
-"""Rounding, as a part of the first loss, from which on already the search takes the engine with an error bound."""
+_NUMBERS = 2.0**25  # numbers in memory at once, 256 MiB: longer lists of schedules are evaluated in parts
+_PRECISE = 1e-6  # relative rounding of a loss above which it is computed with a bound of its error
+_FRAGILE = 1e-7  # rounding relative to the initial loss above which the search uses the engine with an error bound
 
 
 class Losses:
-    """Evaluates lists of schedules for k steps; every call is exact.
+    """Exact losses of schedules for k steps, of which one, the ``objective``, is to be minimised.
 
-    Parameters
-    ----------
-    tasks : TaskCollection
-    k : int
-    ordering : Ordering
-    start : array of shape (d,) or (d, c), or None
-    validation : TaskCollection or None
+    ``validation`` are held-out tasks or None; ``seed`` is that of everything that is sampled.
     """
 
     def __init__(
-        self, tasks: TaskCollection, k: int, ordering: Ordering, start: Any, validation: TaskCollection | None
+        self,
+        tasks: TaskCollection,
+        k: int,
+        ordering: Ordering,
+        start: Any,
+        validation: TaskCollection | None,
+        objective: str = "average_loss",
+        seed: int = 0,
     ) -> None:
         self.tasks, self.k, self.ordering, self.start, self.validation = tasks, k, ordering, start, validation
+        self.objective, self.seed = objective, seed
         self.origin = tasks.start(start)
         self.moments = measured(tasks, self.origin)
         self.law = ordering.law(tasks.n_tasks, k)
@@ -76,32 +70,36 @@ class Losses:
         self.random = isinstance(self.law, Draws)
         self.least = 0.0 if fits(tasks) else float(average_loss(tasks, tasks.teacher(start)))
 
-    def operations(self, objective: str = "average_loss") -> float:
-        """Return the operations of one exact evaluation under independent draws."""
-        passes = self.tasks.n_tasks if objective == "seen_loss" else 1
+    def with_steps(self, k: int) -> "Losses":
+        """Return the same for another number of steps."""
+        return Losses(self.tasks, k, self.ordering, self.start, self.validation, self.objective, self.seed)
+
+    def operations(self, name: str | None = None) -> float:
+        """Return the operations of one exact evaluation of a loss under independent draws."""
+        passes = self.tasks.n_tasks if (name or self.objective) == "seen_loss" else 1
         return 4.0 * self.k * float(self.tasks.offsets[-1]) * self.moments.size**2 * passes
 
-    def rounding(self, objective: str) -> float:
-        """Return how far losses may be off by rounding, which is relative to the moments before the first step."""
-        moved = 1.0 if objective == "worst_case" else self._moved
-        return 4.0 * (1.0 + math.sqrt(self.k)) * float(np.finfo(float).eps) * self.tasks.radius**2 * moved
+    def rounding(self, name: str | None = None) -> float:
+        """Return the rounding error of losses, which is relative to the moments before the first step."""
+        distance = 1.0 if (name or self.objective) == "worst_case" else self._squared_distance
+        return 4.0 * (1.0 + math.sqrt(self.k)) * float(np.finfo(float).eps) * self.tasks.radius**2 * distance
 
-    def with_errors(self, schedules: Sequence[Any], objective: str, losses: Floats) -> tuple[Floats, Floats]:
-        """Return losses of schedules with bounds of their errors, computed anew where rounding may matter."""
-        error = self.rounding(objective)
+    def with_errors(self, schedules: Sequence[Any], losses: Floats) -> tuple[Floats, Floats]:
+        """Return losses of schedules with bounds of their errors, computed again where rounding may matter."""
+        error = self.rounding()
         errors, losses = np.full(len(schedules), error), np.array(losses)
-        if objective != "average_loss" or np.all(error <= _PRECISE * np.maximum(losses - self.least, 0.0)):
+        if self.objective != "average_loss" or np.all(error <= _PRECISE * np.maximum(losses - self.least, 0.0)):
             return losses, errors
         for b, schedule in enumerate(schedules):
-            found = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
-            losses[b] = float(to_numpy(found.average_loss)[0])
-            errors[b] = float(np.max(found.error)) * abs(losses[b]) if found.error else error
-        # Nothing is below the least possible: what lies there shows how large errors are.
+            result = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
+            losses[b] = float(to_numpy(result.average_loss)[0])
+            errors[b] = float(np.max(result.error)) * abs(losses[b]) if result.error else error
+        # A loss below the least possible one reveals a larger error.
         errors = np.maximum(errors, max(0.0, float(np.max(self.least - losses))))
         return losses, errors
 
     @cached_property
-    def _moved(self) -> float:
+    def _squared_distance(self) -> float:
         """Squared distance from the start to the joint solution, around which moments are taken."""
         return float(np.sum(to_numpy(self.origin - self.tasks.teacher(self.start)) ** 2))
 
@@ -112,22 +110,24 @@ class Losses:
     @property
     def quick(self) -> bool:
         """Whether some more exact evaluations cost next to nothing."""
-        return self.operations() < _QUICK
+        return self.operations("average_loss") < _QUICK
 
-    def initial(self, objective: str) -> float:
-        """Return the loss before the first step, which is what rounding is relative to."""
-        if objective == "worst_case":
+    def initial(self, name: str | None = None) -> float:
+        """Return a loss before the first step, to which rounding is relative."""
+        name = name or self.objective
+        if name == "worst_case":
             return 0.5 * float(np.sum(self.tasks.singular_values**2)) / self.tasks.n_tasks
-        held_out = self.validation if objective == "validation" else None
+        held_out = self.validation if name == "validation" else None
         return float(average_loss(self.tasks if held_out is None else held_out, self.origin))
+
+    def losses(self, schedules: Sequence[Schedule | Filter]) -> Floats:
+        """Return the objective of every schedule, of shape (B,)."""
+        return self(schedules, [self.objective])[self.objective]
 
     def __call__(self, schedules: Sequence[Schedule | Filter], names: Sequence[str]) -> dict[str, Floats]:
         """Return the named losses of every schedule, each of shape (B,)."""
-        found: dict[str, list[Floats]] = {name: [] for name in names}
-        for part in self._parts(schedules, "seen_loss" in names):
-            for name, values in self._part(part, names).items():
-                found[name].append(values)
-        return {name: np.concatenate(values) for name, values in found.items()}
+        parts = [self._part(part, names) for part in self._parts(schedules, "seen_loss" in names)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
     def _parts(self, schedules: Sequence[Any], path: bool) -> list[list[Any]]:
         each = 1.0 + 5.0 * self.moments.size**2 + 3.0 * float(self.tasks.offsets[-1]) * self.moments.size
@@ -135,62 +135,60 @@ class Losses:
         return [list(schedules[i : i + size]) for i in range(0, len(schedules), size)]
 
     def _part(self, schedules: list[Any], names: Sequence[str]) -> dict[str, Floats]:
-        found = {}
+        losses = {}
         if self.random and {"average_loss", "worst_case"} & set(names):
-            found = self._by_forms(schedules, "worst_case" in names)
+            losses = self._by_forms(schedules, "worst_case" in names)
             if self._fragile:
-                found.pop("average_loss")
+                losses.pop("average_loss")
         for name in names:
-            if name not in found:
-                found[name] = getattr(self, f"_{name}")(schedules)
-        return {name: found[name] for name in names}
+            if name not in losses:
+                losses[name] = self._evaluate(schedules, name)
+        return {name: losses[name] for name in names}
 
-    def has_model(self, objective: str) -> bool:
-        """Whether searching exactly would take long, and a reduced model can be made."""
-        plain = self.random and objective != "seen_loss" and is_numpy_namespace(self.tasks.xp)
-        # Some 500 small maps are assembled, each from all pairs of directions of a task, against 200 evaluations; and a
-        # step of the model is not free either, so that in few coordinates a batch of exact ones is faster.
+    def has_model(self) -> bool:
+        """Whether an exact search would take long, and a reduced model can be computed."""
+        plain = self.random and self.objective != "seen_loss" and is_numpy_namespace(self.tasks.xp)
+        # Some 500 small maps are assembled, each from all pairs of singular vectors of a task, against 200 evaluations.
+        # A step of the model is not free either, so that in few coordinates a batch of exact evaluations is faster.
         least = max(_QUICK, _STEP * self.k, 2.5 * assembly(self.tasks))
-        return plain and not self._fragile and self.k >= _SHORT and self.operations() >= least
+        return plain and not self._fragile and self.k >= _SHORT and self.operations("average_loss") >= least
 
-    def model(self, objective: str, pilots: Sequence[Any] = ()) -> Evaluate | None:
-        """Return an approximate evaluation of the objective where searching exactly would take long; else None.
+    def model(self, pilots: Sequence[Any] = ()) -> Evaluate | None:
+        """Return an approximation of ``losses`` where an exact search would take long; else None.
 
-        It is best near ``pilots``, schedules that are followed exactly to make it.
+        It is most accurate near ``pilots``, schedules whose exact runs it is computed from.
         """
-        if not self.has_model(objective):
+        if not self.has_model():
             return None
         assert isinstance(self.law, Draws)
-        moments, form, floor = self.final_form(objective)
+        moments, form, floor = self.final_form()
         reduced = ReducedModel(moments, self.law, self.k, form, pilots)
 
         def evaluate(schedules: Sequence[Any]) -> Floats:
             forms = reduced.forms(schedules)
-            if objective == "worst_case":
+            if self.objective == "worst_case":
                 return np.array([_worst(moments, V) for V in forms])
             return np.array([0.5 * max(0.0, float(np.sum(V * moments.start))) + floor for V in forms])
 
         return evaluate
 
-    def final_form(self, objective: str) -> tuple[Moments, Array, float]:
-        """Return moments, twice the loss after the last step as a form of them, and what is added to it."""
-        if objective == "validation":
+    def final_form(self) -> tuple[Moments, Array, float]:
+        """Return moments, twice the objective after the last step as a form of them, and its constant term."""
+        if self.objective == "validation":
             assert self.validation is not None
             moments = moments_around_teacher(self.tasks, self.origin, affine=True)
             return moments, from_numpy(self._held_out_form(), like=moments.left), float(self.validation.floors.mean())
-        if objective == "worst_case":
+        if self.objective == "worst_case":
             moments = linear_moments(self.tasks)
             return moments, average_form(moments), 0.0
         return self.moments, average_form(self.moments), float(self.tasks.floors.mean())
 
     def _by_forms(self, schedules: list[Any], worst: bool) -> dict[str, Floats]:
-        """Return expected and, if asked, worst-case losses, fixed filters apart because their powers are cheaper."""
+        """Return average and, if ``worst``, worst-case losses; fixed filters separately, since powers are cheaper."""
         problem = Problem.of(self.tasks, schedules, self.k, self.ordering, "last")
         fixed = np.array([filter_.horizon is None for filter_ in problem.filters])
-        found = {
-            "average_loss": np.empty(len(schedules)),
-            **({"worst_case": np.empty(len(schedules))} if worst else {}),
-        }
+        names = ("average_loss", "worst_case") if worst else ("average_loss",)
+        losses = {name: np.empty(len(schedules)) for name in names}
         start = to_numpy(self.moments.start)
         for group in (np.flatnonzero(fixed), np.flatnonzero(~fixed)):
             if not group.size:
@@ -198,22 +196,18 @@ class Losses:
             part = Problem.of(self.tasks, [problem.filters[b] for b in group], self.k, self.ordering, "last")
             for b, row in zip(group, draws.forms(part, self.moments).forms, strict=True):
                 V = to_numpy(row[0])
-                found["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
+                losses["average_loss"][b] = 0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 if worst:
-                    found["worst_case"][b] = _worst(self.moments, V)
-        return found
+                    losses["worst_case"][b] = _worst(self.moments, V)
+        return losses
 
-    def _average_loss(self, schedules: list[Any]) -> Floats:
-        found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start)
-        return np.asarray(to_numpy(found.average_loss)[:, 0])
-
-    def _worst_case(self, schedules: list[Any]) -> Floats:
-        found = worst_case(self.tasks, schedules, self.k, ordering=self.ordering)
-        return np.asarray(to_numpy(found.loss))
-
-    def _seen_loss(self, schedules: list[Any]) -> Floats:
-        found = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics="seen_loss")
-        return np.asarray(to_numpy(found.seen_loss)[:, 0])
+    def _evaluate(self, schedules: list[Any], name: str) -> Floats:
+        if name == "validation":
+            return self._validation(schedules)
+        if name == "worst_case":
+            return np.asarray(to_numpy(worst_case(self.tasks, schedules, self.k, ordering=self.ordering).loss))
+        result = expect(self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics=name)
+        return np.asarray(to_numpy(result.values[name])[:, 0])
 
     def _validation(self, schedules: list[Any]) -> Floats:
         assert self.validation is not None
@@ -228,33 +222,26 @@ class Losses:
         moments = moments_around_teacher(self.tasks, self.origin, affine=True)
         run = IndependentRun.of(problem, moments)
         for first in range(0, self.k, problem.steps_at_once):
-            run.advance(problem.shares(first, min(self.k, first + problem.steps_at_once)))
+            run.advance(problem.factors(first, min(self.k, first + problem.steps_at_once)))
         excess = np.maximum(np.einsum("ij,ijb->b", self._held_out_form(), to_numpy(run.S)), 0.0)
         return np.asarray(0.5 * excess + self.validation.floors.mean())
 
     def _after_one_order(self, schedule: Any) -> float:
         assert self.validation is not None
-        trace = simulate(
-            self.tasks,
-            schedule,
-            self.k,
-            ordering=self.ordering,
-            start=self.start,
-            record="last",
-            metrics="average_loss",
-        )
+        options: dict[str, Any] = {"ordering": self.ordering, "start": self.start}
+        trace = simulate(self.tasks, schedule, self.k, record="last", metrics="average_loss", **options)
         assert trace.weights is not None
         return float(average_loss(self.validation, trace.weights[0, -1]))
 
     def _held_out_form(self) -> Floats:
-        """Return F with ½⟨F, S⟩ the mean held-out loss over its floors, S being affine moments.
+        """Return F with ½⟨F, S⟩ the mean held-out loss above its floors, S being affine moments.
 
-        Every held-out direction v with target b and singular value s has the row s [v·basis, v·w⋆ − b] of coordinates.
+        Every held-out singular vector v with target b and singular value s has the row s [v·basis, v·w⋆ − b].
         """
         tasks, validation = self.tasks, self.validation
         assert validation is not None
         columns = to_numpy(tasks.teacher(self.start)).reshape(tasks.n_features, tasks.n_targets)
-        D = to_numpy(validation.directions)
+        D = to_numpy(validation.singular_vectors)
         inside = D if tasks.span is None else D @ to_numpy(tasks.span)
         rows = np.concatenate([inside, D @ columns - to_numpy(validation.targets)], axis=1)
         rows *= validation.singular_values[:, None]
@@ -262,13 +249,13 @@ class Losses:
 
 
 def _worst(moments: Moments, V: Floats) -> float:
-    """Return the largest loss over unit teachers: the form of the linear maps is a part of V."""
+    """Return the largest loss over unit teachers, from the linear part of the form V."""
     form = to_numpy(moments.linear_form(from_numpy(V, like=moments.left)))
     return 0.5 * max(0.0, float(np.linalg.eigvalsh(form)[-1])) if len(form) else 0.0
 
 
 def check_held_out(validation: Any, tasks: TaskCollection, *, needed: bool) -> TaskCollection | None:
-    """Return held-out rows, given in any of the ways ``advise`` takes them, as tasks with the features of ``tasks``."""
+    """Return the argument ``validation`` of ``advise`` as tasks, which must have the features of ``tasks``."""
     if needed and validation is None:
         raise ValueError('objective="validation" needs held-out rows; give validation=(X, y) or a TaskCollection')
     if validation is None or isinstance(validation, TaskCollection):
@@ -285,7 +272,7 @@ def check_held_out(validation: Any, tasks: TaskCollection, *, needed: bool) -> T
 
 
 def _is_matrix(value: Any) -> bool:
-    """Whether a value is X rather than a pair (X, y): an array, or rows of numbers."""
+    """Whether a value is X, an array or rows of numbers, not a pair (X, y)."""
     if hasattr(value, "ndim"):
         return bool(value.ndim == 2)
     try:

@@ -1,12 +1,12 @@
-"""A reduced model for searching schedules in many coordinates: exact runs of a few pilots span nearly all others.
+"""A reduced model for the search of schedules in many coordinates, spanned by exact runs of a few pilots.
 
 The loss is carried backwards as a symmetric matrix V_t. Over the steps of one schedule these matrices lie, to many
 digits, in a space of a few dozen dimensions, and those of other schedules in nearly the same space: all are products of
-the same few maps. With P an orthonormal basis of that space the step of shares φ becomes the small matrix
+the same few maps. With P an orthonormal basis of that space the step of factors φ becomes the small matrix
 
     ⟨P_i, Q*[P_j]⟩ = δ_ij − 2 Σ_r p_r φ_r (R P_i)_r·(L P_j)_r + Σ_m p_m Σ_{r,s ∈ m} φ_r φ_s (R P_i Rᵀ)_rs (L P_j Lᵀ)_rs,
 
-whose terms are computed once. It serves to find scales only; what is reported of a schedule is computed exactly.
+whose terms are computed once. It is used only to search scales; reported losses are exact.
 """
 
 import itertools
@@ -27,28 +27,16 @@ from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
 _DIMENSION = 64
-
 _SNAPSHOTS = 40
-
 _NODES = 200
-
-_DIGITS = 1e-6
-"""Singular values of the snapshots below this part of the largest are left out."""
+_DIGITS = 1e-6  # Singular values of the snapshots below this part of the largest are left out
 
 
 class ReducedModel:
-    """Approximate final losses of schedules for k random draws, some milliseconds each whatever the tasks' size.
+    """Approximate final losses of schedules for k random draws, some milliseconds each for tasks of any size.
 
-    Parameters
-    ----------
-    moments : Moments
-        Of NumPy tasks.
-    law : Draws
-    k : int
-    form : array of shape (Q, Q)
-        Twice the loss as a form of the moments after k steps.
-    pilots : sequence of schedules, optional
-        Followed exactly besides a few that cover the usual strengths.
+    ``form`` (Q, Q) is twice the loss as a form of the moments after k steps; ``pilots`` are schedules that are followed
+    exactly, besides a few that cover the usual strengths.
     """
 
     def __init__(self, moments: Moments, law: Draws, k: int, form: Floats, pilots: Sequence[Any] = ()) -> None:
@@ -74,20 +62,20 @@ class ReducedModel:
         return [self.basis.unpack((self.P @ self._carried(filter_))[:, None])[:, :, 0] for filter_ in filters]
 
     def _snapshots(self, pilot: Any, form: Floats) -> list[Floats]:
-        """Return V at some steps of an exact run, scaled to norm 1: late ones are small, and matter most."""
+        """Return V at some steps of an exact run, scaled to norm 1 since the small late ones matter most."""
         problem = Problem.of(self.tasks, [pilot], self.k, WithReplacement(self.probabilities), "last")
         swapped = Moments(self.tasks, self.moments.right, self.moments.left, form)
         run = IndependentRun(swapped, self.probabilities, 1)
         left = np.unique(np.rint(np.geomspace(1, self.k, _SNAPSHOTS)).astype(int)).tolist()
-        found = [form]
+        forms = [form]
         for before, after in itertools.pairwise([0, *left]):
-            run.advance(np.ascontiguousarray(problem.shares(self.k - after, self.k - before)[:, ::-1, :]))
-            found.append(run.S[:, :, 0].copy())
-        norms = [max(float(np.linalg.norm(V)), np.finfo(float).tiny) for V in found]
-        return [self.basis.pack((V / norm)[:, :, None])[:, 0] for V, norm in zip(found, norms, strict=True)]
+            run.advance(np.ascontiguousarray(problem.factors(self.k - after, self.k - before)[:, ::-1, :]))
+            forms.append(run.S[:, :, 0].copy())
+        norms = [max(float(np.linalg.norm(V)), np.finfo(float).tiny) for V in forms]
+        return [self.basis.pack((V / norm)[:, :, None])[:, 0] for V, norm in zip(forms, norms, strict=True)]
 
     def _assemble(self) -> None:
-        """Compute the terms of the small matrices: per direction, and per pair of directions of one task."""
+        """Compute the terms of the small matrices: per singular vector, and per pair of them in one task."""
         left, right, n = self.moments.left, self.moments.right, self.dimension
         P = self.basis.unpack(self.P)
         wide = np.ascontiguousarray(P.reshape(P.shape[0], -1))
@@ -132,7 +120,7 @@ class ReducedModel:
         return np.asarray(v)
 
     def _places(self, coefficients: Floats) -> Floats:
-        """Return where coefficients lie between the nodes: 0 for none, i + 1 for the i-th, linear in the logarithm."""
+        """Return the positions of coefficients between the nodes: 0 for λ = 0, i + 1 for the i-th, in the logarithm."""
         logs = np.log(self.strengths)
         with np.errstate(divide="ignore"):
             place = 1 + (np.log(coefficients) - logs[0]) / (logs[1] - logs[0])
@@ -140,7 +128,7 @@ class ReducedModel:
         return np.asarray(np.clip(place, 0.0, len(logs) - 1e-9))
 
     def _budget(self, filter_: GradientDescent) -> tuple[Floats, Floats]:
-        """Return maps of a budget over its step size, and where the steps lie between them; one N for all steps."""
+        """Return maps of a budget with one N over its step size, and the positions of the steps between them."""
         n_steps, square = int(np.max(filter_.n_steps)), self.tasks.radius**2 or 1.0
         sizes = np.geomspace(0.01 / (self.k * n_steps), 1.0, _NODES // 2) / square
         if n_steps not in self.budgets:
@@ -150,7 +138,7 @@ class ReducedModel:
 
 
 def assembly(tasks: TaskCollection) -> float:
-    """Return the operations that assembling one small map takes, at most."""
+    """Return a bound on the operations of assembling one small map."""
     return sum(rank * (rank + 1.0) for rank in tasks.ranks) * _DIMENSION**2
 
 
@@ -168,5 +156,5 @@ def _pilots(tasks: TaskCollection) -> list[Any]:
 def _orthonormal(snapshots: Floats) -> Floats:
     """Return an orthonormal basis of the space in which the snapshots (n, N) nearly lie."""
     values, vectors = np.linalg.eigh(snapshots.T @ snapshots)
-    kept = np.flatnonzero(values > _DIGITS**2 * values[-1])[-_DIMENSION:]
-    return np.asarray(np.linalg.qr(snapshots @ (vectors[:, kept] / np.sqrt(values[kept])))[0])
+    used = np.flatnonzero(values > _DIGITS**2 * values[-1])[-_DIMENSION:]
+    return np.asarray(np.linalg.qr(snapshots @ (vectors[:, used] / np.sqrt(values[used])))[0])

@@ -1,4 +1,4 @@
-"""Large collections: schedules compared by random runs on all tasks, the same orders for each."""
+"""Comparison of schedules by random runs on the same orders, for large collections."""
 
 import itertools
 import math
@@ -17,52 +17,31 @@ from forgetless.metrics import average_loss
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 
-TRIALS = 64
-"""Random runs at a time."""
-
-_FEWEST = 8
-"""Runs of a search at least: in many coordinates single runs are close to their mean."""
-
-SEARCH = DECIDE = 4e10
-"""Operations, about a quarter of a minute each, that the search for scales and the final comparison may take."""
-
-_SEARCHED = 220
-"""Schedules in a search, about."""
-
+TRIALS = 64  # random runs at a time
+_FEWEST = 8  # fewest runs of a search: in many coordinates single runs are close to their mean
+SEARCH = DECIDE = 4e10  # operations, about 15 s each, of the search for scales and of the final comparison
+_SEARCHED = 220  # schedules in a search, about
+# Runs are repeated, up to this many, until the standard error is this fraction of the loss above the least possible
 _MOST, _CLOSE = 4096, 0.005
-"""Runs are repeated, up to this many, until the standard error is this part of what is above the least possible."""
-
-_RARE, _SEEN = 0.05, 25
-"""Part of a mean that runs which did not come may make up, and how often a kind of run must come to be judged by."""
-
+_RARE = 0.05  # fraction of a mean that may be due to kinds of runs that did not occur
+_SEEN = 25  # expected occurrences from which on the spread shows a kind of run
+# Fraction of the initial loss that the next run may have as far as runs show: their number cannot prove a mean far
+# below that fraction of it
 _FLUKE = 1e-5
-"""Part of the first loss that the next run may have, as far as runs tell: they cannot show a mean far below that part
-of it over their number."""
-
-_HEAVY = 2.0
-"""Squared ratio of spread and mean from which on the rare runs that make up the mean may not have been seen."""
+_HEAVY = 2.0  # squared ratio of spread and mean from which on rare runs that dominate the mean may be missing
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The losses of some schedules in the same random runs.
+    """The losses of some schedules in the same random runs."""
 
-    Attributes
-    ----------
-    losses : array of shape (B, N)
-    floor : float
-        What no weights avoid; spreads are judged by what is above it.
-    unseen : float
-        What runs that are too rare to be among these may add to a mean.
-    """
-
-    losses: Floats
-    floor: float
-    unseen: float = 0.0
+    losses: Floats  # (B, N)
+    floor: float  # the irreducible loss, above which spreads are measured
+    unseen: float = 0.0  # bound of the contribution to a mean of runs that are too rare to be among these
 
     @property
     def n_runs(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return int(self.losses.shape[1])
 
     @property
@@ -76,15 +55,15 @@ class Runs:
         return np.asarray(self.losses.std(axis=1, ddof=1) / np.sqrt(self.n_runs))
 
     def heavy(self, b: int) -> bool:
-        """Whether the runs of a schedule are so far apart that its standard error says too little."""
+        """Whether the runs of a schedule are so far apart that its standard error is unreliable."""
         above = self.losses[b] - self.floor
         mean = max(float(above.mean()), 0.0)
         return bool(self.unseen > _RARE * mean or above.var(ddof=1) > _HEAVY * mean**2)
 
     def ratio(self, other: int, best: int) -> tuple[float, float]:
-        """Return what one schedule has above the floor over what another has, and the standard error of that.
+        """Return the ratio of the mean losses of two schedules above the floor, and its standard error.
 
-        Runs are paired: what an order does to both schedules cancels.
+        Runs are paired: the common effect of an order on both schedules cancels.
         """
         a, b = self.losses[other] - self.floor, self.losses[best] - self.floor
         ratio = float(a.mean() / b.mean()) if b.mean() > 0 else np.inf
@@ -93,32 +72,27 @@ class Runs:
         return ratio, float((a - ratio * b).std(ddof=1) / np.sqrt(self.n_runs) / b.mean())
 
     def lower(self, other: int, best: int) -> tuple[float, float]:
-        """Return by how much the first schedule is below the second, and its standard error; negative if above."""
+        """Return the mean difference of the second schedule and the first, and its standard error."""
         gap = self.losses[best] - self.losses[other]
         return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(self.n_runs))
 
 
-def searching(problem: Losses, objective: str, seed: int, n_trials: int | None) -> Callable[[Sequence[Any]], Floats]:
+def searching(problem: Losses, n_trials: int | None) -> Callable[[Sequence[Any]], Floats]:
     """Return an evaluation of schedules by their mean over a few runs on all tasks, the same for every call."""
     few = int(SEARCH / (_SEARCHED * _operations(problem)))
     n_runs = n_trials or max(_FEWEST, min(TRIALS, few))
-    return lambda schedules: sampled(problem, schedules, objective, n_runs, [seed, 0]).mean(axis=1)
+    return lambda schedules: sampled(problem, schedules, n_runs, [problem.seed, 0]).mean(axis=1)
 
 
 def decided(
-    problem: Losses,
-    schedules: Sequence[Any],
-    objective: str,
-    seed: int,
-    n_trials: int | None,
-    average: float | None = None,
+    problem: Losses, schedules: Sequence[Any], n_trials: int | None = None, average: float | None = None
 ) -> Runs:
-    """Return as many runs of the schedules as a small error takes, on orders that no search has seen."""
-    floor, first = (problem.least if objective == "average_loss" else 0.0), problem.initial(objective)
+    """Return as many runs of the schedules as a small error needs, on orders that no search has used."""
+    floor, first = (problem.least if problem.objective == "average_loss" else 0.0), problem.initial()
     most = int(min(_MOST, max(TRIALS, DECIDE / (len(schedules) * _operations(problem)))))
     parts: list[Floats] = []
     while True:
-        parts.append(sampled(problem, schedules, objective, n_trials or TRIALS, [seed, 1 + len(parts)], average))
+        parts.append(sampled(problem, schedules, n_trials or TRIALS, [problem.seed, 1 + len(parts)], average))
         losses = np.concatenate(parts, axis=1)
         runs = Runs(losses, floor, (_unseen(problem, losses.shape[1]) + _FLUKE / losses.shape[1]) * first)
         best = int(np.argmin(runs.means))
@@ -128,9 +102,9 @@ def decided(
 
 
 def _unseen(problem: Losses, n_runs: int) -> float:
-    """Return about how probable runs are in which a task that no others stand in for comes at most twice.
+    """Return about the probability of runs in which a task that no others can replace occurs at most twice.
 
-    Only kinds of runs count that are too rare to be judged by; others show in the spread.
+    Only kinds of runs that are too rare to show in the spread are counted.
     """
     if not isinstance(problem.law, Draws):
         return 0.0
@@ -141,8 +115,8 @@ def _unseen(problem: Losses, n_runs: int) -> float:
 
 
 def _alone(tasks: TaskCollection) -> NDArray[np.bool_]:
-    """Return for every task whether it has a direction that is mostly its own: one of leverage above a half."""
-    D = to_numpy(tasks.directions if tasks.span is None else tasks.directions @ tasks.span)
+    """Return for every task whether one of its singular vectors has a leverage above a half among all tasks."""
+    D = to_numpy(tasks.span_vectors)
     leverage = np.sum((D @ np.linalg.pinv(D.T @ D, hermitian=True)) * D, axis=1)
     bounds = itertools.pairwise(tasks.offsets.tolist())
     return np.array([bool(np.any(leverage[low:high] > 0.5)) for low, high in bounds])
@@ -155,62 +129,38 @@ def _operations(problem: Losses) -> float:
     return 4.0 * problem.k * tasks.n_targets * rows / tasks.n_tasks * min(float(tasks.span_dimension), rows) + 1.0
 
 
-def sampled(
-    problem: Losses,
-    schedules: Sequence[Any],
-    objective: str,
-    n_runs: int,
-    seed: Any,
-    average: float | None = None,
-) -> Floats:
-    """Return the loss of every run of every schedule on the same random orders, of shape (B, n_runs)."""
+def sampled(problem: Losses, schedules: Sequence[Any], n_runs: int, seed: Any, average: float | None = None) -> Floats:
+    """Return the objective of every run of every schedule on the same random orders, of shape (B, n_runs)."""
     rows = []
     for schedule in schedules:
-        if objective == "validation":
-            trace = _runs(problem, schedule, n_runs, seed, "average_loss", average, keep_weights=True)
+        if problem.objective == "validation":
+            trace = _runs(problem, schedule, n_runs, seed, "average_loss", average=average, keep_weights=True)
             assert trace.weights is not None
             assert problem.validation is not None
             rows.append(average_loss(problem.validation, trace.weights[:, -1]))
         else:
-            rows.append(to_numpy(_runs(problem, schedule, n_runs, seed, objective, average).values[objective])[:, -1])
+            trace = _runs(problem, schedule, n_runs, seed, problem.objective, average=average)
+            rows.append(to_numpy(trace.values[problem.objective])[:, -1])
     return np.array(rows)
 
 
 def _runs(
-    problem: Losses,
-    schedule: Any,
-    n_runs: int,
-    seed: Any,
-    metrics: Any,
-    average: float | None = None,
-    *,
-    keep_weights: bool = False,
+    problem: Losses, schedule: Any, n_runs: int, seed: Any, metrics: Any, *, keep_weights: bool = False, **options: Any
 ) -> Trace:
-    """Return the ends of random runs, on the same orders for the same seed."""
-    return simulate(
-        problem.tasks,
-        schedule,
-        problem.k,
-        ordering=problem.ordering,
-        start=problem.start,
-        seed=np.random.SeedSequence(seed) if isinstance(seed, list) else seed,
-        n_trials=n_runs,
-        record="last",
-        metrics=metrics,
-        average=average,
-        keep_weights=keep_weights,
-    )
+    """Return the last step of random runs, on the same orders for the same seed."""
+    options |= {"ordering": problem.ordering, "start": problem.start, "metrics": metrics, "keep_weights": keep_weights}
+    options["seed"] = np.random.SeedSequence(seed) if isinstance(seed, list) else seed
+    return simulate(problem.tasks, schedule, problem.k, n_trials=n_runs, record="last", **options)
 
 
-def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floats, seed: int) -> tuple[Floats, Floats]:
+def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floats) -> tuple[Floats, Floats]:
     """Return expected seen-task losses and their standard errors.
 
-    Only the difference from the average loss is sampled; the average itself is known exactly, and carries most of the
-    spread.
+    Only the difference from the average loss is sampled; the average itself is exact, and has most of the spread.
     """
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):
-        trace = _runs(problem, schedule, TRIALS, seed, ("average_loss", "seen_loss"))
+        trace = _runs(problem, schedule, TRIALS, problem.seed, ("average_loss", "seen_loss"))
         gap = (to_numpy(trace.seen_loss) - to_numpy(trace.average_loss))[:, -1]
         values[b], errors[b] = max(0.0, expected[b] + gap.mean()), gap.std(ddof=1) / np.sqrt(TRIALS)
     return values, errors

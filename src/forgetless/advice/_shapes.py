@@ -1,4 +1,4 @@
-"""The shapes of schedules that advice compares, and the search for the best scale of each."""
+"""The shapes of schedules that advice compares, and the search of their best scales."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,35 +15,23 @@ from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
-
 _BUDGETS = (1, 4, 16)
-
-_BETWEEN = 7
-"""Points put between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %."""
+_BETWEEN = 7  # points between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One family of schedules.
-
-    Attributes
-    ----------
-    name : str
-        What a table calls it.
-    make : callable
-        From a scale to a schedule.
-    scales : array
-        The scales tried first; empty for a single schedule, which ``make`` gives for every number.
-    """
+    """One family of schedules."""
 
     name: str
-    make: Callable[[float], Schedule | Filter]
+    make: Callable[[float], Schedule | Filter]  # from a scale to a schedule
+    # The first grid of scales; empty for a single schedule, which ``make`` returns for every number
     scales: Floats = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass
 class Curve:
-    """The losses of one shape over the scales tried so far, in increasing order of scale."""
+    """The losses of one shape over the scales so far, in increasing order of scale."""
 
     shape: Shape
     scales: Floats
@@ -55,7 +43,7 @@ class Curve:
         return int(np.argmin(self.losses))
 
     def add(self, scales: Floats, losses: Floats) -> None:
-        """Add points and keep the order; a scale tried again takes the newer loss."""
+        """Add points in order; a repeated scale takes the newer loss."""
         merged = dict(zip(self.scales.tolist(), self.losses.tolist(), strict=True))
         merged.update(zip(scales.tolist(), losses.tolist(), strict=True))
         self.scales = np.array(sorted(merged))
@@ -77,7 +65,7 @@ class Curve:
 
 
 def significant(value: float) -> float:
-    """Return a number to four significant digits: a schedule's repr is then short, and is what was evaluated."""
+    """Return a number rounded to four significant digits, so that the repr of a schedule is short and exact."""
     return float(f"{value:.4g}")
 
 
@@ -85,39 +73,39 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     """Return the shapes to compare, simple ones first, with a first grid of scales in units of R²."""
     square = tasks.radius**2
     least = float(tasks.singular_values.min()) ** 2 if tasks.singular_values.size else square
-    # Far below the smallest eigenvalue a filter solves the task; far above k R² it does not move in k steps.
+    # Far below the smallest eigenvalue a filter solves the task; far above k R² the weights hardly change in k steps.
     low = max(1e-3 * least / square, 1e-12) if square else 1.0
     fixed, rising, steep = _grid(low, 10.0 * k), _grid(low, 30.0), _grid(low, 30.0, per_decade=2)
-    found = [
+    candidates = [
         Shape("no regularization", lambda _: Projection()),
         Shape("constant", lambda c: Ridge(significant(c * square)), fixed),
     ]
     if k >= 3:
-        found.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
-        found.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
-    found.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
-    found.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
+        candidates.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
+        candidates.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
+    candidates.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
+    candidates.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
     # Step sizes stay below 1/R² from this scale on.
-    found += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
+    candidates += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
     lengths = [length for length in _LENGTHS if round(length * k) >= 2 or length == 1.0]
-    found += [Shape("end ramp", _ramp(length), steep) for length in lengths]
+    candidates += [Shape("end ramp", _ramp(length), steep) for length in lengths]
     law = ordering.law(tasks.n_tasks, k)
     if isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks) and k > tasks.n_tasks:
-        found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
-    return found
+        candidates.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
+    return candidates
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike] | None, taken: Sequence[Shape], n_tasks: int | None = None
+    also: Mapping[str, ScheduleLike] | None, standard: Sequence[Shape], n_tasks: int | None = None
 ) -> list[Shape]:
-    """Return schedules of the user's, each as a shape without a scale; their names must not be taken."""
+    """Return the user's schedules as shapes without a scale; ValueError if a name is one of the ``standard`` shapes."""
     if also is not None and (not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    names = {*(shape.name for shape in taken), "noise-aware"} & set(also or {})
+    names = {*(shape.name for shape in standard), "noise-aware"} & set(also or {})
     if names:
         raise ValueError(f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it")
-    own = {name: as_schedule(given, n_tasks) for name, given in (also or {}).items()}
-    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in own.items()]  # type: ignore[misc]
+    extra = {name: as_schedule(schedule, n_tasks) for name, schedule in (also or {}).items()}
+    return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in extra.items()]  # type: ignore[misc]
 
 
 def _grid(low: float, high: float, per_decade: int = 3) -> Floats:
@@ -133,29 +121,29 @@ def _ramp(length: float) -> Callable[[float], Schedule]:
     return lambda c: schedules.end_ramp(length=length, scale=significant(c))
 
 
-def scan(found: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
-    """Return every shape's losses over its scales: a first grid, then finer ones around the deepest minima."""
-    points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in found]
+def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
+    """Return the losses of every shape over its scales: a first grid, then finer ones around the deepest minima."""
+    points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in candidates]
     curves = [
         Curve(shape, scales, losses) for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
     ]
     _extend(curves, evaluate)
     for turn in range(rounds + 1):
-        wanted = []
+        refined = []
         for curve in curves:
             if not _promising(curve, curves):
                 continue
             fresh = np.setdiff1d(_between(curve) if turn < rounds else _vertex(curve), curve.scales)
             if fresh.size:
-                wanted.append((curve, fresh))
-        values = _all([(curve.shape, fresh) for curve, fresh in wanted], evaluate)
-        for (curve, fresh), losses in zip(wanted, values, strict=True):
+                refined.append((curve, fresh))
+        values = _all([(curve.shape, fresh) for curve, fresh in refined], evaluate)
+        for (curve, fresh), losses in zip(refined, values, strict=True):
             curve.add(fresh, losses)
     return curves
 
 
 def _extend(curves: Sequence[Curve], evaluate: Evaluate) -> None:
-    """Go on to larger scales, three decades at a time, where the best so far is the last one tried."""
+    """Extend curves to larger scales, three decades at a time, where the best scale is the last one."""
     for _ in range(2):
         ends = [curve for curve in curves if _promising(curve, curves) and curve.best == len(curve.scales) - 1]
         points = [(curve.shape, _grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]

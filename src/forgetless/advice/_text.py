@@ -1,4 +1,4 @@
-"""What advice says about its choice: losses, label noise, flatness, a wrong horizon, the theorem's guarantee."""
+"""The reasoning of advice: claims on losses, label noise, flatness, wrong horizons and theorems."""
 
 import dataclasses
 import math
@@ -10,6 +10,7 @@ import numpy as np
 from forgetless._core.arrays import Floats, from_numpy
 from forgetless.advice._claims import Claim, below_text, change_text, down, up, value_text
 from forgetless.advice._data import fits, label_noise
+from forgetless.advice._losses import Losses
 from forgetless.advice._sampled import Runs
 from forgetless.advice.results import Option
 from forgetless.engines.problem import Problem
@@ -20,107 +21,82 @@ from forgetless.orderings import Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.presets import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
+from forgetless.theory.hypotheses import Setting
 
 
 def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> Claim:
-    """Return the smallest published bound on the loss of a schedule, or why there is none."""
+    """Return the smallest published bound on the loss of a schedule, or the reason why there is none."""
     if objective == "validation":
         return _nothing("No theorem covers held-out rows.")
-    quantity = "seen_loss" if objective == "seen_loss" else "average_loss"
-    if objective == "worst_case":  # a unit teacher, learned from the origin, fits all tasks
-        w = np.zeros(tasks.n_features)
-        w[0] = 1.0
-        tasks = TaskCollection([(task.X, task.X @ from_numpy(w, like=task.X)) for task in tasks])
-        start = None
-    setting = setting_of(Problem.of(tasks, schedule, k, ordering, "last"), start)
     if objective == "worst_case":
-        setting = dataclasses.replace(setting, distance=1.0)
+        setting = _unit_setting(tasks, schedule, k, ordering)
+    else:
+        setting = setting_of(Problem.of(tasks, schedule, k, ordering, "last"), start)
+    quantity = "seen_loss" if objective == "seen_loss" else "average_loss"
     upper = [bound for bound in BOUNDS if bound.kind == "upper" and bound.quantity == quantity]
     checks = [check_bound(bound, setting, None) for bound in upper]
     trivial = 0.5 * setting.radius**2 * setting.distance**2
-    useful = [check for check in checks if check.value is not None and check.value < trivial * (1 - 1e-12)]
-    if useful:
-        least = min(useful, key=lambda check: check.value or 0.0)
-        words = "a seen-task" if quantity == "seen_loss" else "an average"
-        value = float(least.value or 0.0)
-        text = f"A theorem guarantees it {words} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
+    values = {check.value: check for check in reversed(checks) if check.value is not None}
+    value = min(values, default=math.inf)
+    if value < trivial * (1 - 1e-12):
+        kind, least = "a seen-task" if quantity == "seen_loss" else "an average", values[value]
+        text = f"A theorem guarantees it {kind} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
         return Claim("guarantee", text, -math.inf, value)
-    if not fits(tasks):
+    if not fits(setting.tasks):
         return _nothing("No theorem covers it: they are for tasks that one model fits.")
     text = f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {up(trivial, 3):.3g}."
     return Claim("guarantee", text, -math.inf, trivial)
+
+
+def _unit_setting(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering) -> Setting:
+    """Return the setting of a unit teacher, learned from the origin, which fits all tasks."""
+    w = np.zeros(tasks.n_features)
+    w[0] = 1.0
+    fitted = TaskCollection([(task.X, task.X @ from_numpy(w, like=task.X)) for task in tasks])
+    setting = setting_of(Problem.of(fitted, schedule, k, ordering, "last"), None)
+    return dataclasses.replace(setting, distance=1.0)
 
 
 def _nothing(text: str) -> Claim:
     return Claim("guarantee", text, -math.inf, math.inf)
 
 
-_CLOSE = 0.1
-"""Part of a sampled loss by which no other is known to be below; a larger one says too little to be said."""
-
-_BLURRED = 0.01
-"""Part of a loss from which on its error forbids to say what small changes do to it."""
-
-_VAGUE = 10.0
-"""How many times as large the upper end of a ratio may be as the lower for it to be said."""
-
-_NOTHING = 1e-20
-"""Part of the first loss below which the loss of a run is rounding."""
-
-SURE = 5.0
-"""Standard errors within which a claim about sampled losses holds."""
+_CLOSE = 0.1  # relative difference of a sampled loss to others above which it is not mentioned
+_BLURRED = 0.01  # relative error of a loss above which effects of small changes are not mentioned
+_VAGUE = 10.0  # largest ratio of the ends of a range that is mentioned
+_NOTHING = 1e-20  # fraction of the initial loss below which the loss of a run is rounding
+SURE = 5.0  # standard errors within which a claim about sampled losses holds
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What is known of the ranked schedules: their losses, by exact computation or by random runs.
+    """The ranked schedules with their losses, exact or from random runs."""
 
-    Attributes
-    ----------
-    tasks : TaskCollection
-    k : int
-    objective : str
-    options : sequence of Option
-        Best first.
-    least : float
-        The average loss that no weights avoid.
-    tried : array
-        Scales at which the shape of the best was evaluated.
-    first : float
-        The loss before the first step.
-    runs : Runs or None
-        Of the options, in their order, where losses were sampled.
-    """
-
-    tasks: TaskCollection
-    k: int
-    objective: str
-    options: Sequence[Option]
-    least: float
-    tried: Floats
-    first: float
-    runs: Runs | None = None
+    problem: Losses
+    options: Sequence[Option]  # best first
+    tried: Floats  # scales at which the shape of the best was evaluated
+    runs: Runs | None = None  # of the options, in their order, where losses were sampled
 
     @property
     def vanishes(self) -> bool:
-        """Whether the loss of the best is zero for all that can be told, so that no ratio to it means anything."""
+        """Whether the loss of the best is zero up to its error, so that ratios to it are meaningless."""
         best = self.options[0]
-        nothing = _NOTHING * self.first if self.runs is not None else best.error
+        nothing = _NOTHING * self.problem.initial() if self.runs is not None else best.error
         return self.floor == 0 and best.loss <= nothing
 
     @property
     def floor(self) -> float:
-        """What is taken off before losses are compared."""
-        return self.least if self.objective == "average_loss" else 0.0
+        """The irreducible loss, which is subtracted before losses are compared."""
+        return self.problem.least if self.problem.objective == "average_loss" else 0.0
 
     def interval(self, option: Option) -> tuple[float, float]:
-        """Return between which numbers the loss of an option lies."""
+        """Return the interval of the loss of an option."""
         wide = option.error * (SURE if self.runs is not None else 1.0)
         floor = min(self.floor, option.loss + wide)
         return max(option.loss - wide, floor, 0.0), option.loss + wide
 
     def ratio(self, position: int) -> tuple[float, float]:
-        """Return between which numbers lies what an option has above the floor, over what the best has."""
+        """Return the interval of the ratio of an option to the best, both above the floor."""
         if self.runs is not None:
             if self.runs.heavy(0) or self.runs.heavy(position):
                 return 0.0, math.inf
@@ -133,7 +109,7 @@ class Facts:
         return max(0.0, low - floor) / (own_high - floor), _over(high - floor, own_low - floor)
 
     def lower(self) -> float:
-        """Return by which part of the best's loss another option may be below it, at most."""
+        """Return a bound on the fraction of the best's loss by which another option may be below it."""
         best, others = self.options[0], range(1, len(self.options))
         if self.runs is not None:
             gaps = [gap + SURE * error for gap, error in (self.runs.lower(i, 0) for i in others)]
@@ -142,7 +118,7 @@ class Facts:
         return max([0.0, *gaps]) / best.loss if best.loss > 0 else 0.0
 
     def _blur(self, position: int) -> float:
-        """Return the errors of an option and the best together, 0 where they are far below any digit that is shown."""
+        """Return the sum of the errors of an option and the best, 0 where it is far below any printed digit."""
         best = self.options[0]
         together = best.error + self.options[position].error
         return together if together > 1e-6 * best.loss else 0.0
@@ -155,81 +131,85 @@ def _over(above: float, below: float) -> float:
 def reasoning(facts: Facts) -> list[list[Claim]]:
     """Return the claims about the first option, sentence by sentence."""
     sentences = [_losses(facts)]
-    if facts.objective != "worst_case":  # the worst teacher's labels have no noise
-        sentences.append(_data(facts.tasks, facts.options[0]))
+    if facts.problem.objective != "worst_case":  # the labels of the worst teacher have no noise
+        sentences.append(_data(facts.problem.tasks, facts.options[0]))
     sentences.append(_flatness(facts.options[0], facts.tried))
     return [claims for claims in sentences if claims]
 
 
 def written(sentences: Sequence[Sequence[Claim]]) -> str:
-    """Return the claims as text: phrases of one sentence follow each other."""
+    """Return the claims as text."""
     return " ".join("".join(claim.text for claim in claims) for claims in sentences)
 
 
 def _losses(facts: Facts) -> list[Claim]:
-    """Return what the loss is, what of it nobody avoids, and how it compares with the schedules people know."""
-    best, what = facts.options[0], QUANTITIES[facts.objective]
-    low, high = facts.interval(best)
-    lower = facts.lower()
-    if facts.vanishes and not (facts.runs is not None and facts.runs.heavy(0)):
-        high = max(high, _NOTHING * facts.first)
-        text = f"Its {what} is zero up to rounding (at most {up(high, 1):.1g})."
-        return [Claim("loss", text, 0.0, high)]
-    if facts.runs is None:
-        text, rank = value_text(low, high), "the smallest"
-        if lower >= _CLOSE:
-            rank = "as far as rounding lets tell the smallest"
-        elif lower > 0:
-            rank += f" (up to {up(100 * lower):.2g} %)"
-        claims = [Claim("lower", f"It has {rank} {what}, ", 0.0, lower), Claim("loss", text, low, high)]
-    elif facts.runs.heavy(0):
-        text = f"Its {what} was the smallest in {facts.runs.n_runs} random runs, about {best.loss:.1g}, but these are "
+    """Return the claims on the loss, its irreducible part, and its ratio to well-known schedules."""
+    best, what, runs = facts.options[0], QUANTITIES[facts.problem.objective], facts.runs
+    if runs is not None and runs.heavy(0):
+        text = f"Its {what} was the smallest in {runs.n_runs} random runs, about {best.loss:.1g}, but these are "
         text += "so far apart that rare ones may make up the mean: no more is claimed of it."
         return [Claim("sample", text, 0.0, math.inf)]
-    else:
-        error = f" ± {best.error:.1g}" if best.error > 5e-5 * best.loss else ""
-        claims = [Claim("loss", f"Its {what} is {best.loss:.4g}{error}", low, high)]
-        claims.append(Claim("sample", f", the smallest in {facts.runs.n_runs} random runs", 0.0, math.inf))
-        if lower < _CLOSE:
-            known = f"more than {up(100 * lower):.2g} % below" if lower else "below"
-            claims.append(Claim("lower", f" (no other here is {known})", 0.0, lower))
+    if facts.vanishes:
+        high = max(facts.interval(best)[1], _NOTHING * facts.problem.initial())
+        text = f"Its {what} is zero up to rounding (at most {up(high, 1):.1g})."
+        return [Claim("loss", text, 0.0, high)]
+    claims = _exact_loss(facts, what) if runs is None else _sampled_loss(facts, runs, what)
     if facts.floor > 0:
         claims.append(Claim("least", f", of which no weights avoid {facts.floor:.4g}", facts.floor, facts.floor))
-    compared = _compared(facts)
-    for place, claim in enumerate(compared):
-        lead = (
-            ", " if place else ": the rest is " if facts.floor > 0 else ": it is " if facts.runs is not None else ": "
-        )
+    lead = ": the rest is " if facts.floor > 0 else ": it is " if runs is not None else ": "
+    for claim in _compared(facts):
         claims.append(dataclasses.replace(claim, text=lead + claim.text))
+        lead = ", "
     claims[-1] = dataclasses.replace(claims[-1], text=claims[-1].text + ".")
     return claims
 
 
+def _exact_loss(facts: Facts, what: str) -> list[Claim]:
+    low, high = facts.interval(facts.options[0])
+    lower, rank = facts.lower(), "the smallest"
+    if lower >= _CLOSE:
+        rank = "as far as rounding lets tell the smallest"
+    elif lower > 0:
+        rank += f" (up to {up(100 * lower):.2g} %)"
+    return [Claim("lower", f"It has {rank} {what}, ", 0.0, lower), Claim("loss", value_text(low, high), low, high)]
+
+
+def _sampled_loss(facts: Facts, runs: Runs, what: str) -> list[Claim]:
+    best, lower = facts.options[0], facts.lower()
+    error = f" ± {best.error:.1g}" if best.error > 5e-5 * best.loss else ""
+    claims = [Claim("loss", f"Its {what} is {best.loss:.4g}{error}", *facts.interval(best))]
+    claims.append(Claim("sample", f", the smallest in {runs.n_runs} random runs", 0.0, math.inf))
+    if lower < _CLOSE:
+        limit = f"more than {up(100 * lower):.2g} % below" if lower else "below"
+        claims.append(Claim("lower", f" (no other here is {limit})", 0.0, lower))
+    return claims
+
+
 def _compared(facts: Facts) -> list[Claim]:
-    """Return by how much the best is below the schedules people know, of what is above the floor."""
+    """Return the claims on the ratios of well-known schedules to the best, above the floor."""
     options = facts.options
-    known = {option.shape: [i] for i, option in enumerate(options)}
-    free = known.get("no regularization", [])
+    positions_of = {option.shape: [i] for i, option in enumerate(options)}
+    free = positions_of.get("no regularization", [])
     constants = [i for i in range(len(options)) if _is_constant(_filter(facts, i))]
     best = min(constants, key=lambda i: options[i].loss) if constants else None
     named = {"no regularization": free, "the best constant tried": [] if best in free else constants}
-    named["the theorem's schedule"] = known.get("increasing, theorem", [])
-    found = []
+    named["the theorem's schedule"] = positions_of.get("increasing, theorem", [])
+    claims = []
     for name, positions in named.items():
         if not positions or 0 in positions:
             continue
-        # Of several the best is meant, and with errors any of them may be that.
+        # The claim is about the best of several, which with errors may be any of them.
         ranges = [facts.ratio(i) for i in positions]
         low, high = min(ends[0] for ends in ranges), min(ends[1] for ends in ranges)
         text = below_text(low, high)
         if text is not None:
             leading = min(positions, key=lambda i: options[i].loss)
-            found.append(Claim("below", f"{text} {name}", low, high, options[leading].schedule, name))
-    return found
+            claims.append(Claim("below", f"{text} {name}", low, high, options[leading].schedule, name))
+    return claims
 
 
 def _filter(facts: Facts, position: int) -> Any:
-    return resolve(facts.options[position].schedule, facts.k, facts.tasks.radius)
+    return resolve(facts.options[position].schedule, facts.problem.k, facts.problem.tasks.radius)
 
 
 def _is_constant(filter_: Any) -> bool:
@@ -274,7 +254,7 @@ def _flatness(best: Option, tried: Floats) -> list[Claim]:
 
 
 def average_claims(facts: Facts, average: Option | None) -> list[Claim]:
-    """Return what the average of unregularized steps, which needs no horizon, would cost."""
+    """Return the claim on the average of unregularized steps, which needs no horizon."""
     if average is None or facts.vanishes or (facts.runs is not None and facts.runs.heavy(0)):
         return []
     (low, high), (own_low, own_high) = facts.interval(average), facts.interval(facts.options[0])
@@ -287,15 +267,15 @@ def average_claims(facts: Facts, average: Option | None) -> list[Claim]:
 
 
 def horizon_claims(facts: Facts, planned: dict[str, tuple[Any, float, float]]) -> list[Claim]:
-    """Return what a horizon wrong by a factor of 2 costs, from filters planned for it, their losses and errors."""
+    """Return the claims on horizons wrong by a factor of 2, from their filters, losses and errors."""
     best = facts.options[0]
     low, high = facts.interval(best)
     if not planned or max(best.error, *(error for _, _, error in planned.values())) > _BLURRED * best.loss:
         return []
     ranges = {name: ((loss - error) / high, (loss + error) / low) for name, (_, loss, error) in planned.items()}
     if all(max(abs(a - 1), abs(b - 1)) < 0.01 for a, b in ranges.values()):
-        said = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
-        texts = [said, *[""] * (len(planned) - 1)]
+        sentence = f"Planned for {' or '.join(planned)} the steps that come, its loss is the same within 1 %."
+        texts = [sentence, *[""] * (len(planned) - 1)]
     else:
         texts = [f"{change_text(*ranges[name])} planned for {name} the steps that come" for name in planned]
         texts = [f"The horizon matters: its loss is {texts[0]}", *(f" and {text}" for text in texts[1:])]

@@ -1,6 +1,5 @@
-"""The schedule that minimises the exact loss: all k coefficients at once, by the adjoint gradient."""
+"""The schedule that minimises the exact loss over all k coefficients, by descent with adjoint gradients."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,6 +8,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
 from forgetless.advice._losses import Losses, check_held_out
+from forgetless.advice._ranking import best_of_each
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
 from forgetless.engines.inputs import OrderingLike
@@ -21,21 +21,19 @@ from forgetless.schedules import Preset, resolve
 from forgetless.schedules.shapes import Coefficients
 from forgetless.tasks import TaskCollection
 
+# Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks
 _SOFT = (1e-2, 1e-4)
-"""Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks."""
-
-_TRIAL, _LONGEST = 40, 600
-"""Iterations from every start, and from the best of them."""
+_TRIAL, _LONGEST = 40, 600  # Iterations from every start, and from the best of them
 
 
 @dataclass(frozen=True, repr=False)
 class OptimalSchedule(Preset):
-    """The coefficients found, with what is known of how good they are; a schedule for exactly as many steps.
+    """Optimised coefficients with their loss; a schedule for exactly as many steps.
 
     Attributes
     ----------
     coefficients : tuple of float
-        λ_1..λ_k, for the tasks they were found on.
+        λ_1..λ_k, for the tasks of the optimisation.
     objective : str
     loss : float
         The exact objective.
@@ -47,7 +45,7 @@ class OptimalSchedule(Preset):
         stationary point. λ₀ is the smallest squared singular value of a task. In the worst case it is that of the
         largest eigenvalue softened by 1e-4.
     start : str
-        The shape from which it was reached.
+        The shape from which the descent started.
     monotone : bool
     """
 
@@ -62,7 +60,7 @@ class OptimalSchedule(Preset):
 
     @property
     def gap(self) -> float:
-        """By which part of it the loss is below that of the best constant, in [0, 1]."""
+        """The relative reduction of the loss from that of the best constant, in [0, 1]."""
         return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
 
     def build(self, k: int, square: float) -> Ridge:
@@ -95,7 +93,7 @@ def optimal_schedule(
     smooth: float = 0.0,
     progress: Progress | bool | None = None,
 ) -> OptimalSchedule:
-    """Return coefficients λ_1..λ_k that minimise the exact loss after k random draws, as far as descent finds them.
+    """Return coefficients λ_1..λ_k at a local minimum of the exact loss after k random draws.
 
     The loss is not convex in the coefficients. Descent (L-BFGS-B on ln(1 + λ_t/λ₀) ≥ 0, with exact gradients) starts
     from no regularization and from the best constant, increasing schedule and end ramp; the best end is returned with
@@ -145,45 +143,47 @@ def optimal_schedule(
         raise TypeError(f"ordering must be independent draws for exact gradients, got {ordering!r}; leave it out")
     smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    problem = Losses(tasks, k, ordering, start, held_out)
-    starts = _starts(problem, goal)
+    problem = Losses(tasks, k, ordering, start, held_out, goal)
+    starts = _starts(problem)
     constants = [name for name in ("no regularization", "constant") if name in starts]
     best_constant = min(constants, key=lambda name: starts[name][1])
-    search = _Search(_adjoint(problem, goal), _Coordinates(tasks, k, monotone), smooth)
+    search = _Search(_adjoint(problem), _Coordinates(tasks, k, monotone), smooth)
     with progress_callback(progress) as report_progress:
-        name, found = search.run(
+        name, coefficients = search.run(
             {each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, report_progress
         )
-    loss = float(problem([Ridge(found)], [goal])[goal][0])
+    loss = float(problem.losses([Ridge(coefficients)])[0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]
-        found = _coefficients(starts[name][0], k, tasks.radius)
+        coefficients = _coefficients(starts[name][0], k, tasks.radius)
     return OptimalSchedule(
-        tuple(found.tolist()), goal, loss, *starts[best_constant], search.stationarity(found), name, monotone
+        tuple(coefficients.tolist()),
+        goal,
+        loss,
+        *starts[best_constant],
+        search.stationarity(coefficients),
+        name,
+        monotone,
     )
 
 
 Start = tuple[Any, float]
 
 
-def _starts(problem: Losses, objective: str) -> dict[str, Start]:
+def _starts(problem: Losses) -> dict[str, Start]:
     """Return the best schedule of every shape of ``Ridge``, and its exact loss."""
     names = ("no regularization", "constant", "increasing", "end ramp")
-    found = [shape for shape in shapes(problem.tasks, problem.k, problem.ordering) if shape.name in names]
-    exact: Callable[[Sequence[Any]], Floats] = lambda schedules: problem(schedules, [objective])[objective]  # noqa: E731
-    best: dict[str, Start] = {}
-    for curve in scan(found, problem.model(objective) or exact, rounds=3):
-        name, loss = curve.shape.name, float(curve.losses[curve.best])
-        if name not in best or loss < best[name][1]:
-            best[name] = curve.shape.make(float(curve.scales[curve.best])), loss
-    losses = exact([schedule for schedule, _ in best.values()])
-    return {name: (best[name][0], float(loss)) for name, loss in zip(best, losses, strict=True)}
+    candidates = [shape for shape in shapes(problem.tasks, problem.k, problem.ordering) if shape.name in names]
+    best = best_of_each(scan(candidates, problem.model() or problem.losses, rounds=3))
+    schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
+    losses = problem.losses(schedules).tolist()
+    return {curve.shape.name: start for curve, start in zip(best, zip(schedules, losses, strict=True), strict=True)}
 
 
-def _adjoint(problem: Losses, objective: str) -> Adjoint:
+def _adjoint(problem: Losses) -> Adjoint:
     assert isinstance(problem.law, Draws)
-    moments, form, floor = problem.final_form(objective)
-    return Adjoint(moments, problem.law, form, floor, worst=objective == "worst_case")
+    moments, form, floor = problem.final_form()
+    return Adjoint(moments, problem.law, form, floor, worst=problem.objective == "worst_case")
 
 
 def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
@@ -194,7 +194,7 @@ class _Coordinates:
     """Unconstrained but for x ≥ 0: a_t = ln(1 + λ_t/λ₀), or with ``monotone`` its increments.
 
     The logarithm covers decades, and 1 + makes it reach λ = 0 with a finite slope. λ₀ is the smallest squared singular
-    value: below it a coefficient hardly changes any share.
+    value: below it a coefficient hardly changes any filter factor.
     """
 
     def __init__(self, tasks: TaskCollection, k: int, monotone: bool) -> None:
@@ -214,7 +214,7 @@ class _Coordinates:
         return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
 
     def pulled_back(self, slopes: Floats) -> Floats:
-        """Return the derivative with respect to x of what has the derivative ``slopes`` with respect to a."""
+        """Return the derivative with respect to x from the derivative ``slopes`` with respect to a."""
         return np.cumsum(slopes[::-1])[::-1] if self.monotone else slopes
 
 
@@ -228,7 +228,7 @@ class _Search:
         self.rounding = 1e-15 * max(first, np.finfo(float).tiny)  # keeps the logarithm of a loss of 0 finite
 
     def run(self, starts: dict[str, Floats], report_progress: Progress) -> tuple[str, Floats]:
-        """Return the start that led furthest and the coefficients reached: short trials, then the best to the end."""
+        """Return the best start and its minimum: short trials from all starts, then a long descent from the best."""
         trials = {}
         for done, (name, coefficients) in enumerate(starts.items(), start=1):
             trials[name] = self._descend(self.coordinates.inverse(coefficients), _SOFT[0], _TRIAL)
@@ -249,7 +249,7 @@ class _Search:
     def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
         from scipy.optimize import minimize
 
-        found = minimize(
+        result = minimize(
             self._value,
             x,
             (softness,),
@@ -258,16 +258,16 @@ class _Search:
             bounds=[(0.0, self.coordinates.largest)] * len(x),
             options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8},
         )
-        return np.asarray(found.x), float(found.fun)
+        return np.asarray(result.x), float(result.fun)
 
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:
         """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
         coefficients, logs = self.coordinates.coefficients(x), self.coordinates.logs(x)
         tasks, filter_ = self.adjoint.moments.tasks, Ridge(coefficients)
-        loss, by_share, _ = self.adjoint(
+        loss, by_factor, _ = self.adjoint(
             filter_.factors_of_singular(tasks.singular_values), len(coefficients), softness
         )
-        slopes = through_parameters(filter_, by_share, tasks)["coefficient"]
+        slopes = through_parameters(filter_, by_factor, tasks)["coefficient"]
         changes = np.diff(logs)
         value = np.log(loss + self.rounding) + self.smooth * float(changes @ changes)
         by_logs = slopes * (self.coordinates.unit + coefficients) / (loss + self.rounding)

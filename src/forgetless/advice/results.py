@@ -1,4 +1,4 @@
-"""Advice: ranked schedules with their losses, the reasoning in words, and the code that uses the best."""
+"""The result of advice: ranked schedules with their losses, the reasoning, and code that uses the best."""
 
 import math
 import textwrap
@@ -58,7 +58,7 @@ class Option:
 
     @property
     def title(self) -> str:
-        """The schedule in a few words, with strengths in units of R²."""
+        """A short description of the schedule, with strengths in units of R²."""
         if self.average is not None:
             return f"{title_of(self.schedule)}, t^{self.average:g}-average".replace("t^2-", "t²-")
         if self.shape == "constant" and self.scale is not None:
@@ -67,7 +67,7 @@ class Option:
 
     @property
     def code(self) -> str:
-        """A Python expression for the schedule; of one given to ``advise`` in ``also``, where it was given."""
+        """A Python expression for the schedule; ``also[name]`` for one of the argument ``also`` of ``advise``."""
         return code(self.schedule) or f"also[{self.shape!r}]"
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Option:
 
 @dataclass(frozen=True)
 class ScaleCurve:
-    """The objective of one shape over its scale, as far as it was computed."""
+    """The objective of one shape over the scales at which it was computed."""
 
     title: str
     scales: tuple[float, ...]
@@ -105,26 +105,26 @@ class Advice:
     least : float
         The average loss at the joint solution: no schedule goes below it. 0 when one model fits all tasks.
     noise : float or None
-        Estimated standard deviation of the label noise; None where the data do not tell.
+        Estimated standard deviation of the label noise; None where the data do not determine it.
     horizon : dict
-        What advice for half, or for twice, the k steps that came would have cost: its loss over that of ``best``, the
-        shape being the same. Empty where not computed.
+        Losses of the same shape planned for half, and for twice, the k steps, over that of ``best``. Empty where not
+        computed.
     guarantee : str
-        What the published bounds say of ``best``.
+        The smallest published bound for ``best``.
     why : str
-        The reasoning in plain words.
+        The reasoning as text.
     claims : tuple of Claim
-        What ``why`` states, as numbers with the range in which each lies: see ``Claim``.
+        The statements of ``why`` as numbers with intervals: see ``Claim``.
     n_runs : int
-        Random runs behind the losses where they were sampled; 0 where they are exact.
+        Number of random runs where losses were sampled; 0 where they are exact.
     notes : tuple of str
-        What was sampled or left out, and what to mind in the data.
+        Sampled or omitted parts, and warnings about the data.
     curves : tuple of ScaleCurve
-        What ``plot`` draws.
+        The lines of ``plot``.
     average : Option or None
-        What needs neither k nor R: the average of unregularized steps with weights t², whose loss
-        ``expect(…, fl.Projection(), k, average=2)`` computes. It is not ranked, being no schedule. None where its loss
-        is not known: of held-out and, under random orders, of seen tasks it is sampled only.
+        The average of unregularized steps with weights t², which needs neither k nor R; its loss is that of
+        ``expect(…, fl.Projection(), k, average=2)``. It is no schedule, and not ranked. None where its loss is only
+        sampled: for held-out tasks and, under random orders, for seen tasks.
     """
 
     best: Any
@@ -176,14 +176,14 @@ class Advice:
         Parameters
         ----------
         **settings
-            Other parameters of the estimator. It must meet the tasks as ``advise`` did: their sum of squares unless
-            they were divided by the root of their rows (``loss="mean"``), without an intercept unless they had a
-            column of ones that the estimator is to add (``fit_intercept=True``).
+            Other parameters of the estimator. They must agree with the tasks of ``advise``: sums of squares unless
+            rows were divided by √n (``loss="mean"``), and no intercept unless the tasks had a column of ones for it
+            (``fit_intercept=True``).
         """
         entry = entry_of(self.best)
         kind = "ContinualGD" if entry is not None and entry.budget else "ContinualRidge"
-        given = {"n_tasks": self.k, "radius": float(self.radius), **settings}
-        arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+        parameters = {"n_tasks": self.k, "radius": float(self.radius), **settings}
+        arguments = "".join(f", {name}={value!r}" for name, value in parameters.items())
         return f"fl.{kind}(schedule={self.options[0].code}{arguments})"
 
     def to_frame(self) -> Any:
@@ -192,24 +192,16 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
-        names = (
-            "objective",
-            "k",
-            "n_tasks",
-            "n_compared",
-            "n_runs",
-            "radius",
-            "least",
-            "noise",
-            "horizon",
-            "guarantee",
-        )
-        best = self.options[0]
-        facts = {name: getattr(self, name) for name in (*names, "why")}
-        claims = [claim.to_dict() for claim in self.claims]
-        found = {"best": best.code, "loss": best.loss, **facts, "claims": claims}
-        average = None if self.average is None else self.average.to_dict()
-        return {**found, "notes": list(self.notes), "table": self.table, "average": average}
+        names = ("objective", "k", "n_tasks", "n_compared", "n_runs", "radius", "least", "noise", "horizon")
+        return {
+            "best": self.options[0].code,
+            "loss": self.options[0].loss,
+            **{name: getattr(self, name) for name in (*names, "guarantee", "why")},
+            "claims": [claim.to_dict() for claim in self.claims],
+            "notes": list(self.notes),
+            "table": self.table,
+            "average": None if self.average is None else self.average.to_dict(),
+        }
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""
@@ -232,7 +224,7 @@ class Advice:
         return html.paragraph([head]) + html.table(self._ranking()) + "".join(html.paragraph([each]) for each in why)
 
     def _ranking(self) -> Table:
-        """Return the table that is printed: the objective and its ratio to the best, then the other losses."""
+        """Return the printed table: the objective and its ratio to the best, then the other losses."""
         options, objective = self.options, self.objective
         ranks: list[Any] = list(range(1, len(options) + 1))
         if self.average is not None:
@@ -266,9 +258,9 @@ def from_document(document: Document) -> Advice:
 
 
 def _printed(option: Option, largest: float) -> Any:
-    """Return a loss as it is printed: with its error where that shows in four digits.
+    """Return the printed form of a loss: with its error where that is visible in four digits.
 
-    Where there is nothing but error it is 0, if the error is rounding beside the ``largest`` of all losses.
+    It is 0 where the loss is below its error, and that is rounding relative to the ``largest`` of all losses.
     """
     if option.loss <= option.error and option.loss + option.error < 1e-9 * largest:
         return 0.0
@@ -276,10 +268,10 @@ def _printed(option: Option, largest: float) -> Any:
 
 
 def _rounded(loss: float | None) -> float | None:
-    """Return a loss as it is printed: zero where it is zero for all that can be told."""
+    """Return a loss with zero for values that underflowed."""
     return 0.0 if loss is not None and loss <= 1e-99 else loss
 
 
 def _short(ratio: float) -> float:
-    """Return a ratio as it is printed: of a large one nobody wants more than one digit."""
+    """Return a ratio with one digit if it is large."""
     return ratio if ratio < 1e4 else float(f"{ratio:.0e}")

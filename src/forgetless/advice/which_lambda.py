@@ -1,4 +1,4 @@
-"""Which λ? Schedules of several shapes compared on given tasks by their exact losses, each at its best scale."""
+"""Advice on λ: schedules of several shapes, each at its best scale, compared by their exact losses on tasks."""
 
 import time
 import warnings
@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._core import validate
+from forgetless._core.arrays import to_numpy
 from forgetless.advice import _data, _sampled, _text
-from forgetless.advice._averages import exact_average, sampled_average
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
@@ -18,7 +18,9 @@ from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.expectation import expect
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
-from forgetless.filters import Filter
+from forgetless.engines.worst_teacher import worst_case
+from forgetless.errors import NoExactLawError
+from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
@@ -46,8 +48,8 @@ def advise(
     Compared are: no regularization; a constant; the paper's fixed and increasing schedules and their step-budget
     versions; the increasing ones also at their best scale; ramps over the last part of the steps; for a cyclic order
     Cai & Diakonikolas' constant; with noisy labels a constant that grows as k/ln k. The scale of each is searched on a
-    logarithmic grid with two finer ones around its minima. Below them stands what needs no k: the average of
-    unregularized steps with weights t².
+    logarithmic grid with two finer ones around its minima. The average of unregularized steps with weights t², which
+    does not depend on k, is listed below them.
 
     Parameters
     ----------
@@ -56,20 +58,20 @@ def advise(
     k : int
         Number of steps that are planned.
     objective : "average_loss", "seen_loss", "worst_case" or "validation"
-        The average loss over all tasks, over those seen on the way, over all tasks for the worst unit teacher (whatever
-        the labels are), or over ``validation``; always averaged over orderings.
+        The average loss over all tasks, over the tasks seen so far, over all tasks for the worst unit teacher (for any
+        labels), or over ``validation``; always averaged over orderings.
     ordering : Ordering or its name, default ``WithReplacement()``
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs, optional
-        Held-out rows. Their mean loss is a column of the table, and with ``objective="validation"`` what is minimised.
+        Held-out rows. Their mean loss is a column of the table, minimised with ``objective="validation"``.
     also : dict of schedules, filters, names or numbers by label, optional
-        Your own candidates, ranked beside the others as they are.
+        Further candidates, without a search for scales.
     n_trials : int, optional
-        Compare by this many random runs on all tasks instead of by exact losses, with standard errors. Chosen by
-        itself, and as many as a small error takes, where exact losses would take more than about half a minute.
+        Compare by this many random runs on all tasks, with standard errors, instead of by exact losses. If omitted,
+        runs are used where exact losses would take more than half a minute, as many as a small error needs.
     seed : int, default 0
-        For what is sampled; exact results do not depend on it.
+        Of random runs; exact results do not depend on it.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(stages_done, n_stages, "stages")`` now and then.
 
@@ -97,47 +99,46 @@ def advise(
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     seed = validate.integer("seed", seed, 0, "use 0")
-    problem = Losses(tasks, k, law, start, held_out)
-    own = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
-    given = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
-    origin = Origin("advise", lambda: {**given, "also": {shape.name: repr(shape.make(0.0)) for shape in own}}, tasks)
+    problem = Losses(tasks, k, law, start, held_out, goal, seed)
+    extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
+    arguments = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}
+    named = {shape.name: repr(shape.make(0.0)) for shape in extra}
+    origin = Origin("advise", lambda: {**arguments, "also": named}, tasks)
     with progress_callback(progress) as report_progress:
-        return replace(_advice(problem, goal, own, n_trials, seed, _stages(report_progress)), origin=origin)
+        return replace(_advice(problem, extra, n_trials, _stages(report_progress)), origin=origin)
 
 
-def _advice(
-    problem: Losses, goal: str, own: list[Shape], n_trials: int | None, seed: int, next_stage: Callable[[], None]
-) -> Advice:
-    """Return the comparison that was asked for."""
-    tasks = problem.tasks
-    _forewarn(problem)
+def _advice(problem: Losses, extra: list[Shape], n_trials: int | None, next_stage: Callable[[], None]) -> Advice:
+    """Return the comparison by exact losses or by random runs."""
+    _warn_of_duration(problem)
     horizon: dict[str, tuple[Filter, float, float]] = {}
     runs: _sampled.Runs | None = None
     before: list[str] = []
-    if _is_sampled(problem, goal, n_trials):
-        curves, options, runs, notes = _by_runs(problem, own, goal, seed, n_trials, next_stage)
-        if runs.heavy(0) and problem.random and _exact_cost(problem, goal) <= EXACT:
+    if _is_sampled(problem, n_trials):
+        curves, options, runs, notes = _by_runs(problem, extra, n_trials, next_stage)
+        if runs.heavy(0) and problem.random and _exact_cost(problem) <= EXACT:
             before = [f"{runs.n_runs} random runs were too far apart to compare by; losses are exact instead."]
             runs = None
     if runs is None:
-        curves, options, notes = compare(problem, goal, seed, next_stage, own)
-        horizon, notes = wrong_horizon(problem, options[0], curves, goal), [*before, *notes]
+        curves, options, notes = compare(problem, next_stage, extra)
+        horizon, notes = wrong_horizon(problem, options[0], curves), [*before, *notes]
     next_stage()
-    notes = [*notes, *_data.uncentred(tasks)]
-    average = exact_average(problem, goal) if runs is None else sampled_average(problem, goal, seed, n_trials)
-    return _written(problem, goal, curves, options, runs, horizon, notes, average)
+    average = _exact_average(problem) if runs is None else _sampled_average(problem, n_trials)
+    leading = next((curve for curve in best_of_each(curves) if curve.shape.name == options[0].shape), curves[0])
+    facts = _text.Facts(problem, options, leading.scales, runs)
+    return _summarized(facts, curves, horizon, [*notes, *_data.uncentred(problem.tasks)], average)
 
 
-def _forewarn(problem: Losses) -> None:
-    """Refuse more steps than fit into memory, and warn where they will take very long: from the time of a few."""
+def _warn_of_duration(problem: Losses) -> None:
+    """Warn where the comparison will take very long, from the time of a few steps; MemoryError for too many steps."""
     k = problem.k
     validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", "ask for fewer steps")
-    if k <= 10 * _LOOK or not problem.random or problem.operations() * _LOOK / k > 1e7:
+    if k <= 10 * _PROBE_STEPS or not problem.random or problem.operations("average_loss") * _PROBE_STEPS / k > 1e7:
         return  # large tasks are sampled instead
     probe = [increasing(scale) for scale in np.geomspace(0.01, 10.0, 64)]
     begun = time.monotonic()
-    expect(problem.tasks, probe, _LOOK, start=problem.start, ordering=problem.ordering)
-    seconds = _TIMES * k / _LOOK * (time.monotonic() - begun)
+    expect(problem.tasks, probe, _PROBE_STEPS, start=problem.start, ordering=problem.ordering)
+    seconds = _PROBES * k / _PROBE_STEPS * (time.monotonic() - begun)
     if seconds > PATIENCE:
         text = (
             f"advice on {k:,} steps will take about {duration(seconds)}, give or take a factor of three; ask for fewer"
@@ -145,111 +146,128 @@ def _forewarn(problem: Losses) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-_LOOK = 500
-"""Steps whose time is measured where there are many more."""
+_PROBE_STEPS = 500  # steps whose time is measured
+_PROBES = 10.0  # time of the comparison over that of following 64 schedules: 4 to 19 where it was measured
+_LONGEST = 40 * EXACT  # operations, some twenty minutes, from which on the worst case is rejected
+POWER = 2.0  # of t in the weights of averages: of 0, 1.5 and 2 that with the smallest constant (0.26; 0.31 for 0)
 
-_TIMES = 10.0
-"""How many times as long comparing all schedules takes as following 64 of them: 4 to 19 where it was measured."""
 
-
-def _is_sampled(problem: Losses, objective: str, n_trials: int | None) -> bool:
-    """Return whether losses are sampled: where that is asked for, or exact ones would take long."""
-    cost = _exact_cost(problem, objective)
+def _is_sampled(problem: Losses, n_trials: int | None) -> bool:
+    """Return whether losses are sampled: with ``n_trials``, or where exact ones would take long."""
+    cost, worst = _exact_cost(problem), problem.objective == "worst_case"
     if n_trials is not None:
         validate.integer("n_trials", n_trials, 2, "make at least two runs, some hundred for small errors")
-        if objective == "worst_case":
+        if worst:
             raise ValueError("n_trials cannot be used with objective='worst_case', which no runs sample; leave it out")
-    elif objective == "worst_case" and problem.random and cost > _LONGEST:
+    elif worst and problem.random and cost > _LONGEST:
         raise ValueError(
             f"objective='worst_case' would take about {cost / EXACT / 2:.0f} minutes on these {problem.tasks.n_tasks} "
             "tasks, and cannot be sampled; ask for fewer steps, for a part of the tasks, or for another objective"
         )
-    return n_trials is not None or (problem.random and objective != "worst_case" and cost > EXACT)
+    return n_trials is not None or (problem.random and not worst and cost > EXACT)
 
 
-def _exact_cost(problem: Losses, objective: str) -> float:
-    """Return the operations that exact losses take, about, under independent draws."""
-    return problem.operations(objective) * (CHOSEN if problem.has_model(objective) else SEARCHED)
-
-
-_LONGEST = 40 * EXACT
-"""Operations, some twenty minutes, from which on the worst case is refused."""
+def _exact_cost(problem: Losses) -> float:
+    """Return about the operations of exact losses under independent draws."""
+    return problem.operations() * (CHOSEN if problem.has_model() else SEARCHED)
 
 
 def _by_runs(
-    problem: Losses, own: list[Shape], objective: str, seed: int, n_trials: int | None, next_stage: Callable[[], None]
+    problem: Losses, extra: list[Shape], n_trials: int | None, next_stage: Callable[[], None]
 ) -> tuple[list[Curve], list[Option], _sampled.Runs, list[str]]:
-    """Search by a few random runs on all tasks, then rank by many on other orders."""
-    found = [*shapes(problem.tasks, problem.k, problem.ordering), *own]
-    curves = scan(found, _sampled.searching(problem, objective, seed, n_trials))
+    """Return a search by a few random runs on all tasks, ranked by many runs on other orders."""
+    candidates = [*shapes(problem.tasks, problem.k, problem.ordering), *extra]
+    curves = scan(candidates, _sampled.searching(problem, n_trials))
     next_stage()
     best = best_of_each(curves)
     schedules = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
-    runs = _sampled.decided(problem, schedules, objective, seed, n_trials)
+    runs = _sampled.decided(problem, schedules, n_trials)
     order = np.argsort(runs.means, kind="stable")
     runs = replace(runs, losses=runs.losses[order])
     options = []
     for place, i in enumerate(order.tolist()):
         scale = float(best[i].scales[best[i].best]) if best[i].shape.scales.size else None
         loss, error = float(runs.means[place]), float(runs.errors[place])
-        known: dict[str, Any] = {objective: loss, "error": error}
-        options.append(Option(best[i].shape.name, schedules[i], scale, loss, **known))
+        values: dict[str, Any] = {problem.objective: loss, "error": error}
+        options.append(Option(best[i].shape.name, schedules[i], scale, loss, **values))
     about = f"losses are means of {runs.n_runs} random runs on all tasks, the same orders for every schedule, ± one"
-    about += f" standard error (seed {seed}); what is claimed above holds within {_text.SURE:.0f} of them."
+    about += f" standard error (seed {problem.seed}); what is claimed above holds within {_text.SURE:.0f} of them."
     return curves, options, runs, [f"{about} Neither how flat the optimum is nor a wrong horizon's price was computed."]
 
 
-def _written(
-    problem: Losses,
-    objective: str,
+def _exact_average(problem: Losses) -> Option | None:
+    """Return the average of unregularized steps with its exact loss; None where that is not available."""
+    options: dict[str, Any] = {"ordering": problem.ordering, "average": POWER}
+    try:
+        if problem.objective == "worst_case":
+            worst = worst_case(problem.tasks, Projection(), problem.k, **options)
+            return _average_option(problem, worst.loss, worst.error)
+        if problem.objective == "validation":
+            return None
+        options |= {"start": problem.start, "metrics": problem.objective}
+        result = expect(problem.tasks, Projection(), problem.k, **options)
+    except (MemoryError, NoExactLawError):
+        return None
+    loss = float(to_numpy(result.values[problem.objective])[0])
+    return _average_option(problem, loss, result.errors[problem.objective])
+
+
+def _sampled_average(problem: Losses, n_trials: int | None) -> Option | None:
+    """Return the average of unregularized steps with its loss in random runs; None where these are too far apart."""
+    runs = _sampled.decided(problem, [Projection()], n_trials, POWER)
+    loss = float(runs.means[0])
+    return None if runs.heavy(0) else _average_option(problem, loss, float(runs.errors[0]) / loss if loss > 0 else 0.0)
+
+
+def _average_option(problem: Losses, loss: float, relative: float) -> Option:
+    values: dict[str, Any] = {problem.objective: loss}
+    return Option("no regularization", Projection(), None, loss, **values, error=relative * loss, average=POWER)
+
+
+def _summarized(
+    facts: _text.Facts,
     curves: list[Curve],
-    options: list[Option],
-    runs: _sampled.Runs | None,
     horizon: dict[str, tuple[Filter, float, float]],
     notes: list[str],
     average: Option | None,
 ) -> Advice:
-    tasks, best = problem.tasks, options[0]
-    noise, _ = _data.label_noise(tasks)
-    shown = best_of_each(curves)
-    own = next((curve for curve in shown if curve.shape.name == best.shape), shown[0])
-    first = problem.initial(objective)
-    facts = _text.Facts(tasks, problem.k, objective, options, problem.least, own.scales, first, runs)
-    said = _text.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
+    problem, best = facts.problem, facts.options[0]
+    tasks, objective = problem.tasks, problem.objective
+    bound = _text.guarantee(tasks, best.schedule, problem.k, problem.ordering, problem.start, objective)
     sentences = [
         *_text.reasoning(facts),
         _text.horizon_claims(facts, horizon),
-        [said],
+        [bound],
         _text.average_claims(facts, average),
     ]
-    drawn = tuple(
+    scale_curves = tuple(
         ScaleCurve(curve.shape.name, tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
-        for curve in shown
+        for curve in best_of_each(curves)
         if curve.shape.scales.size or curve.shape.name == "no regularization"
     )
     return Advice(
         best=best.schedule,
-        options=tuple(options),
+        options=tuple(facts.options),
         objective=objective,
         k=problem.k,
         n_tasks=tasks.n_tasks,
         n_compared=sum(len(curve.scales) for curve in curves),
         radius=tasks.radius,
         least=problem.least,
-        noise=noise,
+        noise=_data.label_noise(tasks)[0],
         horizon={name: loss / best.loss for name, (_, loss, _) in horizon.items()},
-        guarantee=said.text,
+        guarantee=bound.text,
         why=_text.written([claims for claims in sentences if claims]),
         claims=tuple(claim for claims in sentences for claim in claims),
-        n_runs=0 if runs is None else runs.n_runs,
+        n_runs=0 if facts.runs is None else facts.runs.n_runs,
         notes=tuple(notes),
-        curves=drawn,
+        curves=scale_curves,
         average=average,
     )
 
 
 def _stages(report_progress: Progress) -> Callable[[], None]:
-    """Return a function to call after every stage of about seven."""
+    """Return a callback for the end of every stage, of about seven."""
     done = 0
 
     def next_stage() -> None:

@@ -1,1 +1,1 @@
-"""What a schedule does to tasks: simulated, or computed exactly."""
+"""Engines: simulation and exact expectations of schedules on tasks."""

@@ -1,40 +1,32 @@
-"""The moment recursion compiled: many schedules at once as the lanes of SIMD, or one with BLAS for its products."""
+"""The moment recursion compiled by numba: many schedules as the lanes of SIMD, or one with BLAS for its products.
 
-from typing import Any
+``maps`` are the arrays of the operator: L and R (Σr, Q), offsets (M + 1,) and the probability of every singular vector.
+"""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
 from forgetless._core.compiled import jit, n_threads, spread
-from forgetless.engines.independent import LANES_FROM
+from forgetless.engines.independent import LANES_FROM, OperatorArrays
 
+# Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20
 _LANES = 64
-"""Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20."""
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _advance_lanes(
-    first: int,
-    last: int,
-    S: Floats,
-    L: Floats,
-    R: Floats,
-    offsets: NDArray[np.int64],
-    weights: Floats,
-    phi: Floats,
-) -> None:
-    """Make all steps of ``phi`` (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last − 1.
+def _advance_lanes(first: int, last: int, S: Floats, maps: OperatorArrays, phi: Floats) -> None:
+    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last − 1.
 
-    The formula is that of ``moments``; all inner loops run over the lanes, and only lower triangles are updated.
+    The formula is that of ``independent``; all inner loops run over the lanes, and only lower triangles are updated.
     """
+    L, R, offsets, weights = maps
     Q, n_tasks = S.shape[0], len(offsets) - 1
     width = 0
     for m in range(n_tasks):
         width = max(width, offsets[m + 1] - offsets[m])
     T, K = np.empty((width, Q, _LANES)), np.empty((width, _LANES))
     A, X = np.empty((Q, Q, _LANES)), np.zeros((Q, Q, _LANES))
-    share = np.zeros((width, _LANES))
+    factor = np.zeros((width, _LANES))
     for start in range(first, last, _LANES):
         n = min(_LANES, last - start)
         X[:, :, :n] = S[:, :, start : start + n]
@@ -43,7 +35,7 @@ def _advance_lanes(
             for m in range(n_tasks):
                 low, r = offsets[m], offsets[m + 1] - offsets[m]
                 for j in range(r):
-                    share[j, :n] = phi[low + j, t, start : start + n]
+                    factor[j, :n] = phi[low + j, t, start : start + n]
                 for j in range(r):
                     for y in range(Q):
                         row = T[j, y]
@@ -61,8 +53,8 @@ def _advance_lanes(
                             for i in range(_LANES):
                                 total[i] += w * row[i]
                         for i in range(_LANES):
-                            total[i] *= -0.5 * share[o, i]
-                    # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
+                            total[i] *= -0.5 * factor[o, i]
+                    # T_j becomes Y_j: only K, computed above, still depends on the old values.
                     p = weights[low + j]
                     for y in range(Q):
                         row = T[j, y]
@@ -71,7 +63,7 @@ def _advance_lanes(
                             for i in range(_LANES):
                                 row[i] += w * total[i]
                         for i in range(_LANES):
-                            row[i] *= p * share[j, i]
+                            row[i] *= p * factor[j, i]
                 for x in range(Q):
                     for j in range(r):
                         u, other = L[low + j, x], T[j, x]
@@ -91,16 +83,17 @@ def _advance_lanes(
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], weights: Floats, phi: Floats) -> None:
-    """Make all steps of ``phi`` (T, Σr) on one S (Q, Q) in place.
+def _advance_one(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
+    """Make all steps of factors (T, Σr) on one S (Q, Q) in place.
 
-    The two large products are BLAS's, called from compiled code: at twenty coordinates they take a microsecond each.
+    The two large products are BLAS calls from compiled code: at twenty coordinates they take a microsecond each.
     """
+    L, R, offsets, weights = maps
     Q, n_tasks = S.shape[0], len(offsets) - 1
     T, K, A = np.empty(L.shape), np.empty(len(L)), np.empty((Q, Q))
     across = np.ascontiguousarray(L.T)
     for t in range(phi.shape[0]):
-        share = phi[t]
+        factor = phi[t]
         np.dot(R, S, T)
         for m in range(n_tasks):
             low, high = offsets[m], offsets[m + 1]
@@ -110,9 +103,9 @@ def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], we
                     total, right = 0.0, R[o]
                     for y in range(Q):
                         total += right[y] * row[y]
-                    K[o] = -0.5 * share[o] * total
-                # T_j becomes Y_j: of the old one only K, computed above, is needed any more.
-                p = weights[j] * share[j]
+                    K[o] = -0.5 * factor[o] * total
+                # T_j becomes Y_j: only K, computed above, still depends on the old values.
+                p = weights[j] * factor[j]
                 for o in range(low, high):
                     w, left = K[o], L[o]
                     for y in range(Q):
@@ -128,22 +121,13 @@ def _advance_one(S: Floats, L: Floats, R: Floats, offsets: NDArray[np.int64], we
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _averaged_one(
-    S: Floats,
-    C: Floats,
-    A: Floats,
-    L: Floats,
-    R: Floats,
-    offsets: NDArray[np.int64],
-    weights: Floats,
-    phi: Floats,
-    gains: Floats,
-) -> None:
-    """Make all steps of ``phi`` (T, Σr) on the moments S, C and A (Q, Q) of one average; see ``averaged``."""
+def _averaged_one(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats) -> None:
+    """Make all steps of factors (T, Σr) on the moments S, C and A (Q, Q) of one average; see ``averaged``."""
+    L, R, _, weights = maps
     Q = S.shape[0]
     T, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
     for t in range(phi.shape[0]):
-        _advance_one(S, L, R, offsets, weights, phi[t : t + 1])
+        _advance_one(S, maps, phi[t : t + 1])
         np.dot(R, C, T)
         for j in range(len(L)):
             p = weights[j] * phi[t, j]
@@ -165,22 +149,13 @@ def _averaged_one(
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _backwards_one(
-    V: Floats,
-    T: Floats,
-    H: Floats,
-    L: Floats,
-    R: Floats,
-    offsets: NDArray[np.int64],
-    weights: Floats,
-    phi: Floats,
-    omega: Floats,
-) -> None:
-    """Carry V and T (Q, Q) of one average back through the steps of ``phi`` (T, Σr), the last of them first.
+def _backwards_one(V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats) -> None:
+    """Carry V and T (Q, Q) of one average back through the steps of factors (T, Σr), the last of them first.
 
-    ``omega`` are the weights of the iterates after these steps, and of the one before the first; L and R are those of
+    ``omega`` are the weights of the iterates after these steps, and of the one before the first; ``maps`` are those of
     the adjoint.
     """
+    L, R, _, weights = maps
     Q = H.shape[0]
     P, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
     for t in range(phi.shape[0]):
@@ -192,75 +167,49 @@ def _backwards_one(
                 P[j, y] *= p
         np.dot(across, P, X)
         T -= X
-        _advance_one(V, L, R, offsets, weights, phi[t : t + 1])
+        _advance_one(V, maps, phi[t : t + 1])
         w = omega[t + 1]
         for x in range(Q):
             for y in range(Q):
                 V[x, y] += w * (w * H[x, y] + T[x, y] + T[y, x])
 
 
-_lanes: Any = _advance_lanes
-_backwards: Any = _backwards_one
-_one: Any = _advance_one
-_averaged: Any = _averaged_one
+def _threads(S: Floats, phi: Floats, n_parts: int) -> int:
+    return min(n_threads(), n_parts) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
 
 
-def advance_averaged(
-    S: Floats,
-    C: Floats,
-    A: Floats,
-    left: Floats,
-    right: Floats,
-    offsets: Any,
-    weights: Floats,
-    phi: Floats,
-    gains: Floats,
-) -> None:
-    """Make all steps of ``phi`` (Σr, T, B) on S, C and A (Q, Q, B) in place, one problem after the other."""
+def advance_averaged(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats) -> None:
+    """Make all steps of factors (Σr, T, B) on S, C and A (Q, Q, B) in place, one problem after the other."""
 
     def work(first: int, last: int) -> None:
         for b in range(first, last):
-            own = [np.ascontiguousarray(each[:, :, b]) for each in (S, C, A)]
-            _averaged(*own, left, right, offsets, weights, np.ascontiguousarray(phi[:, :, b].T), gains)
-            for each, new in zip((S, C, A), own, strict=True):
-                each[:, :, b] = new
+            parts = [np.ascontiguousarray(each[:, :, b]) for each in (S, C, A)]
+            _averaged_one(*parts, maps, np.ascontiguousarray(phi[:, :, b].T), gains)
+            S[:, :, b], C[:, :, b], A[:, :, b] = parts
 
     n_problems = S.shape[2]
-    threads = min(n_threads(), n_problems) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
+    threads = _threads(S, phi, n_problems)
     spread(work, n_problems, -(-n_problems // threads), threads)
 
 
-def advance(S: Floats, left: Floats, right: Floats, offsets: Any, weights: Floats, phi: Floats) -> None:
-    """Make all steps of ``phi`` (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one after the other."""
+def advance(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
+    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one by one."""
     n_problems = S.shape[2]
-    common: tuple[Any, ...] = (left, right, offsets, weights)
     if n_problems < LANES_FROM:
         for b in range(n_problems):
             moments = np.ascontiguousarray(S[:, :, b])
-            _one(moments, *common, np.ascontiguousarray(phi[:, :, b].T))
+            _advance_one(moments, maps, np.ascontiguousarray(phi[:, :, b].T))
             S[:, :, b] = moments
         return
     groups = -(-n_problems // _LANES)
-    threads = min(n_threads(), groups) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
-    spread(
-        lambda first, last: _lanes(first, last, S, *common, phi), n_problems, -(-groups // threads) * _LANES, threads
-    )
+    threads = _threads(S, phi, groups)
+    size = -(-groups // threads) * _LANES
+    spread(lambda first, last: _advance_lanes(first, last, S, maps, phi), n_problems, size, threads)
 
 
-def backwards_averaged(
-    V: Floats,
-    T: Floats,
-    H: Floats,
-    left: Floats,
-    right: Floats,
-    offsets: Any,
-    weights: Floats,
-    phi: Floats,
-    omega: Floats,
-) -> None:
-    """Carry V and T (Q, Q, B) back through the steps of ``phi`` (Σr, T, B), reversed, one problem after the other."""
+def backwards_averaged(V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats) -> None:
+    """Carry V and T (Q, Q, B) back through the reversed steps of factors (Σr, T, B), one problem after the other."""
     for b in range(V.shape[2]):
-        own = [np.ascontiguousarray(each[:, :, b]) for each in (V, T)]
-        form, shares = np.ascontiguousarray(H[:, :, b]), np.ascontiguousarray(phi[:, :, b].T)
-        _backwards(*own, form, left, right, offsets, weights, shares, omega)
-        V[:, :, b], T[:, :, b] = own
+        parts = [np.ascontiguousarray(each[:, :, b]) for each in (V, T, H)]
+        _backwards_one(*parts, maps, np.ascontiguousarray(phi[:, :, b].T), omega)
+        V[:, :, b], T[:, :, b] = parts[:2]

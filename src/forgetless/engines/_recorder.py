@@ -1,4 +1,4 @@
-"""Snapshots of trials under way, turned into metrics and weights many at a time."""
+"""The recorder of a simulation: snapshots of trials, converted to metrics and weights in batches."""
 
 import math
 
@@ -10,16 +10,14 @@ from forgetless.engines._trials import Run, Snapshot
 from forgetless.engines.results import Trace
 from forgetless.metrics import Visits, evaluate, follows_path
 
+# Numbers in one batch of snapshots: in most runs all of them, in one product at the end. A threaded product between the
+# steps would slow these down, because its threads spin for a while after it.
 _TOGETHER = 2**22
-"""Numbers of snapshots kept until they are turned into metrics: all of them in most runs, in one product at the end.
-A threaded product between the steps would slow these down, because its threads go on waiting for more."""
-
-_WEIGHTS = 2**18
-"""Weights made at once beside those that are returned."""
+_WEIGHTS = 2**18  # temporary weights in memory at once
 
 
 class Recorder:
-    """Collects snapshots at the recorded steps; a product for many of them costs little more than for one."""
+    """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
 
     def __init__(
         self, run: Run, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
@@ -41,22 +39,22 @@ class Recorder:
 
     @property
     def keeps_weights(self) -> bool:
-        """Whether snapshots must hold what weights need."""
+        """Whether snapshots must contain the updates from which weights are computed."""
         return self.weights is not None
 
     @property
     def room(self) -> int:
-        """How many snapshots may be taken before the next ``add``."""
+        """Number of snapshots that may be taken before the next ``add``."""
         return self.batch - len(self.pending)
 
     def add(self, snapshots: list[Snapshot]) -> None:
-        """Keep snapshots of the next recorded steps."""
+        """Add snapshots of the next recorded steps."""
         self.pending += snapshots
         if len(self.pending) >= self.batch:
             self.flush()
 
     def flush(self) -> None:
-        """Turn the snapshots so far into metrics and weights; needed before the weights they start from change."""
+        """Convert the buffered snapshots to metrics and weights, which depends on the base of the updates."""
         if not self.pending:
             return
         parts, xp = self.pending, namespace_of(self.pending[0].state)
@@ -67,8 +65,8 @@ class Recorder:
         visits = self._visits(parts)
         sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
-            found = evaluate(name, sums, visits, self.coordinates.tasks)
-            self.values[name][:, rows] = np.swapaxes(found, 0, 1)
+            values = evaluate(name, sums, visits, self.coordinates.tasks)
+            self.values[name][:, rows] = np.swapaxes(values, 0, 1)
         if self.weights is not None:
             self._keep_weights(self.weights, state)
         self.done += len(parts)
@@ -79,22 +77,22 @@ class Recorder:
         at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
-            moved = None if few[0].moved is None else xp.stack([part.moved for part in few], axis=0)
-            made = self.coordinates.weights(state[first : first + len(few), ...], moved, few[0].base)
+            updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
+            block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
             rows = slice(self.done + first, self.done + first + len(few))
-            weights[:, rows, :, :] = xp.permute_dims(made, (1, 0, 2, 3))
+            weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
             empty = np.zeros((len(parts), self.n_trials, 0))
             return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
         steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
-        found = [part.visits for part in parts if part.visits is not None]
-        counts, means, spread = (np.stack([each[i] for each in found], axis=0) for i in range(3))
+        visits = [part.visits for part in parts if part.visits is not None]
+        counts, means, spread = (np.stack([each[i] for each in visits], axis=0) for i in range(3))
         return Visits(steps, counts, means, spread)
 
     def trace(self) -> Trace:
-        """Return everything recorded."""
+        """Return the trace of all recorded steps."""
         self.flush()
         tasks = self.coordinates.tasks
         values = {name: from_numpy(value, like=tasks[0].X) for name, value in self.values.items()}

@@ -1,11 +1,11 @@
-"""Exact expectations over random orders without replacement, by dynamic programming over the subsets already seen.
+"""Exact expectations over random orders without replacement, by dynamic programming over subsets of tasks.
 
 Given that the first t tasks are the set A, in uniformly random order, S(A) = E[U Uᵀ | A] satisfies
 
     S(A) = (1/t) Σ_{m ∈ A} M_m S(A∖m) M_mᵀ,
 
 so that level t (all sets of t tasks) follows from level t − 1, and only two levels are in memory. Every task of A has
-been seen once, or e + 1 times after e full epochs, so the metrics of the path need little more per set:
+one visit, or e + 1 visits after e full epochs, so the metrics of the path need little more per set:
 
 * F(A), the expected sum over visits of L(w_t) − L(w_s), a number that grows by exact differences;
 * W(A), the expected sum of ‖X(w_t − w_s)‖², and for it X(A) = E[Σ_s H_τs (z_t − z_s) U_tᵀ | A].
@@ -32,16 +32,14 @@ from forgetless.tasks import TaskCollection
 
 @dataclass
 class Level:
-    """The conditional expectations of all sets of t tasks, after some full epochs; None where not asked for.
-
-    S, X : arrays of shape (n_sets, Q, Q);  F, W : arrays of shape (n_sets,)
-    """
+    """The conditional expectations of all sets of t tasks, after some full epochs; None where not needed."""
 
     t: int
-    S: Array
-    F: Array | None = None
-    X: Array | None = None
-    W: Array | None = None
+    S: Array  # (n_sets, Q, Q), or lower triangles (n_sets, Q(Q+1)/2) in compiled levels
+    F: Array | None = None  # (n_sets,)
+    X: Array | None = None  # (n_sets, Q, Q)
+    W: Array | None = None  # (n_sets,)
+    seen: Array | None = None  # (n_sets,): sums of the losses of visited tasks, for compiled levels only
 
 
 def members(n_tasks: int, t: int) -> NDArray[np.int64]:
@@ -79,24 +77,21 @@ def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 
 class SubsetProgram:
-    """Raises levels one step at a time, in any array library; ``_subsets_numba`` does the same faster."""
+    """The recursion from level to level, in any array library; ``_subsets_numba`` is the compiled version."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         self.moments, self.tasks = moments, moments.tasks
         self.path, self.drift = path, drift
         self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
-        squares = self.tasks.singular_values**2
-        scale = from_numpy(squares[:, None], like=moments.left)
-        self.losses = [self._form(moments.right, scale, low, high) for low, high in self.bounds]
-        moves = moments.moves
-        self.drifts = [self._form(moves, scale, low, high) for low, high in self.bounds]
+        self.losses, self.drifts = self._task_forms(moments.right), self._task_forms(moments.moves)
 
-    @staticmethod
-    def _form(rows: Array, scale: Array, low: int, high: int) -> Array:
-        return rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
+    def _task_forms(self, rows: Array) -> list[Array]:
+        """Return the form of the squared outputs of every task."""
+        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=rows)
+        return [rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :]) for low, high in self.bounds]
 
     def check_size(self, k: int) -> None:
-        """Refuse levels that do not fit into memory, and say what would."""
+        """Raise MemoryError for levels that do not fit into memory."""
         M = self.tasks.n_tasks
         steps = range(1, min(k, M) + 1)
         widest = max((comb(M, t) + comb(M, t - 1) for t in steps), default=1)
@@ -108,13 +103,13 @@ class SubsetProgram:
         )
 
     def _numbers_per_set(self) -> float:
-        # S with the temporaries of one step, the forms of the path, X, and where each set comes from.
+        # S with the temporaries of one step, the forms of the path, X, and the predecessors of each set.
         matrices = 4.0 + 3.0 * self.path + 4.0 * self.drift
         return matrices * self.moments.size**2 + 2.0 * self.tasks.n_tasks
 
     def empty_set(self, S: Array, F: float = 0.0, X: Array | None = None, W: float = 0.0) -> Level:
         """Return level 0 from the values before the first task, or after a full epoch."""
-        level = Level(0, S[None, :, :])
+        level = Level(0, self._pack(S)[None, ...])
         if self.path:
             level.F = zeros((1,), S) + F
         if self.drift:
@@ -124,29 +119,33 @@ class SubsetProgram:
 
     def uniform(self, t: int, n_sets: int, S: Array) -> Level:
         """Return level t with the same S for every set, for recursions of S alone."""
-        xp = namespace_of(S)
-        return Level(t, xp.broadcast_to(S[None, :, :], (n_sets, *S.shape)))
+        packed = self._pack(S)
+        return Level(t, namespace_of(S).broadcast_to(packed[None, ...], (n_sets, *packed.shape)))
 
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
-        scalars = [0.0 if values is None else float(values[0]) for values in (level.F, level.W)]
-        return self.empty_set(self.full(level), scalars[0], None if level.X is None else level.X[0, :, :], scalars[1])
+        used = (self.path, level.F), (self.drift, level.W)
+        F, W = (float(values[0]) if needed and values is not None else 0.0 for needed, values in used)
+        X = level.X[0, :, :] if self.drift and level.X is not None else None
+        return self.empty_set(self.full(level), F, X, W)
 
-    def raised(self, level: Level, shares: Floats, epochs: int = 0) -> Level:
-        """Return level t + 1 from level t with the shares φ (Σr,) of that step, after ``epochs`` full epochs."""
+    def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
+        """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs`` full epochs."""
         xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
         before = _predecessors(n_tasks, t)
         forms = self._forms(level.t, epochs) if self.path else None
-        phi = from_numpy(shares, like=level.S)
+        phi = from_numpy(factors, like=level.S)
         totals: list[Array] | None = None
         for m in range(n_tasks):
             parts = self._step(m, level, phi, forms)
             index = from_numpy(before[:, m], like=level.S)
-            taken = []
+            selected = []
             for part in parts:
                 blank = zeros((1, *part.shape[1:]), part)
-                taken.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
-            totals = taken if totals is None else [total + part for total, part in zip(totals, taken, strict=True)]
+                selected.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
+            totals = (
+                selected if totals is None else [total + part for total, part in zip(totals, selected, strict=True)]
+            )
         assert totals is not None
         means = [total / t for total in totals]
         return Level(t, means[0], *means[1:])
@@ -167,13 +166,13 @@ class SubsetProgram:
         return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(totals[1], (len(sets), size, size))
 
     def _step(self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None) -> list[Array]:
-        """Return what task m as the next one makes of every set of the level."""
+        """Return the new values of every set of the level after a step on task m."""
         xp = namespace_of(level.S)
         low, high = self.bounds[m]
-        L, R, share = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
+        L, R, factor = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
         T = level.S @ R.T
         K = R @ T
-        Y = (T - 0.5 * (L.T * share) @ K) * share
+        Y = (T - 0.5 * (L.T * factor) @ K) * factor
         half = Y @ L
         change = half + xp.matrix_transpose(half)
         parts = [level.S - change]
@@ -182,16 +181,23 @@ class SubsetProgram:
             parts.append(level.F - 0.5 * xp.sum(forms[0] * change, axis=(1, 2)))
         if level.X is not None:
             assert forms is not None
-            gained = level.X - forms[1] @ (L.T * share) @ xp.matrix_transpose(T)
-            parts.append(gained - (gained @ R.T * share) @ L)
-            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * share, axis=1)
-            inner = L @ forms[1] @ L.T * share * share[:, None]
+            gained = level.X - forms[1] @ (L.T * factor) @ xp.matrix_transpose(T)
+            parts.append(gained - (gained @ R.T * factor) @ L)
+            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * factor, axis=1)
+            inner = L @ forms[1] @ L.T * factor * factor[:, None]
             parts.append(level.W - 2.0 * cross + xp.sum(inner * K, axis=(1, 2)))
         return parts
 
     def full(self, level: Level) -> Array:
         """Return the mean of S over the sets of a level."""
-        return namespace_of(level.S).mean(level.S, axis=0)
+        return self._unpack(namespace_of(level.S).mean(level.S, axis=0))
+
+    def _pack(self, S: Array) -> Array:
+        """Return the stored form of a symmetric matrix."""
+        return S
+
+    def _unpack(self, packed: Array) -> Array:
+        return packed
 
     def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> float:
         """Return one metric after ``n_steps`` steps, from the level reached."""
@@ -215,7 +221,7 @@ class SubsetProgram:
 
 
 def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
-    """Return the compiled subset program where numba is installed and the tasks are NumPy's."""
+    """Return the subset program, compiled where numba is installed and the tasks are NumPy arrays."""
     module = compiled("engines._subsets_numba") if is_numpy_namespace(tasks.xp) else None
     kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
     return kind(moments, path=path, drift=drift)

@@ -1,47 +1,31 @@
-"""The dynamic program over subsets compiled by numba, with symmetric matrices stored as their lower triangles."""
+"""The dynamic program over subsets compiled by numba, with symmetric matrices as lower triangles."""
 
 from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
 from forgetless._core.compiled import jit, n_threads, spread
-from forgetless.engines._subsets import SubsetProgram, binomials
+from forgetless.engines._subsets import Level, SubsetProgram, binomials
 from forgetless.engines.moments import Moments
 
 _FAST = {"reassoc", "contract"}
 
 
 @jit(fastmath=_FAST, nogil=True)
-def _raise_sets(
-    first: int,
-    last: int,
-    t: int,
-    table: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    L: Floats,
-    R: Floats,
-    phi: Floats,
-    old_S: Floats,
-    new_S: Floats,
-    path: bool,
-    loss_forms: Floats,
-    old_F: Floats,
-    new_F: Floats,
-    seen: Floats,
-    drift: bool,
-    drift_forms: Floats,
-    old_X: Floats,
-    new_X: Floats,
-    old_W: Floats,
-    new_W: Floats,
-) -> None:
+def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, paths: Any, drifts: Any) -> None:
     """Write level t for the sets number first..last − 1; see ``_subsets`` for the recursions.
 
-    ``table[a, i]`` is C(a, i). The last of the forms is that of all earlier epochs, the others those of one visit.
+    The arguments are tuples: t, the table of binomials C(a, i) and the offsets; L, R and the factors; S before and
+    after; and for the metrics of the path and for the drift: whether they are computed, their forms, and the values
+    before and after. The last of the forms is that of all earlier epochs, the others those of one visit.
     """
+    t, table, offsets = sets_
+    L, R, phi = maps
+    old_S, new_S = moments
+    path, loss_forms, old_F, new_F, seen = paths
+    drift, drift_forms, old_X, new_X, old_W, new_W = drifts
     n_tasks, Q, total = len(offsets) - 1, L.shape[1], L.shape[0]
     sets = np.empty(t, np.int64)
     rest = first
@@ -183,26 +167,11 @@ def _raise_sets(
         sets[i] += 1
 
 
-_raise: Any = _raise_sets
-
-_FULL = 2**18
-"""Entries of full matrices held at once."""
-
-
-class CompiledLevel:
-    """Level t with S as lower triangles (n_sets, Q(Q+1)/2); other fields as in ``Level``, empty if not asked for."""
-
-    def __init__(self, t: int, n_sets: int, size: int, *, path: bool, drift: bool) -> None:
-        self.t = t
-        self.S = np.empty((n_sets, size * (size + 1) // 2))
-        self.F = np.zeros(n_sets if path else 0)
-        self.seen = np.zeros(n_sets if path else 0)
-        self.X = np.zeros((n_sets if drift else 0, size, size))
-        self.W = np.zeros(n_sets if drift else 0)
+_FULL = 2**18  # entries of full matrices in memory at once
 
 
 class CompiledSubsetProgram(SubsetProgram):
-    """The same as ``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
+    """``SubsetProgram`` for NumPy tasks, some 10 times faster and with a fraction of the memory."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         super().__init__(moments, path=path, drift=drift)
@@ -212,46 +181,39 @@ class CompiledSubsetProgram(SubsetProgram):
         size = self.moments.size
         return size * (size + 1) / 2 + 2.0 * self.path + self.drift * (size**2 + 1.0)
 
-    def empty_set(self, S: Any, F: float = 0.0, X: Any = None, W: float = 0.0) -> Any:
-        level = CompiledLevel(0, 1, self.moments.size, path=self.path, drift=self.drift)
-        level.S[0] = S[self.triangle]
-        if self.path:
-            level.F[0] = F
-        if self.drift:
-            level.W[0] = W
-            level.X[0] = 0.0 if X is None else X
-        return level
+    def _pack(self, S: Any) -> Any:
+        return S[self.triangle]
 
-    def uniform(self, t: int, n_sets: int, S: Any) -> Any:
-        level = CompiledLevel(t, n_sets, self.moments.size, path=False, drift=False)
-        level.S[:] = S[self.triangle]
-        return level
+    def _unpack(self, packed: Any) -> Any:
+        S = np.zeros((self.moments.size, self.moments.size))
+        S[self.triangle] = packed
+        return S + np.tril(S, -1).T
 
-    def next_epoch(self, level: Any) -> Any:
-        F, W = (float(values[0]) if len(values) else 0.0 for values in (level.F, level.W))
-        return self.empty_set(self.full(level), F, level.X[0] if self.drift else None, W)
-
-    def raised(self, level: Any, shares: Floats, epochs: int = 0) -> Any:
+    def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
-        table = binomials(n_tasks, t)
-        new = CompiledLevel(t, n_sets, size, path=self.path, drift=self.drift)
-        loss, drift = (_with_epochs(forms, epochs, used) for forms, used in self._used())
-        maps = (np.ascontiguousarray(self.moments.left), np.ascontiguousarray(self.moments.right))
-        common: tuple[Any, ...] = (t, table, self.tasks.offsets, *maps, np.ascontiguousarray(shares), level.S, new.S)
-        paths: tuple[Any, ...] = (self.path, loss, level.F, new.F, new.seen)
-        drifts: tuple[Any, ...] = (self.drift, drift, level.X, new.X, level.W, new.W)
+        path, drift = n_sets * self.path, n_sets * self.drift  # arrays that are not needed are empty
+        F, X, W, seen = np.zeros(path), np.zeros((drift, size, size)), np.zeros(drift), np.zeros(path)
+        new = Level(t, np.empty((n_sets, level.S.shape[1])), F, X, W, seen)
+        old_F, old_X, old_W = level.F if path else F, level.X if drift else X, level.W if drift else W
+        arguments: tuple[Any, ...] = (
+            (t, binomials(n_tasks, t), self.tasks.offsets),
+            tuple(np.ascontiguousarray(each) for each in (self.moments.left, self.moments.right, factors)),
+            (np.ascontiguousarray(level.S), new.S),
+            (self.path, _with_epochs(self.path, self.losses, epochs), old_F, F, seen),
+            (self.drift, _with_epochs(self.drift, self.drifts, epochs), old_X, X, old_W, W),
+        )
         threads = n_threads() if n_sets * t > 2000 else 1
 
         def work(first: int, last: int) -> None:
-            _raise(first, last, *common, *paths, *drifts)
+            _raise_sets(first, last, *arguments)
 
         spread(work, n_sets, -(-n_sets // (4 * threads)), threads)
         return new
 
-    def mapped(self, level: Any, N: Floats) -> Any:
+    def mapped(self, level: Level, N: Floats) -> Level:
         size, (rows, columns) = self.moments.size, self.triangle
-        new = CompiledLevel(level.t, len(level.S), size, path=False, drift=False)
+        new = Level(level.t, np.empty(level.S.shape))
         at_once = max(1, _FULL // max(1, size * size))
         for first in range(0, len(level.S), at_once):
             part = slice(first, first + at_once)
@@ -260,23 +222,14 @@ class CompiledSubsetProgram(SubsetProgram):
             new.S[part] = (N @ S @ N.T)[:, rows, columns]
         return new
 
-    def _used(self) -> list[tuple[list[Any], bool]]:
-        return [(self.losses, self.path), (self.drifts, self.drift)]
-
-    def full(self, level: Any) -> Floats:
-        """Return the mean of S over the sets of a level as a full matrix."""
-        S = np.zeros((self.moments.size, self.moments.size))
-        S[self.triangle] = level.S.mean(axis=0)
-        return S + np.tril(S, -1).T
-
-    def _mean_output(self, level: Any, epochs: int | None) -> float:
-        if epochs is not None:
-            return float(level.seen.mean())
-        R, squares = self.moments.right, self.tasks.singular_values[:, None] ** 2
-        return 0.5 * float(np.sum(squares * (R @ self.full(level)) * R))
+    def _mean_output(self, level: Level, epochs: int | None) -> float:
+        if epochs is None:
+            return super()._mean_output(level, None)
+        return 0.0 if level.seen is None else float(level.seen.mean())  # None before the first step
 
 
-def _with_epochs(forms: list[Any], epochs: int, used: bool) -> Floats:
+def _with_epochs(used: bool, forms: list[Any], epochs: int) -> Floats:
+    """Return the forms of one visit of every task, and of all earlier epochs."""
     if not used:
         return np.zeros((0, 0, 0))
     return np.ascontiguousarray(np.stack([*forms, epochs * np.sum(forms, axis=0)]))

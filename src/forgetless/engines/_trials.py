@@ -1,4 +1,4 @@
-"""The simulation's inner loop over any array library: many trials advance together, step by step."""
+"""The inner loop of simulations in any array library: many trials advance together, step by step."""
 
 import itertools
 from collections.abc import Callable
@@ -12,26 +12,20 @@ from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import TaskSums, task_sums
 from forgetless.orderings import Indices
 
+# Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise
 _BUFFER = 2**20
-"""Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise."""
-
+# Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors
 Order = tuple[Indices, NDArray[np.int64]]
-"""Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors."""
-
 Method = Callable[[Indices, Floats, Array | None], Order]
 
 
 class Snapshot(NamedTuple):
-    """Trials at one step, copied; what the recorder makes metrics and weights of.
+    """A copy of the trials at one step."""
 
-    ``state`` (n_trials, c, Q); ``moved``, and ``base`` where it is not the start, as ``Coordinates.weights`` takes
-    them; where the path is tracked, counts, means and spread of ``Visits``.
-    """
-
-    state: Array
-    moved: Array | None
+    state: Array  # (n_trials, c, Q)
+    updates: Array | None  # with ``base``, where it is not the start: arguments of ``Coordinates.weights``
     base: Array | None
-    visits: tuple[Floats, Floats, Floats] | None
+    visits: tuple[Floats, Floats, Floats] | None  # counts, means and spread of ``Visits`` where the path is tracked
 
 
 def part_of(values: Floats, low: int, high: int) -> Floats:
@@ -40,45 +34,45 @@ def part_of(values: Floats, low: int, high: int) -> Floats:
 
 
 class Run(Protocol):
-    """Trials under way: what ``simulate`` needs from a backend."""
+    """The state of all trials: the interface of a backend of ``simulate``."""
 
     coordinates: Coordinates
 
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
-        """Return what ``metrics.task_sums`` does."""
+        """Return ``metrics.task_sums``."""
 
     def advance(
-        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+        self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
         """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr).
 
-        Returns the trials after each of the numbers of steps in ``marks``, which increase up to T; with what weights
-        need only where these are asked for.
+        Returns snapshots after each of the numbers of steps in ``marks``, which increase up to T, with updates if
+        ``weights``.
         """
 
     def snapshot(self, weights: bool) -> Snapshot:
         """Return the trials now."""
 
     def rebase(self) -> None:
-        """Start anew from the current weights, so that rounding does not build up over millions of steps."""
+        """Restart from the current weights, so that rounding does not accumulate over millions of steps."""
 
 
 class ArrayRun:
     """Trials as one array of an array-API library, advanced by batched products.
 
-    Three ways of making a step, chosen by a cost model in microseconds that was fitted on the benchmark's problems:
-    *group* keeps the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
-    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups win
-    for many trials per task, gathering for many tasks with small maps, looping for large maps or uneven ranks.
+    A step has three implementations, selected by a cost model in microseconds, fitted to ``benchmarks/simulation.py``:
+    *group* holds the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
+    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups are
+    fastest for many trials per task, gathering for many tasks with small maps, loops for large maps or uneven ranks.
     """
 
     def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
         self.coordinates = coordinates
         self.state = coordinates.initial(n_trials)
-        self.moved = zeros(self.state.shape, self.state) if coordinates.gram else None
+        self.updates = zeros(self.state.shape, self.state) if coordinates.gram else None
         self.base: Array | None = None
         self.gains, self.done = gains, 0
-        self.average, self.average_moved = coordinates.initial(n_trials), self.moved
+        self.average, self.average_updates = coordinates.initial(n_trials), self.updates
         tasks = coordinates.tasks
         self.tally = Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
         self.ranks = np.diff(tasks.offsets)
@@ -104,7 +98,7 @@ class ArrayRun:
         return min(costs, key=lambda method: costs[method])
 
     def _pad(self) -> tuple[Array, Array]:
-        """Return maps (M, width, Q) and missing (M, width, c), filled up with zero rows: these learn nothing."""
+        """Return maps (M, width, Q) and missing (M, width, c), padded with zero rows, which have no effect."""
         maps, missing = self.coordinates.maps, self.coordinates.missing
         xp = namespace_of(maps)
         padded = xp.concat([maps, zeros((1, maps.shape[1]), maps)], axis=0)
@@ -117,56 +111,56 @@ class ArrayRun:
         )
 
     def _positions(self, blank: int) -> NDArray[np.int64]:
-        """Return where each task's directions stand among all, of shape (M, width), ``blank`` where there are fewer."""
+        """Return the positions of each task's singular vectors among all, (M, width), padded with ``blank``."""
         offsets, columns = self.coordinates.tasks.offsets, np.arange(self.width)
         return np.where(columns < self.ranks[:, None], offsets[:-1, None] + columns, blank)
 
     def advance(
-        self, indices: Indices, shares: Floats, kept: Floats, marks: list[int], weights: bool
+        self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
-        found: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
         for low, high in itertools.pairwise([0, *marks, indices.shape[1]]):
             if high > low:
-                self._advance(indices[:, low:high], part_of(shares, low, high), part_of(kept, low, high))
-            if len(found) < len(marks):
-                found.append(self.snapshot(weights))
-        return found
+                self._advance(indices[:, low:high], part_of(factors, low, high), part_of(residuals, low, high))
+            if len(snapshots) < len(marks):
+                snapshots.append(self.snapshot(weights))
+        return snapshots
 
-    def _advance(self, indices: Indices, shares: Floats, kept: Floats) -> None:
+    def _advance(self, indices: Indices, factors: Floats, residuals: Floats) -> None:
         indices = np.ascontiguousarray(indices.T)
         n_trials, n_targets = self.state.shape[:2]
         size = max(1, _BUFFER // (n_trials * n_targets * max(1, self.width)))
         for first in range(0, len(indices), size):
             rows = slice(first, first + size)
-            part = rows if len(shares) > 1 else slice(0, 1)
+            part = rows if len(factors) > 1 else slice(0, 1)
             if self.gains is not None:
-                self._average(indices[rows], shares[part], self.gains[self.done : self.done + len(indices[rows])])
+                self._average(indices[rows], factors[part], self.gains[self.done : self.done + len(indices[rows])])
                 continue
             errors = None
             if self.tally is not None:
                 errors = zeros((len(indices[rows]), n_trials, n_targets, self.width), self.state)
-            tasks, trials = self.method(indices[rows], shares[part], errors)
+            tasks, trials = self.method(indices[rows], factors[part], errors)
             if self.tally is not None:
-                self._count(tasks.astype(np.int64), trials, errors, kept[part])
+                self._count(tasks.astype(np.int64), trials, errors, residuals[part])
 
-    def _average(self, indices: Indices, shares: Floats, gains: Floats) -> None:
-        """Make steps one by one, each followed by one of the averages, and count these on the tasks just met."""
+    def _average(self, indices: Indices, factors: Floats, gains: Floats) -> None:
+        """Make steps one by one, each followed by an update of the averages, whose outputs are tallied."""
         tasks, outputs = indices.astype(np.int64), []
         for t, gain in enumerate(gains.tolist()):
-            self.method(indices[t : t + 1], part_of(shares, t, t + 1), None)
+            self.method(indices[t : t + 1], part_of(factors, t, t + 1), None)
             self.average = self.average + gain * (self.state - self.average)
-            if self.moved is not None:
-                self.average_moved = self.average_moved + gain * (self.moved - self.average_moved)
+            if self.updates is not None:
+                self.average_updates = self.average_updates + gain * (self.updates - self.average_updates)
             if self.tally is not None:
-                found = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
-                padded = np.concatenate([found, np.zeros((*found.shape[:2], 1))], axis=2)
+                errors = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
+                padded = np.concatenate([errors, np.zeros((*errors.shape[:2], 1))], axis=2)
                 outputs.append(np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2))
         if self.tally is not None:
             trials = np.broadcast_to(np.arange(tasks.shape[1]), tasks.shape)
             self.tally.add(tasks, trials, np.stack(outputs), self.positions)
         self.done += len(tasks)
 
-    def _group(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _group(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)
         n_trials, n_targets, Q = self.state.shape
         slots, sources, size = _slots(indices, n_tasks)
@@ -178,7 +172,7 @@ class ArrayRun:
         )
         transposed = xp.asarray(xp.matrix_transpose(maps), copy=True)
         missing = xp.tile(xp.matrix_transpose(self.padded_missing), (1, size, 1))
-        share = from_numpy(self._by_task(shares)[:, :, None, :], like=maps)
+        factor = from_numpy(self._by_task(factors)[:, :, None, :], like=maps)
         state = xp.reshape(self.state, (n_trials * n_targets, Q))
         for t in range(len(indices)):
             grouped = xp.reshape(xp.take(state, moves[t, :], axis=0), (n_tasks, size * n_targets, Q))
@@ -187,30 +181,30 @@ class ArrayRun:
             if errors is not None:
                 rows = xp.take(xp.reshape(error, (-1, self.width)), places[t, :], axis=0)
                 errors[t, ...] = xp.reshape(rows, errors.shape[1:])
-            error *= share[t if len(shares) > 1 else 0, ...]
+            error *= factor[t if len(factors) > 1 else 0, ...]
             grouped -= error @ maps
             state = xp.reshape(grouped, (-1, Q))
         self.state = xp.reshape(xp.take(state, places[-1, :], axis=0), self.state.shape)
         return indices, np.broadcast_to(np.arange(n_trials), indices.shape)
 
-    def _gather(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _gather(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, maps, missing = namespace_of(self.state), self.padded_maps, self.padded_missing
-        share = from_numpy(self._by_task(shares)[..., None], like=maps)
-        drawn = from_numpy(indices.astype(np.int64), like=maps)
+        factor = from_numpy(self._by_task(factors)[..., None], like=maps)
+        task_indices = from_numpy(indices.astype(np.int64), like=maps)
         state = xp.matrix_transpose(self.state)  # targets last, so that neither product needs a copy
         for t in range(len(indices)):
-            now = drawn[t, :]
-            own = xp.take(maps, now, axis=0)
-            error = own @ state
+            now = task_indices[t, :]
+            trial_maps = xp.take(maps, now, axis=0)
+            error = trial_maps @ state
             error -= xp.take(missing, now, axis=0)
             if errors is not None:
                 errors[t, ...] = xp.matrix_transpose(error)
-            error *= xp.take(share[t if len(shares) > 1 else 0, ...], now, axis=0)
-            state -= xp.matrix_transpose(own) @ error
+            error *= xp.take(factor[t if len(factors) > 1 else 0, ...], now, axis=0)
+            state -= xp.matrix_transpose(trial_maps) @ error
         self.state = xp.matrix_transpose(state)
         return indices, np.broadcast_to(np.arange(indices.shape[1]), indices.shape)
 
-    def _loop(self, indices: Indices, shares: Floats, errors: Array | None) -> Order:
+    def _loop(self, indices: Indices, factors: Floats, errors: Array | None) -> Order:
         xp, coordinates = namespace_of(self.state), self.coordinates
         n_steps, n_trials = indices.shape
         order = np.argsort(indices, axis=1, kind="stable")
@@ -219,14 +213,14 @@ class ArrayRun:
         # The trials stay sorted between steps: moves take the arrangement of one step to that of the next.
         before = np.concatenate([np.arange(n_trials)[None, :], inverse[:-1]])
         moves = from_numpy(np.take_along_axis(before, order, axis=1), like=self.state)
-        share = from_numpy(shares, like=self.state)
+        factor = from_numpy(factors, like=self.state)
         n_targets, offsets = self.state.shape[1], coordinates.tasks.offsets.tolist()
-        state, moved = self.state, self.moved
+        state, updates = self.state, self.updates
         groups = _runs(tasks)
         for t in range(n_steps):
             state = xp.take(state, moves[t, :], axis=0)
-            moved = None if moved is None else xp.take(moved, moves[t, :], axis=0)
-            now = share[t if len(shares) > 1 else 0, :]
+            updates = None if updates is None else xp.take(updates, moves[t, :], axis=0)
+            now = factor[t if len(factors) > 1 else 0, :]
             for m, a, b in groups[t]:
                 low, high = offsets[m], offsets[m + 1]
                 maps = coordinates.maps[low:high, :]
@@ -239,26 +233,26 @@ class ArrayRun:
                 if errors is not None:
                     errors[t, a:b, :, : high - low] = error
                 gain = error * now[low:high]
-                if moved is not None:
-                    moved[a:b, :, low:high] += gain
+                if updates is not None:
+                    updates[a:b, :, low:high] += gain
                 change = xp.reshape(gain, (n_targets * (b - a), high - low)) @ maps
                 state[a:b, ...] -= xp.reshape(change, (b - a, n_targets, maps.shape[1]))
         back = from_numpy(inverse[-1], like=state)
         self.state = xp.take(state, back, axis=0)
-        self.moved = None if moved is None else xp.take(moved, back, axis=0)
+        self.updates = None if updates is None else xp.take(updates, back, axis=0)
         return tasks, order
 
     def _by_task(self, values: Floats) -> Floats:
-        """Arrange values (T, Σr) by task: (T, M, width), zero where a task has fewer directions."""
+        """Return values (T, Σr) arranged by task, (T, M, width), padded with zeros."""
         blank = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
         return blank[:, self.positions]
 
-    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, kept: Floats) -> None:
-        """Add steps to the statistics; along the second axis everything is in the order of ``trials``."""
+    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, residuals: Floats) -> None:
+        """Add steps to the tally; along the second axis everything is in the order of ``trials``."""
         assert self.tally is not None
-        # Right after a step on m, its own error is (1 − φ) ∘ e: the directions of one task are orthonormal.
-        factors = self._by_task(kept * self.coordinates.tasks.singular_values)
-        steps = np.arange(len(tasks))[:, None] if len(kept) > 1 else 0
+        # Right after a step on m, its own error is (1 − φ) ∘ e: the singular vectors of one task are orthonormal.
+        factors = self._by_task(residuals * self.coordinates.tasks.singular_values)
+        steps = np.arange(len(tasks))[:, None] if len(residuals) > 1 else 0
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
         self.tally.add(tasks, trials, outputs, self.positions)
 
@@ -267,22 +261,22 @@ class ArrayRun:
 
     def snapshot(self, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)
-        state, moved = (self.state, self.moved) if self.gains is None else (self.average, self.average_moved)
-        moved = xp.asarray(moved, copy=True) if weights and moved is not None else None
+        state, updates = (self.state, self.updates) if self.gains is None else (self.average, self.average_updates)
+        updates = xp.asarray(updates, copy=True) if weights and updates is not None else None
         visits = None if self.tally is None else self.tally.visits()
-        return Snapshot(xp.asarray(state, copy=True), moved, self.base, visits)
+        return Snapshot(xp.asarray(state, copy=True), updates, self.base, visits)
 
     def rebase(self) -> None:
-        if self.moved is None:
+        if self.updates is None:
             return
-        self.base = self.coordinates.weights(self.state, self.moved, self.base)
+        self.base = self.coordinates.weights(self.state, self.updates, self.base)
         self.state = self.coordinates.errors_of(self.base)
         if self.gains is not None:
-            self.average_moved = self.average_moved - self.moved
+            self.average_updates = self.average_updates - self.updates
             self.average = self.coordinates.errors_of(
-                self.coordinates.weights(self.average, self.average_moved, self.base)
+                self.coordinates.weights(self.average, self.average_updates, self.base)
             )
-        self.moved = zeros(self.state.shape, self.state)
+        self.updates = zeros(self.state.shape, self.state)
 
 
 def _runs(tasks: Indices) -> list[list[tuple[int, int, int]]]:
@@ -306,8 +300,8 @@ def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[n
     slots : array of shape (T, n_trials)
         The slot of each trial.
     sources : array of shape (T, n_tasks * size)
-        The slot each slot is filled from: that of the same trial one step before (before the first step, trial i is
-        in slot i). Slots left over are filled with some trial, and never read.
+        The slot of the same trial one step before (before the first step, trial i is in slot i). Unused slots hold
+        an arbitrary trial and are never read.
     size : int
         Slots per task.
     """
@@ -327,7 +321,7 @@ def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 class Tally:
-    """Running count, mean and spread of every task's outputs after its own steps, merged block by block."""
+    """Running counts, means and spreads of every task's outputs after its own steps, merged block by block."""
 
     def __init__(self, offsets: NDArray[np.int64], n_trials: int, n_targets: int) -> None:
         self.ranks = np.diff(offsets)
@@ -338,7 +332,7 @@ class Tally:
     def add(
         self, task: NDArray[np.int64], trial: NDArray[np.int64], outputs: Floats, positions: NDArray[np.int64]
     ) -> None:
-        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), directions at ``positions``."""
+        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), at ``positions`` among all."""
         n_trials, n_targets, columns = self.means.shape
         visited = (trial * len(self.ranks) + task).ravel()
         fresh: Floats = np.bincount(visited, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
@@ -354,13 +348,13 @@ class Tally:
             deviations = (values - means.ravel()[keys]) ** 2
             # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without cancellation.
             shift = means - self.means[:, c, :]
-            own = np.bincount(owners, weights=deviations, minlength=self.spread.size)
-            self.spread += own.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
+            squares = np.bincount(owners, weights=deviations, minlength=self.spread.size)
+            self.spread += squares.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
             self.means[:, c, :] += shift * fraction
         self.counts = total
 
     def _per_task(self, columns: Floats) -> Floats:
-        """Sum values (n_trials, Σr + 1) over the directions of each task."""
+        """Return sums of values (n_trials, Σr + 1) over the singular vectors of each task."""
         filled = np.flatnonzero(self.ranks)
         result = np.zeros(self.spread.shape)
         if filled.size:
@@ -369,7 +363,7 @@ class Tally:
         return result
 
     def _columns(self, per_task: Floats) -> Floats:
-        """Repeat values (n_trials, M) for every direction of a task, with a zero for the blank column."""
+        """Return values (n_trials, M) repeated for every singular vector of a task, with a zero blank column."""
         return np.concatenate([np.repeat(per_task, self.ranks, axis=1), np.zeros((len(per_task), 1))], axis=1)
 
     def visits(self) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""How the exact loss changes with every parameter of a schedule: one backward and one forward pass."""
+"""The gradient of the exact loss with respect to the parameters of a schedule, by the adjoint method."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
+from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
-from forgetless.engines.moments import Moments, Operator, average_form, linear_moments
+from forgetless.engines.moments import Moments, average_form, linear_moments, measured
 from forgetless.engines.problem import Problem
-from forgetless.engines.reference import measured
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
@@ -59,7 +59,7 @@ def loss_gradient(
     ----------
     tasks : TaskCollection
     schedule : schedule, filter, name or number
-        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of your own.
+        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of custom filters.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
@@ -68,10 +68,6 @@ def loss_gradient(
         is repeated the latter has no derivative, and that of one of the worst teachers is returned.
     start : array of shape (d,) or (d, c), optional
         w₀; only for ``objective="average_loss"``.
-
-    Returns
-    -------
-    LossGradient
 
     Examples
     --------
@@ -93,59 +89,48 @@ def loss_gradient(
     floor = 0.0 if worst else float(tasks.floors.mean())
     adjoint = Adjoint(moments, problem.law, average_form(moments), floor, worst=worst)
     filter_ = problem.filters[0]
-    loss, by_share, direction = adjoint(problem.shares_of(0, 0, problem.k), problem.k)
-    slopes = through_parameters(filter_, by_share, tasks)
+    loss, by_factor, direction = adjoint(problem.factors_of(0, 0, problem.k), problem.k)
+    slopes = through_parameters(filter_, by_factor, tasks)
     if not slopes:
         raise TypeError(f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
     if direction is None:
         return LossGradient(loss, slopes)
-    if moments.size == 0:  # no task has a direction: every teacher has loss 0
+    if moments.size == 0:  # all tasks are zero: every teacher has loss 0
         return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
     teacher = direction if tasks.span is None else tasks.span @ direction
     return LossGradient(loss, slopes, teacher)
 
 
 class Adjoint:
-    """The exact loss after k random draws and its derivatives, for many sets of coefficients on the same tasks.
+    """The exact loss after k random draws and its derivatives, for many schedules on the same tasks.
 
-    Parameters
-    ----------
-    moments : Moments
-        Around the teacher of a given start, or linear ones for the worst case.
-    law : Draws
-    form : array of shape (Q, Q)
-        Twice the loss as a form of the moments after k steps.
-    floor : float
-        What is added to the loss.
-    worst : bool
-        Whether the loss is the largest over unit teachers.
+    The loss is half the ``form`` (Q, Q) of the moments after k steps plus ``floor``, or with ``worst`` its largest
+    value over unit teachers, for which the moments are linear.
     """
 
     def __init__(self, moments: Moments, law: Draws, form: Array, floor: float, *, worst: bool) -> None:
         self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
         self.operator = Operator(moments, law.probabilities)
 
-    def __call__(self, shares: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
+    def __call__(self, factors: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
         """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in span coordinates.
 
-        ``shares`` are φ of every direction, of shape (k, Σr), or (Σr,) for all steps alike.
-
-        With ``softness`` ε > 0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most
-        a factor q^ε above, and smooth where several teachers are equally bad.
+        ``factors`` are of shape (k, Σr), or (Σr,) for the same at all steps. With ``softness`` ε > 0 the largest
+        eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most a factor q^ε above, and smooth
+        where several teachers are equally bad.
         """
-        tasks = self.moments.tasks
-        n_directions = len(tasks.singular_values)
-        shares = np.ascontiguousarray(np.broadcast_to(shares, (k, n_directions)).T)[:, :, None]
-        forms = _backward(self.operator, self.form, shares)
+        total = len(self.moments.tasks.singular_values)
+        factors = np.ascontiguousarray(np.broadcast_to(factors, (k, total)).T)[:, :, None]
+        forms = _backward(self.operator, self.form, factors)
         if not self.worst:
-            loss, slopes = _forward(self.operator, self.moments.start, forms, shares)
+            loss, slopes = _forward(self.operator, self.moments.start, forms, factors)
             return loss + self.floor, slopes, None
         if self.moments.size == 0:
-            return 0.0, np.zeros((k, n_directions)), self.form
+            return 0.0, np.zeros((k, total)), self.form
         values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
         value, weights = _softened(to_numpy(values), softness)
         teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
-        _, slopes = _forward(self.operator, teachers, forms, shares)
+        _, slopes = _forward(self.operator, teachers, forms, factors)
         return max(0.0, 0.5 * value), slopes, vectors[:, -1]
 
 
@@ -161,18 +146,18 @@ def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
         return top * norm, np.asarray((relative / norm) ** (1 / softness - 1))
 
 
-def _backward(operator: Operator, form: Array, shares: Floats) -> list[Array]:
+def _backward(operator: Operator, form: Array, factors: Floats) -> list[Array]:
     """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every t."""
-    k, size = shares.shape[1], form.shape[0]
+    k, size = factors.shape[1], form.shape[0]
     check_memory(float(k) * size**2, f"{k} forms of {size} coordinates", "use a smaller k")
     forms = [form[:, :, None]]
     for t in range(k - 1, -1, -1):
-        phi = from_numpy(shares[:, t, :], like=form)
+        phi = from_numpy(factors[:, t, :], like=form)
         forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
     return forms[::-1]
 
 
-def _forward(operator: Operator, start: Array, forms: list[Array], shares: Floats) -> tuple[float, Floats]:
+def _forward(operator: Operator, start: Array, forms: list[Array], factors: Floats) -> tuple[float, Floats]:
     """Return ½⟨V_0, S_0⟩ and ∂/∂φ of shape (k, Σr).
 
     A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1} R_jᵀ).
@@ -180,9 +165,9 @@ def _forward(operator: Operator, start: Array, forms: list[Array], shares: Float
     xp = namespace_of(start)
     S = start[:, :, None]
     loss = 0.5 * float(xp.sum(forms[0] * S))
-    slopes = np.empty((shares.shape[1], shares.shape[0]))
-    for t in range(shares.shape[1]):
-        phi = from_numpy(shares[:, t, :], like=start)
+    slopes = np.empty((factors.shape[1], factors.shape[0]))
+    for t in range(factors.shape[1]):
+        phi = from_numpy(factors[:, t, :], like=start)
         T, W = operator.products(S, phi)
         carried = operator.left @ forms[t + 1][:, :, 0]
         slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, :, 0], axis=1))
@@ -190,7 +175,7 @@ def _forward(operator: Operator, start: Array, forms: list[Array], shares: Float
     return max(0.0, loss), slopes
 
 
-def through_parameters(filter: Filter, by_share: Floats, tasks: TaskCollection) -> dict[str, Floats]:
+def through_parameters(filter: Filter, by_factor: Floats, tasks: TaskCollection) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
     sensitivities = filter.parameter_derivatives(tasks.singular_values)
-    return {name: np.sum(by_share * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}
+    return {name: np.sum(by_factor * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}

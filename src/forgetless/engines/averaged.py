@@ -1,13 +1,13 @@
-"""Exact moments of averaged iterates, for tasks drawn independently: two more matrices beside the moment itself.
+"""Exact moments of averaged iterates, for tasks drawn independently.
 
 With U the state of ``engines.moments``, M the random map of one step and g the step's gain, the average follows
-Ū ← Ū + g(MU − Ū). M is independent of what came before, so that with M̄ = E M
+Ū ← Ū + g(MU − Ū). M is independent of the earlier steps, so that with M̄ = E M
 
     S = E[U Uᵀ] ← E[M S Mᵀ],    X = M̄ C,    C = E[U Ūᵀ] ← X + g(S − X),
     A = E[Ū Ūᵀ] ← A + g((1 − g)(X + Xᵀ − 2A) + g(S − A)),
 
-the S on the right being the new one. C costs two products more, and one pass gives every k. Changes are added rather
-than new values formed, so that what is constant in U stays so to the last bit.
+the S on the right being the new one. C costs two products more, and one pass gives every k. Changes are added instead
+of forming new values, so that the constant part of U stays constant to the last bit.
 
 Backwards, the loss of Σ_t ω_t w_t is a form of the start: with H its form, E[z_r | z_s] is a product of M̄ᵀ, and
 
@@ -22,40 +22,45 @@ import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled
-from forgetless.engines.independent import compiled_steps
-from forgetless.engines.moments import Moments, Operator, applied, mirrored, repeated
+from forgetless.engines.independent import Operator, applied, compiled_steps, mirrored
+from forgetless.engines.moments import Moments, repeated
 from forgetless.engines.problem import Problem
+from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import mean_of
 
 
 class AveragedRun:
-    """B problems under way on the same tasks, with the moments of their averages."""
+    """The moments of B schedules on the same tasks and of their averages."""
 
     def __init__(self, problem: Problem, moments: Moments) -> None:
         self.operator = Operator(moments, problem.probabilities)
-        self.tasks, self.gains = moments.tasks, problem.gains
+        self.tasks, self.gains, self.done = moments.tasks, problem.gains, 0
         self.S = moments.initial(len(problem.filters))
         self.C, self.A = (moments.initial(len(problem.filters)) for _ in range(2))
         self.compiled = compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
 
-    def advance(self, shares: Floats, first: int) -> None:
-        """Make the steps of ``shares``, φ of shape (Σr, T, B), after ``first`` steps."""
-        gains, operator = self.gains[first : first + shares.shape[1]], self.operator
+    def advance(self, factors: Floats) -> None:
+        """Make the steps of factors (Σr, T, B)."""
+        gains, operator = self.gains[self.done : self.done + factors.shape[1]], self.operator
+        self.done += factors.shape[1]
         if self.compiled is not None:
-            maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.compiled.advance_averaged(self.S, self.C, self.A, *maps, self.tasks.offsets, weights, shares, gains)
+            self.compiled.advance_averaged(self.S, self.C, self.A, operator.arrays, factors, gains)
             return
         for t, gain in enumerate(gains.tolist()):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
             self.S -= operator.decrease(self.S, phi)
             X = self.C - mean_decrease(self.C, operator.left, operator.right, operator.weights * phi)
             self.A += gain * ((1.0 - gain) * (mirrored(X) - 2.0 * self.A) + gain * (self.S - self.A))
             self.C = X + gain * (self.S - X)
 
-    def average_loss(self) -> Floats:
+    def roots(self) -> Floats:
+        """Return the roots of the diagonals of S and A, the larger ones: conflicting tasks make averages small."""
+        return np.maximum(*(diagonal_roots(to_numpy(each)) for each in (self.S, self.A)))
+
+    def evaluate(self, name: str, t: int) -> Floats:
         """Return the expected average loss of the averages, of shape (B,)."""
         excess = self.tasks.singular_values**2 @ to_numpy(self.operator.outputs(self.A))
-        return mean_of("average_loss", 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
+        return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
 
 
 def mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array:
@@ -76,14 +81,13 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
     V, T = float(omega[last]) ** 2 * H, zeros(H.shape, H)
     for stop in range(last, 0, -problem.steps_at_once):
         first = max(0, stop - problem.steps_at_once)
-        shares = np.ascontiguousarray(problem.shares(first, stop)[:, ::-1, :])
+        factors = np.ascontiguousarray(problem.factors(first, stop)[:, ::-1, :])
         weights = omega[first : stop + 1][::-1].copy()
         if module is not None:
-            maps = operator.left, operator.right, moments.tasks.offsets, operator.weights[:, 0]
-            module.backwards_averaged(V, T, H, *maps, shares, weights)
+            module.backwards_averaged(V, T, H, operator.arrays, factors, weights)
             continue
         for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=H)
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=H)
             T += w * H
             T -= mean_decrease(T, operator.left, operator.right, operator.weights * phi)
             V -= operator.decrease(V, phi)
@@ -93,12 +97,12 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
 
 def _weights(gains: Floats) -> Floats:
     """Return ω_1..ω_k from the gains: ω_t = g_t Π_{s>t} (1 − g_s)."""
-    kept = np.cumprod(np.append(1.0, 1.0 - gains[:0:-1]))[::-1]
-    return np.asarray(gains * kept)
+    remaining = np.cumprod(np.append(1.0, 1.0 - gains[:0:-1]))[::-1]
+    return np.asarray(gains * remaining)
 
 
 def with_average(moments: Moments) -> Moments:
-    """Return the maps of (U, Ū), in twice as many coordinates: a step moves U alone, and ``blend`` follows it."""
+    """Return the maps of (U, Ū), in twice as many coordinates: a step changes U alone, then ``blend`` changes Ū."""
     xp, Q = namespace_of(moments.left), moments.size
     blank = zeros(moments.left.shape, moments.left)
     left = xp.concat([moments.left, blank], axis=1)
@@ -107,12 +111,12 @@ def with_average(moments: Moments) -> Moments:
     return Moments(moments.tasks, left, right, start, neglected=moments.neglected)
 
 
-def blend(moments: Moments, gain: float) -> Array:
-    """Return the map (2Q, 2Q) of (U, Ū) that moves Ū towards U."""
-    xp, Q = namespace_of(moments.left), moments.size
-    found = xp.eye(2 * Q, dtype=moments.left.dtype, device=moments.left.device)
-    found[Q:, :] = gain * xp.concat([found[:Q, :Q], zeros((Q, Q), found)], axis=1) + (1.0 - gain) * found[Q:, :]
-    return found
+def blend(like: Array, gain: float) -> Array:
+    """Return the map of (U, Ū) that moves Ū towards U, of the shape (2Q, 2Q) of ``like``."""
+    xp, Q = namespace_of(like), like.shape[0] // 2
+    matrix = xp.eye(2 * Q, dtype=like.dtype, device=like.device)
+    matrix[Q:, :] = gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1) + (1.0 - gain) * matrix[Q:, :]
+    return matrix
 
 
 def average_loss_of(moments: Moments, A: Array) -> Floats:
@@ -123,17 +127,17 @@ def average_loss_of(moments: Moments, A: Array) -> Floats:
 
 
 def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[Floats]:
-    """Return, at every recorded step, which part of squared errors at the start is left at most in those of averages.
+    """Return, at every recorded step, a bound on the fraction of initial squared errors in those of averages.
 
-    ``pieces`` are the ends of parts of the schedule, and the rates (B,) at which E‖U‖² shrinks at least in each; the
-    mean map then shrinks by the root. Sizes and roundings of S, C and A follow the recursions above, every step adding
+    ``pieces`` are the ends of parts of the schedule, and lower bounds (B,) of the rates at which E‖U‖² decays in each;
+    the mean map decays by the root. Sizes and roundings of S, C and A follow the recursions above, every step adding
     its own; divided by the factors that they decay with, they are sums.
     """
     last, n_problems = int(problem.steps[-1]), len(problem.filters)
     if last == 0:
         return [np.ones(n_problems) for _ in problem.steps]
     weights = (np.arange(1, last + 1) / last) ** float(problem.average or 0.0)
-    totals, found = np.cumsum(weights), []
+    totals, columns = np.cumsum(weights), []
     lengths = np.diff([0, *(end for end, _ in pieces)])
     for b in range(n_problems):
         logs = np.log1p(-np.repeat([float(rates[b]) for _, rates in pieces], lengths))
@@ -142,8 +146,8 @@ def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list
         sizes = np.cumsum(weights * roots)  # of Ū, times the weights so far, as are the errors below
         before = np.append(0.0, sizes[:-1])
         cross = roots * np.cumsum(weights * roots * grown + before / half + sizes)
-        own = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown
-        error, squares = np.cumsum(own + before**2 + sizes**2), totals**2
+        growth = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown
+        error, squares = np.cumsum(growth + before**2 + sizes**2), totals**2
         part = np.minimum(1.0, np.divide(error, squares, out=np.ones(last), where=squares > 0))
-        found.append(np.append(1.0, part)[problem.steps])
-    return list(np.stack(found, axis=1))
+        columns.append(np.append(1.0, part)[problem.steps])
+    return list(np.stack(columns, axis=1))

@@ -1,4 +1,4 @@
-"""Small coordinates in which the equation is applied to a whole collection."""
+"""The coordinates in which simulations apply the equation to a whole collection."""
 
 import math
 from dataclasses import dataclass
@@ -10,30 +10,21 @@ from forgetless.tasks import TaskCollection
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Small coordinates in which the equation is applied to a whole collection.
+    """Coordinates of the weights with Q numbers per target, and the maps of all Σr singular vectors in them.
 
-    Both kinds track a state with rows of length Q per target and know the error e = V w − V X⁺y of every direction
-    of every task, Σr in number. A step on task m takes a = e on the rows of m and subtracts (φ ∘ a) @ maps[rows].
+    The state determines the errors e = V w − V X⁺y. A step on task m takes a = e on the rows of m and subtracts
+    (φ ∘ a) @ maps[rows].
 
-    * *span*: the state is w − w₀ in an orthonormal basis of the joint span, Q = q; maps are the directions there.
+    * *span*: the state is w − w₀ in an orthonormal basis of the joint span, Q = q; maps are the singular vectors there.
     * *gram*: the state is e itself, Q = Σr; maps is the Gram matrix V Vᵀ. One product less per step, for Σr ≪ d.
-
-    Attributes
-    ----------
-    maps : array of shape (Σr, Q)
-    missing : array of shape (Σr, c)
-        V X⁺y − V w₀, minus the errors at the start.
-    gram : bool
-    basis : array of shape (d, Q) or None
-        Span coordinates only: None if they are the features themselves.
     """
 
     tasks: TaskCollection
-    origin: Array
-    maps: Array
-    missing: Array
+    origin: Array  # w₀ (d, c)
+    maps: Array  # (Σr, Q)
+    missing: Array  # V X⁺y − V w₀ (Σr, c), minus the errors at the start
     gram: bool
-    basis: Array | None
+    basis: Array | None  # (d, Q) of span coordinates; None if they are the features themselves
 
     def initial(self, n_trials: int) -> Array:
         """Return the state at the start, of shape (n_trials, c, Q)."""
@@ -47,15 +38,15 @@ class Coordinates:
         """Return e of shape (..., c, Σr) from states of shape (..., c, Q)."""
         return state if self.gram else _times(state, self.maps.T) - self.missing.T
 
-    def weights(self, state: Array, moved: Array | None, base: Array | None = None) -> Array:
+    def weights(self, state: Array, updates: Array | None, base: Array | None = None) -> Array:
         """Return weights of shape (..., d, c) from states of shape (..., c, Q).
 
-        In gram coordinates the state does not hold them: ``moved`` is the sum of φ ∘ a over the steps made since the
-        weights were ``base`` (w₀ if None), each at its task's rows.
+        In gram coordinates they follow from ``updates``, the sum of φ ∘ a over the steps since the weights were
+        ``base`` (w₀ if None), each at its task's rows.
         """
         xp = namespace_of(self.maps)
         if self.gram:
-            change = -_times(moved, self.tasks.directions)
+            change = -_times(updates, self.tasks.singular_vectors)
         else:
             change = state if self.basis is None else _times(state, self.basis.T)
         return (self.origin if base is None else base) + xp.matrix_transpose(change)
@@ -63,7 +54,7 @@ class Coordinates:
     def errors_of(self, weights: Array) -> Array:
         """Return e of shape (n_trials, c, Σr) from weights of shape (n_trials, d, c)."""
         xp = namespace_of(self.maps)
-        return xp.matrix_transpose(self.tasks.directions @ weights - self.tasks.targets)
+        return xp.matrix_transpose(self.tasks.singular_vectors @ weights - self.tasks.targets)
 
 
 def _times(stack: Array, matrix: Array) -> Array:
@@ -74,11 +65,10 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 
 def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = True) -> Coordinates:
-    """Return span coordinates; ``reduced=False`` keeps the features, which costs no set-up."""
-    basis = tasks.span if reduced else None
-    maps = tasks.directions if basis is None else tasks.directions @ basis
+    """Return span coordinates; ``reduced=False`` uses the features, which costs no set-up."""
+    maps = tasks.span_vectors if reduced else tasks.singular_vectors
     origin, missing = _origin(tasks, start)
-    return Coordinates(tasks, origin, maps, missing, gram=False, basis=basis)
+    return Coordinates(tasks, origin, maps, missing, gram=False, basis=tasks.span if reduced else None)
 
 
 def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:
@@ -89,4 +79,4 @@ def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:
 
 def _origin(tasks: TaskCollection, start: Array) -> tuple[Array, Array]:
     origin = tasks.xp.reshape(start, (tasks.n_features, tasks.n_targets))
-    return origin, tasks.targets - tasks.directions @ origin
+    return origin, tasks.targets - tasks.singular_vectors @ origin

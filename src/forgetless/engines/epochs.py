@@ -1,51 +1,42 @@
-"""Exact engine for epochs in random order: a dynamic program over the sets of tasks seen, or still to come."""
+"""The exact engine for epochs in random order: a dynamic program over the sets of past, or of remaining, tasks."""
 
+from collections.abc import Iterator
 from math import comb
 
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
-from forgetless.engines._subsets import program
+from forgetless.engines._subsets import Level, SubsetProgram, program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
-from forgetless.engines.moments import Moments, average_form
+from forgetless.engines.moments import Moments, average_form, measured
 from forgetless.engines.problem import Computed, Forms, Problem
-from forgetless.engines.reference import measured
 from forgetless.engines.rounding import Rounding, diagonal_roots
+from forgetless.metrics import follows_path
 from forgetless.reporting.progress import Progress
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
-    tasks, last = problem.tasks, int(problem.steps[-1])
+    tasks, n_problems = problem.tasks, len(problem.filters)
     moments = measured(tasks, origin)
     if problem.average is not None:
         problem.only_average_loss(names)
     wide = moments if problem.average is None else with_average(moments)
-    subsets = program(tasks, wide, path=problem.follows(names), drift="drift" in names)
-    subsets.check_size(last)
-    values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
-    wanted = {int(step): i for i, step in enumerate(problem.steps)}
-    rounding = Rounding.of(moments, origin, len(problem.filters))
-    roots = np.empty((len(problem.steps), moments.size, len(problem.filters)))
-    for b in range(len(problem.filters)):
-        level = subsets.empty_set(wide.start)
-        for step in range(last + 1):
-            epochs = max(0, step - 1) // tasks.n_tasks
-            if step:
-                if level.t == tasks.n_tasks:
-                    level = subsets.next_epoch(level)
-                shares = problem.shares_of(b, step - 1, step)[0]
-                level = subsets.raised(level, shares, epochs)
-                if wide is not moments:
-                    level = subsets.mapped(level, blend(moments, float(problem.gains[step - 1])))
-                rounding.learned(shares[:, None])
-            if step in wanted:
-                S, Q = subsets.full(level), moments.size
+    subsets = program(tasks, wide, path=follows_path(names), drift="drift" in names)
+    subsets.check_size(int(problem.steps[-1]))
+    values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
+    positions = {int(step): i for i, step in enumerate(problem.steps)}
+    rounding, Q = Rounding.of(moments, origin, n_problems), moments.size
+    roots = np.empty((len(problem.steps), Q, n_problems))
+    for b in range(n_problems):
+        for step, level in _levels(problem, b, subsets, wide.start, rounding):
+            if step in positions:
+                i, S = positions[step], subsets.full(level)
                 sizes = diagonal_roots(to_numpy(S)[:, :, None])[:, 0]
-                roots[wanted[step], :, b] = np.maximum(sizes[:Q], sizes[-Q:] if Q else sizes)
+                roots[i, :, b] = np.maximum(sizes[:Q], sizes[-Q:] if Q else sizes)
                 for name in names:
-                    values[name][b, wanted[step]] = (
-                        subsets.evaluate(name, level, step, epochs)
+                    values[name][b, i] = (
+                        subsets.evaluate(name, level, step, max(0, step - 1) // tasks.n_tasks)
                         if wide is moments
                         else average_loss_of(moments, S[Q:, Q:])
                     )
@@ -57,8 +48,25 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
     return Computed.of(values, "subsets", rounding.errors(values, problem.steps, visits))
 
 
+def _levels(
+    problem: Problem, b: int, subsets: SubsetProgram, start: Array, rounding: Rounding
+) -> Iterator[tuple[int, Level]]:
+    """Yield the numbers of steps of one schedule up to the last recorded one, with the level after each."""
+    level, n_tasks = subsets.empty_set(start), problem.tasks.n_tasks
+    yield 0, level
+    for step in range(1, int(problem.steps[-1]) + 1):
+        if level.t == n_tasks:
+            level = subsets.next_epoch(level)
+        factors = problem.factors_of(b, step - 1, step)[0]
+        level = subsets.raised(level, factors, (step - 1) // n_tasks)
+        if problem.average is not None:
+            level = subsets.mapped(level, blend(start, float(problem.gains[step - 1])))
+        rounding.learned(factors[:, None])
+        yield step, level
+
+
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Carry the form backwards over the sets of tasks still to come, which is the forward program read backwards."""
+    """Return the forms, carried backwards over the sets of remaining tasks by the forward program."""
     tasks, form = problem.tasks, average_form(moments)
     M = tasks.n_tasks
     averaged, Q = problem.average is not None, moments.size
@@ -66,7 +74,7 @@ def forms(problem: Problem, moments: Moments) -> Forms:
     subsets.check_size(int(problem.steps[-1]))
     if averaged:
         form = _of_average(form)
-    found = []
+    rows = []
     for b in range(len(problem.filters)):
         row = []
         for step in problem.steps.tolist():
@@ -77,13 +85,13 @@ def forms(problem: Problem, moments: Moments) -> Forms:
                 for size in range(M - inside, M):
                     t = left - inside + M - size
                     if averaged:
-                        level = subsets.mapped(level, blend(moments, float(problem.gains[t - 1])).T)
-                    level = subsets.raised(level, problem.shares_of(b, t - 1, t)[0])
+                        level = subsets.mapped(level, blend(form, float(problem.gains[t - 1])).T)
+                    level = subsets.raised(level, problem.factors_of(b, t - 1, t)[0])
                 V, left = subsets.full(level), left - inside
             # Before the first step the average is the state itself.
             row.append(V[:Q, :Q] + V[:Q, Q:] + V[Q:, :Q] + V[Q:, Q:] if averaged else V)
-        found.append(row)
-    return Forms(found, "subsets")
+        rows.append(row)
+    return Forms(rows, "subsets")
 
 
 def _of_average(form: Array) -> Array:

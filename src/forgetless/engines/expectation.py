@@ -1,4 +1,4 @@
-"""Exact expectations: what a random ordering does on average, computed rather than sampled."""
+"""Exact expectations over random orderings, computed instead of sampled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,8 +39,7 @@ def expect(
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
-        With replacement (any probabilities), without, reshuffled, cyclic, an explicit sequence, or any other that has a
-        ``law``.
+        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence.
     metrics : names, default ``("average_loss",)``
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``. The last three follow M matrices instead of
         one, so that with replacement they cost about M times as much.
@@ -49,11 +48,11 @@ def expect(
         w₀; the origin if omitted.
     average : float, optional
         Measure the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
-        weighs all alike) instead of the last one. At recorded step t it is the average so far; at step 0 it is w₀. For
-        random orders of the average loss only, and step by step.
+        for equal weights) instead of the last one. At recorded step t it is the average so far; at step 0 it is w₀. For
+        random orders only the average loss is available, and only step by step.
     method : "auto", "steps", "dense" or "lanczos"
-        How the average loss of a fixed filter under draws with replacement is taken to large k: one step after the
-        other, by the operator as a matrix, or by a Krylov space (realizable tasks only). "auto" takes the cheapest.
+        How the average loss of a fixed filter under draws with replacement is computed: step by step, by powers of the
+        operator as a matrix, or by a Krylov space (realizable tasks only). "auto" selects the cheapest.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
@@ -102,9 +101,9 @@ def expect(
         return problem.expectation(engine(problem, origin, names, with_eta_warning(callback, hint), **options), start)
 
 
+# The exact engine of every law, forwards
 ENGINES: dict[type, Callable[..., Computed]] = {
     Draws: draws.expectations,
     Epochs: epochs.expectations,
     OneOrder: one_order.expectations,
 }
-"""The exact engine of every law, forwards."""

@@ -1,4 +1,15 @@
-"""Exact expectations step by step, for tasks drawn independently: the moments, and what the path left behind."""
+"""The recursion of second moments for tasks drawn independently, step by step, with statistics of the path.
+
+For tasks drawn with probabilities p one step is S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y and
+
+    Y_m = p_m φ (R_m S − ½ (R_m S R_mᵀ) φ L_m):
+
+two large products and some small ones. A + Aᵀ is exactly symmetric, so S stays so: an antisymmetric rounding error
+would not be contracted but grow.
+
+All functions work on B problems at once, with S of shape (Q, Q, B) and factors φ of shape (Σr, B): problems last, so
+that everything but the products runs over long contiguous rows.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -9,19 +20,19 @@ from array_api_compat import is_numpy_namespace
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Moments, Operator
+from forgetless.engines.moments import Moments
 from forgetless.engines.problem import Problem
+from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import mean_of
 
-LANES_FROM, LANES_SIZE, ONE_SIZE = 16, 32, 64
-"""From so many schedules on they are the lanes of SIMD, up to so many coordinates; fewer are stepped one by one."""
-
-Steps = Callable[[Array, Array, Array, Array, Array, Floats], None]
-"""Makes steps on S in place, from L, R, the tasks' offsets, the probability of each direction, and φ (Σr, T, B)."""
+LANES_FROM, LANES_SIZE = 16, 32  # number of schedules from which on they are the lanes of SIMD, and most coordinates
+ONE_SIZE = 64  # most coordinates of schedules that are stepped one by one
+OperatorArrays = tuple[Array, Array, Array, Array]  # L, R, offsets, and the probability of every singular vector
+Steps = Callable[[Array, OperatorArrays, Floats], None]  # makes the steps of factors (Σr, T, B) on S in place
 
 
 def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
-    """Return compiled steps where they pay: in few coordinates, and for enough work."""
+    """Return compiled steps where they are faster: in few coordinates, and for enough work."""
     n_problems, size, rows = len(problem.filters), moments.size, float(problem.tasks.offsets[-1])
     # Seconds without them, roughly: some calls per step, and products at a few GFLOP/s.
     seconds = float(problem.steps[-1]) * (3e-5 + n_problems * 3e-10 * rows * size * size)
@@ -33,14 +44,128 @@ def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
     return steps
 
 
+class Operator:
+    """One step of the moment recursion for tasks drawn with probabilities of shape (M,)."""
+
+    def __init__(self, moments: Moments, probabilities: Floats) -> None:
+        self.left, self.right, self.tasks = moments.left, moments.right, moments.tasks
+        weights = np.repeat(probabilities, np.diff(moments.tasks.offsets))
+        self.weights = from_numpy(weights[:, None], like=self.left)
+        self.blocks = _Blocks(moments)
+
+    @property
+    def arrays(self) -> OperatorArrays:
+        """L, R, the tasks' offsets and the probability of every singular vector, for compiled steps."""
+        return self.left, self.right, self.tasks.offsets, self.weights[:, 0]
+
+    def products(self, S: Array, factors: Array) -> tuple[Array, Array]:
+        """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, Q, B)."""
+        T = applied(self.right, S)
+        return T, self.blocks.sandwich(T, self.right, self.left, factors)
+
+    def decrease(self, S: Array, factors: Array) -> Array:
+        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, for factors (Σr, B)."""
+        T = applied(self.right, S)
+        Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * factors)
+        return self._collected(T, Y, factors)
+
+    def collect(self, T: Array, W: Array, factors: Array) -> Array:
+        """Return the decrease from the result of ``products``."""
+        return self._collected(T, -0.5 * W, factors)
+
+    def _collected(self, T: Array, Y: Array, factors: Array) -> Array:
+        Y += T  # in place: for many problems these are the largest arrays
+        Y *= (self.weights * factors)[:, None, :]
+        return mirrored(applied(self.left.T, Y))
+
+    def decrease_adjoint(self, V: Array, factors: Array) -> Array:
+        """Return V − Σ_m p_m M_mᵀ V M_m."""
+        T = applied(self.left, V)
+        W = self.blocks.sandwich(T, self.left, self.right, factors)
+        return mirrored(applied(self.right.T, (T - 0.5 * W) * (self.weights * factors)[:, None, :]))
+
+    def each(self, S: Array, factors: Array) -> Array:
+        """Return M_m S M_mᵀ for every task m, of shape (Q, Q, M, B)."""
+        T, W = self.products(S, factors)
+        Y = (T - 0.5 * W) * factors[:, None, :]
+        results = []
+        for low, high in itertools.pairwise(self.tasks.offsets.tolist()):
+            results.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
+        return namespace_of(S).stack(results, axis=2)
+
+    def outputs(self, S: Array) -> Array:
+        """Return R_j S R_jᵀ, the mean square error along singular vector j, of shape (Σr, B)."""
+        return namespace_of(S).sum(applied(self.right, S) * self.right[:, :, None], axis=1)
+
+
+def applied(matrix: Array, S: Array) -> Array:
+    """Return matrix @ S along the first axis of S (Q, Q, B)."""
+    xp = namespace_of(S)
+    n, q, b = S.shape
+    return xp.reshape(matrix @ xp.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
+
+
+def mirrored(A: Array) -> Array:
+    """Return A + Aᵀ of matrices (Q, Q, B)."""
+    return A + namespace_of(A).permute_dims(A, (1, 0, 2))
+
+
+class _Blocks:
+    """Products within tasks, batched over tasks of equal rank."""
+
+    def __init__(self, moments: Moments) -> None:
+        offsets, ranks = moments.tasks.offsets, np.diff(moments.tasks.offsets)
+        self.groups: list[tuple[int, int, Array | slice]] = []
+        for rank in np.unique(ranks[ranks > 0]).tolist():
+            members = np.flatnonzero(ranks == rank)
+            rows = (offsets[members][:, None] + np.arange(rank)).ravel()
+            index = slice(None) if len(rows) == offsets[-1] else from_numpy(rows, like=moments.left)
+            self.groups.append((len(members), rank, index))
+
+    def sandwich(self, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
+        """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, Q, B)."""
+        parts = []
+        for count, rank, rows in self.groups:
+            arrays = [_rows(x, rows) for x in (T, inner, outer, factors)]
+            parts.append((rows, self._one(count, rank, *arrays)))
+        return self._assemble(parts, T)
+
+    def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
+        xp = namespace_of(T)
+        q, b = T.shape[1:]
+        if rank == 1:
+            K = xp.sum(T * inner[:, :, None], axis=1) * factors
+            return K[:, None, :] * outer[:, :, None]
+        if b == 1:  # one product per task instead of one per singular vector
+            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
+            K *= xp.reshape(factors, (count, 1, rank))
+            return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
+        K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
+        K *= xp.reshape(factors, (count, 1, rank, b))
+        W = xp.matrix_transpose(xp.reshape(outer, (count, 1, rank, q))) @ K
+        return xp.reshape(W, (count * rank, q, b))
+
+    def _assemble(self, parts: list[tuple[Array | slice, Array]], like: Array) -> Array:
+        if not parts:
+            return like  # all tasks are zero
+        if len(parts) == 1 and isinstance(parts[0][0], slice):
+            return parts[0][1]
+        xp = namespace_of(like)
+        rows = xp.concat([index for index, _ in parts])
+        return xp.take(xp.concat([part for _, part in parts], axis=0), xp.argsort(rows), axis=0)
+
+
+def _rows(array: Array, rows: Array | slice) -> Array:
+    return array if isinstance(rows, slice) else namespace_of(array).take(array, rows, axis=0)
+
+
 class IndependentRun:
-    """B problems under way on the same tasks, with different shares.
+    """The moments of B schedules on the same tasks.
 
     For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
     D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. For the drift, ν holds E Σ_s [N_j (U_t − U_s)] U_tᵀ of every direction j, N being the
-    ``moves`` of the moments. ``steps``
-    makes the steps of S alone, compiled, where that pays.
+    is accurate when it is small. For the drift, ν is E Σ_s [N_j (U_t − U_s)] U_tᵀ of every singular vector j, N being
+    the ``moves`` of the moments. ``steps`` are compiled steps of S alone.
     """
 
     def __init__(
@@ -53,14 +178,12 @@ class IndependentRun:
         drift: bool = False,
         steps: Steps | None = None,
     ) -> None:
-        self.operator = Operator(moments, probabilities)
-        self.probabilities = probabilities
-        self.tasks = moments.tasks
-        self.size, self.n_problems = moments.size, n_problems
-        self.S = moments.initial(n_problems)
-        self.path, self.drift_too, self.steps = path, drift, steps
+        self.operator, self.probabilities, self.tasks = Operator(moments, probabilities), probabilities, moments.tasks
+        self.size, self.n_problems, self.S = moments.size, n_problems, moments.initial(n_problems)
+        self.path, self.follows_drift, self.steps = path, drift, steps
         n_tasks, Q = self.tasks.n_tasks, self.size
-        self.drifted: Floats = np.zeros(n_problems)
+        self.drift: Floats = np.zeros(n_problems)
+        self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
         if path:
             count = n_tasks * n_problems
             check_memory(
@@ -77,19 +200,17 @@ class IndependentRun:
 
     @classmethod
     def of(cls, problem: Problem, moments: Moments, *, path: bool = False, drift: bool = False) -> "IndependentRun":
-        """Return the run of all schedules of a problem, compiled where that pays."""
+        """Return the run of all schedules of a problem, compiled where that is faster."""
         steps = None if path else compiled_steps(problem, moments)
         return cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
 
-    def advance(self, shares: Floats) -> None:
-        """Make the steps of ``shares``, φ of shape (Σr, T, B)."""
+    def advance(self, factors: Floats) -> None:
+        """Make the steps of factors (Σr, T, B)."""
         if self.steps is not None and not self.path:
-            operator = self.operator
-            maps, weights = (operator.left, operator.right), operator.weights[:, 0]
-            self.steps(self.S, *maps, self.tasks.offsets, weights, shares)
+            self.steps(self.S, self.operator.arrays, factors)
             return
-        for t in range(shares.shape[1]):
-            phi = from_numpy(np.ascontiguousarray(shares[:, t, :]), like=self.S)
+        for t in range(factors.shape[1]):
+            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
             if self.path:
                 self._follow(phi)
             self.S -= self.operator.decrease(self.S, phi)
@@ -98,7 +219,7 @@ class IndependentRun:
         xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
         wide = xp.tile(phi, (1, n_tasks))
         T, W = self.operator.products(self.D + self.P, wide)
-        if self.drift_too:
+        if self.follows_drift:
             self._follow_drift(T, W, phi)
         self.D -= self.operator.collect(T, W, wide)
         p = from_numpy(self.probabilities[:, None], like=self.S)
@@ -116,29 +237,28 @@ class IndependentRun:
         back = operator.right @ self.nu * weighted[None, :, :]
         cross = xp.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
-        self.drifted = self.drifted + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
+        self.drift = self.drift + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
         self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
-        """Return N_j(−Ā C + Σ p A C Aᵀ) and N_j Σ p A C Aᵀ N_jᵀ with the C of direction j's own task."""
+        """Return N_j(−Ā C + Σ p A C Aᵀ) and N_j Σ p A C Aᵀ N_jᵀ with the C of the task of j."""
         xp = namespace_of(T)
         rows, b, q = T.shape[0], self.n_problems, self.size
         sources, quads = [zeros((0, q, b), T)], [zeros((0, b), T)]
-        for m, (low, high) in enumerate(self._bounds()):
+        for m, (low, high) in enumerate(self.bounds):
             if low == high:
                 continue
-            own, rows_of = slice(m * b, (m + 1) * b), self.moves[low:high, :]
-            spread = self.gram[low:high, :]
             parts = []
             for X in (T, W):
-                column = xp.reshape(X[:, :, own] * weighted[:, None, :], (rows, q * b))
-                parts.append(xp.reshape(spread @ column, (high - low, q, b)))
+                column = xp.reshape(X[:, :, m * b : (m + 1) * b] * weighted[:, None, :], (rows, q * b))
+                parts.append(xp.reshape(self.gram[low:high, :] @ column, (high - low, q, b)))
             sources.append(parts[1] - parts[0])
-            quads.append(xp.sum(parts[1] * rows_of[:, :, None], axis=1))
+            quads.append(xp.sum(parts[1] * self.moves[low:high, :][:, :, None], axis=1))
         return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
 
-    def _bounds(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.tasks.offsets.tolist()))
+    def roots(self) -> Floats:
+        """Return the roots of the diagonal of S, of shape (Q, B)."""
+        return diagonal_roots(to_numpy(self.S))
 
     def evaluate(self, name: str, t: int) -> Floats:
         """Return one metric after t steps, of shape (B,)."""
@@ -147,18 +267,18 @@ class IndependentRun:
             excess = squares @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(floors.mean()))
         if name == "drift":
-            return mean_of(name, self.drifted, t)
+            return mean_of(name, self.drift, t)
         if name == "forgetting":
-            return mean_of(name, 0.5 * squares @ self._own(self.D), t)
-        return mean_of(name, 0.5 * squares @ self._own(self.D + self.P), t, float(self.probabilities @ floors))
+            return mean_of(name, 0.5 * squares @ self._own_task(self.D), t)
+        return mean_of(name, 0.5 * squares @ self._own_task(self.D + self.P), t, float(self.probabilities @ floors))
 
-    def _own(self, C: Array) -> Floats:
-        """Return R_j C R_jᵀ with the C of direction j's own task, of shape (Σr, B)."""
+    def _own_task(self, C: Array) -> Floats:
+        """Return R_j C R_jᵀ with the C of the task of j, of shape (Σr, B)."""
         xp, b = namespace_of(C), self.n_problems
         values = [zeros((0, b), C)]
-        for m, (low, high) in enumerate(self._bounds()):
+        for m, (low, high) in enumerate(self.bounds):
             right = self.operator.right[low:high, :]
-            own = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
-            product = xp.reshape(right @ own, (high - low, self.size, b))
+            columns = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
+            product = xp.reshape(right @ columns, (high - low, self.size, b))
             values.append(xp.sum(product * right[:, :, None], axis=1))
         return to_numpy(xp.concat(values, axis=0))

@@ -1,7 +1,4 @@
-"""What callers give: schedules as they are, by name or as a number, one or several; orderings as they are or by name.
-
-Everything that takes a schedule or an ordering asks here what is meant, so that all of it takes the same.
-"""
+"""Conversion of arguments: schedules as objects, names or numbers, one or several; orderings as objects or names."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -15,34 +12,25 @@ from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import Schedule
 from forgetless.schedules.names import REGISTRY, named
 
+# A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ
 ScheduleLike = Schedule | Filter | str | float
-"""A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ."""
-
+# One of these, a list of them, or a dict whose keys are their labels
 Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
-"""One of these, a list of them, or a dict whose keys are their labels."""
-
-OrderingLike = Ordering | str
-"""An ordering, or its name such as "cyclic"."""
-
-Labels = tuple[str | int, ...]
-"""Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
+OrderingLike = Ordering | str  # An ordering, or its name such as "cyclic"
+Labels = tuple[str | int, ...]  # Of several schedules: the keys of a dict, the positions in a list; empty for one alone
 
 
-class Given(NamedTuple):
-    """Schedules that were given, with their labels; see ``Labels``."""
+class NamedSchedules(NamedTuple):
+    """Schedules with their labels; see ``Labels``."""
 
     schedules: list[Any]
     labels: Labels
 
 
-def as_schedule(given: Any, n_tasks: int | None = None) -> Any:
-    """Return the schedule or filter that is meant.
+def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
+    """Return the schedule or filter for a schedule, filter, name or number.
 
-    Parameters
-    ----------
-    given : schedule, filter, str or float
-    n_tasks : int, optional
-        M, where it is known: the name "cyclic" needs it.
+    The name "cyclic" needs ``n_tasks``.
 
     Examples
     --------
@@ -50,42 +38,42 @@ def as_schedule(given: Any, n_tasks: int | None = None) -> Any:
     >>> as_schedule("increasing:0.5"), as_schedule(2)
     (Increasing(scale=0.5), Ridge(coefficient=2.0))
     """
-    if isinstance(given, str):
-        return named(given) if n_tasks is None else named(given, n_tasks=n_tasks)
-    if isinstance(given, np.ndarray) and given.ndim == 1:
+    if isinstance(value, str):
+        return named(value) if n_tasks is None else named(value, n_tasks=n_tasks)
+    if isinstance(value, np.ndarray) and value.ndim == 1:
         raise TypeError(
-            f"schedule is an array of {len(given)} numbers; give λ_1..λ_k as fl.schedules.from_coefficients(array), or "
+            f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as fl.schedules.from_coefficients(array), or "
             "a list of numbers for one schedule each"
         )
-    if isinstance(given, Real | np.ndarray) and not isinstance(given, bool | np.bool_):
-        return Ridge(float(given))
-    if inspect.isclass(given):
-        raise TypeError(_uncalled(given))
-    if not isinstance(given, Filter) and not callable(given):
+    if isinstance(value, Real | np.ndarray) and not isinstance(value, bool | np.bool_):
+        return Ridge(float(value))
+    if inspect.isclass(value):
+        raise TypeError(_uncalled(value))
+    if not isinstance(value, Filter) and not callable(value):
         raise TypeError(
-            f"schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got {given!r}"
+            f"schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got {value!r}"
         )
-    return given
+    return value
 
 
-def as_schedules(given: Any, n_tasks: int | None = None) -> Given:
-    """Return the schedules that are meant, one or several, with their labels."""
-    if isinstance(given, Mapping):
-        wrong = [label for label in given if not isinstance(label, str) or not label.strip()]
+def as_schedules(value: Any, n_tasks: int | None = None) -> NamedSchedules:
+    """Return one or several schedules with their labels."""
+    if isinstance(value, Mapping):
+        wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
         if wrong:
-            raise TypeError(f"schedule must have words for labels, got {wrong[0]!r}; name each by a string")
-        items, labels = list(given.values()), tuple(given)
-    elif isinstance(given, list | tuple):
-        items, labels = list(given), tuple(range(len(given)))
+            raise TypeError(f"schedule must have strings for labels, got {wrong[0]!r}; name each by a string")
+        items, labels = list(value.values()), tuple(value)
+    elif isinstance(value, list | tuple):
+        items, labels = list(value), tuple(range(len(value)))
     else:
-        return Given([as_schedule(given, n_tasks)], ())
+        return NamedSchedules([as_schedule(value, n_tasks)], ())
     if not items:
-        raise ValueError(f"schedule must hold at least one schedule, got an empty {type(given).__name__}")
-    return Given([as_schedule(each, n_tasks) for each in items], labels)
+        raise ValueError(f"schedule must hold at least one schedule, got an empty {type(value).__name__}")
+    return NamedSchedules([as_schedule(each, n_tasks) for each in items], labels)
 
 
-def as_ordering(given: Any) -> Ordering:
-    """Return the ordering that is meant; draws with replacement for None.
+def as_ordering(value: Any) -> Ordering:
+    """Return the ordering for an ordering or name; draws with replacement for None.
 
     Examples
     --------
@@ -93,27 +81,27 @@ def as_ordering(given: Any) -> Ordering:
     >>> as_ordering("without-replacement")
     WithoutReplacement()
     """
-    if given is None:
+    if value is None:
         return WithReplacement()
-    if isinstance(given, str):
-        found = NAMES.get(given.replace("_", "-"))
-        if found is None:
+    if isinstance(value, str):
+        ordering = NAMES.get(value.replace("_", "-"))
+        if ordering is None:
             raise ValueError(
-                f"there is no ordering {given!r}; use one of {', '.join(NAMES)}, or an fl.orderings.Ordering"
+                f"there is no ordering {value!r}; use one of {', '.join(NAMES)}, or an fl.orderings.Ordering"
             )
-        return found
-    if inspect.isclass(given) and issubclass(given, Ordering):
-        home = "fl." if given.__module__.startswith("forgetless.") else ""
-        raise TypeError(f"ordering is {given.__name__} itself; make one by calling it: {home}{given.__name__}()")
-    if not isinstance(given, Ordering):
+        return ordering
+    if inspect.isclass(value) and issubclass(value, Ordering):
+        home = "fl." if value.__module__.startswith("forgetless.") else ""
+        raise TypeError(f"ordering is {value.__name__} itself; make one by calling it: {home}{value.__name__}()")
+    if not isinstance(value, Ordering):
         raise TypeError(
-            f"ordering must be an Ordering such as fl.Cyclic(), or one of the names {', '.join(NAMES)}, got {given!r}"
+            f"ordering must be an Ordering such as fl.Cyclic(), or one of the names {', '.join(NAMES)}, got {value!r}"
         )
-    return given
+    return value
 
 
 def _uncalled(kind: type) -> str:
-    """Return what to write where the parentheses of a preset or filter were forgotten."""
+    """Return the error message for a class in place of an instance."""
     entry = next((entry for entry in REGISTRY if entry.kind is kind), None)
     if entry is None:
         return f"schedule is {kind.__name__} itself; make one by calling it: {kind.__name__}()"

@@ -1,61 +1,42 @@
-"""Second moments of the error under random tasks: the linear operator behind every exact expectation.
+"""The maps of a collection on second moments of the error: the coordinates of every exact expectation.
 
 With z the error w − ref in coordinates of the joint span (q × c for c targets), the state is U = (z, I), its moment
 S = E[U Uᵀ], and one step on task m is U ← (I − Lᵀ φ R) U with L = [D 0] and R = [D −missing], D being the task's
-directions there. Tasks that one model fits have missing = 0, and the extra rows are left out. Where such errors would
-lose digits, the state is made of outputs instead, with other L and R (``engines.reference``).
+singular vectors there. Realizable tasks have missing = 0, and the extra rows are omitted.
 
-For a task drawn with probabilities p this is S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y and
-
-    Y_m = p_m φ (R_m S − ½ (R_m S R_mᵀ) φ L_m):
-
-two large products and some small ones. A + Aᵀ is exactly symmetric, so S stays so: an antisymmetric rounding error
-would not be contracted but grow.
-
-All functions work on B problems at once, with S of shape (Q, Q, B) and shares φ of shape (Σr, B): problems last, so
-that what is not a product runs over long contiguous rows.
+Around the joint solution w⋆ a loss is R S Rᵀ, and its rounding that of the largest terms in this product, R²‖w₀ − w⋆‖².
+Weak tasks and near-duplicate columns put w⋆ far away, at targets over singular values: then terms of 1e16 cancel to a
+loss of 1. The *output coordinates* avoid this. Their state is the error e = V w − V X⁺y along q singular vectors of the
+tasks themselves, the strongest ones first, from which all others follow as e = C e_J + missing with small coefficients
+s_j C_ji / s_i: every loss is then a sum of terms of the size of losses. The maps are not self-adjoint there, so that
+w⋆ remains the reference where no digits are lost.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.tasks import TaskCollection
 
-REALIZABLE = 2e-13
-"""A direction's missing target below this, relative to what it was computed from, counts as rounding of zero."""
+ROUNDING = 2e-13  # a missing target below this, relative to the terms of its computation, is a rounded zero
+CANCELS = 1e4  # ratio of terms to loss around the joint solution, four digits of sixteen, that is accepted
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The maps of a collection in span coordinates around a reference.
-
-    Attributes
-    ----------
-    left, right : array of shape (Σr, Q)
-        L and R above; the same array for realizable tasks, where Q = q. Otherwise Q = q + c.
-    start : array of shape (Q, Q)
-        S before the first step.
-    frame : array of shape (q, d') or None
-        Where the state is not the error in span coordinates: the first q coordinates change by ``frame`` times the
-        change of the weights in span coordinates.
-    neglected : array of shape (Σr,) or None
-        What was taken for rounding of zero in the targets of every direction.
-    """
+    """The maps of a collection around a reference, in Q = q coordinates if realizable, else q + c."""
 
     tasks: TaskCollection
-    left: Array
-    right: Array
-    start: Array
-    frame: Array | None = None
-    neglected: Floats | None = None
+    left: Array  # L (Σr, Q)
+    right: Array  # R (Σr, Q), the same array for realizable tasks
+    start: Array  # S (Q, Q) before the first step
+    frame: Array | None = None  # (q, q) in output coordinates: changes of the state from those in span coordinates
+    neglected: Floats | None = None  # (Σr,) missing targets that were treated as rounded zeros
 
     @property
     def dropped(self) -> Floats:
-        """``neglected``, and zeros where nothing was."""
+        """``neglected``, or zeros."""
         return np.zeros(self.left.shape[0]) if self.neglected is None else self.neglected
 
     @property
@@ -70,7 +51,7 @@ class Moments:
 
     @property
     def moves(self) -> Array:
-        """Rows of shape (Σr, Q) that give the change of V w from that of the state: R without what is constant."""
+        """Rows (Σr, Q) of the map from changes of the state to changes of V w: R without its constant columns."""
         if self.frame is None:
             return self.left
         xp, q = namespace_of(self.right), self.frame.shape[0]
@@ -78,7 +59,7 @@ class Moments:
         return xp.concat([self.right[:, :q], constant], axis=1)
 
     def linear_form(self, V: Array) -> Array:
-        """Return what a form V (Q, Q) of the state is of an error in span coordinates, without what is constant."""
+        """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without constant terms."""
         if self.frame is None:
             q = self.tasks.span_dimension
             return V[:q, :q]
@@ -91,12 +72,12 @@ class Moments:
 
 
 def symmetrized(S: Array) -> Array:
-    """Return ½(S + Sᵀ): a product that should be symmetric is so only up to rounding, which would not decay."""
+    """Return ½(S + Sᵀ): rounding makes products asymmetric, and the asymmetry would not decay."""
     return 0.5 * (S + S.T)
 
 
 def repeated(S: Array, n_problems: int) -> Array:
-    """Return one matrix (Q, Q) as a fresh array for every problem, of shape (Q, Q, B)."""
+    """Return copies of one matrix (Q, Q) for every problem, of shape (Q, Q, B)."""
     xp = namespace_of(S)
     return xp.asarray(xp.broadcast_to(S[:, :, None], (*S.shape, n_problems)), copy=True)
 
@@ -104,20 +85,18 @@ def repeated(S: Array, n_problems: int) -> Array:
 def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool = False) -> Moments:
     """Return the maps around the joint solution nearest to ``start``, where losses are smallest and most accurate.
 
-    With ``affine`` the extra coordinates are kept where every task is met, so that S also holds the mean error.
+    With ``affine`` realizable tasks have the extra coordinates too, so that S also contains the mean error.
     """
-    xp, basis = tasks.xp, tasks.span
-    shape = (tasks.n_features, tasks.n_targets)
+    xp, D, shape = tasks.xp, tasks.span_vectors, (tasks.n_features, tasks.n_targets)
     teacher = xp.reshape(tasks.teacher(start), shape)
     z = xp.reshape(start, shape) - teacher
-    missing = tasks.targets - tasks.directions @ teacher
-    D = tasks.directions if basis is None else tasks.directions @ basis
-    z = z if basis is None else basis.T @ z
-    met = not _is_missing(missing, tasks, teacher)
-    neglected = np.linalg.norm(to_numpy(missing), axis=1) if met else None
-    if met and not affine:
+    missing = tasks.targets - tasks.singular_vectors @ teacher
+    z = z if tasks.span is None else tasks.span.T @ z
+    realizable = not _is_missing(missing, tasks, teacher)
+    neglected = np.linalg.norm(to_numpy(missing), axis=1) if realizable else None
+    if realizable and not affine:
         return Moments(tasks, D, D, symmetrized(z @ z.T), neglected=neglected)
-    missing = zeros(missing.shape, missing) if met else missing
+    missing = zeros(missing.shape, missing) if realizable else missing
     extra = zeros((D.shape[0], tasks.n_targets), D)
     eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
     state = xp.concat([z, eye], axis=0)
@@ -126,142 +105,21 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
 
 
 def linear_moments(tasks: TaskCollection) -> Moments:
-    """Return the maps of realizable tasks with the same data matrices, whatever the targets are."""
-    D = tasks.directions if tasks.span is None else tasks.directions @ tasks.span
+    """Return the maps of realizable tasks with the same data matrices, independent of the targets."""
+    D = tasks.span_vectors
     return Moments(tasks, D, D, zeros((D.shape[1], D.shape[1]), D))
 
 
 def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
-    """Whether any target is missed by the teacher by more than the rounding of that very direction.
+    """Whether the teacher misses any target by more than the rounding along that singular vector.
 
-    Deciding so where a task is met costs only an extra coordinate; the other way round a conflict would be lost.
+    A false positive costs only an extra coordinate; a false negative would lose a conflict between tasks.
     """
     xp = namespace_of(missing)
     rounding = from_numpy((tasks.radii / tasks.singular_values)[:, None], like=missing)
-    # The teacher itself is rounded relative to its norm, whatever the direction.
+    # The teacher itself is rounded relative to its norm.
     size = xp.abs(tasks.targets) + xp.linalg.vector_norm(teacher)
-    return bool(xp.any(xp.abs(missing) > REALIZABLE * rounding * size))
-
-
-class Operator:
-    """One step of the moment recursion for tasks drawn with given probabilities.
-
-    Parameters
-    ----------
-    moments : Moments
-    probabilities : array of shape (M,)
-    """
-
-    def __init__(self, moments: Moments, probabilities: NDArray[np.float64]) -> None:
-        self.left, self.right = moments.left, moments.right
-        self.tasks = moments.tasks
-        weights = np.repeat(probabilities, np.diff(moments.tasks.offsets))
-        self.weights = from_numpy(weights[:, None], like=self.left)
-        self.blocks = _Blocks(moments)
-
-    def products(self, S: Array, shares: Array) -> tuple[Array, Array]:
-        """Return R S and (R_m S R_mᵀ) φ L_m of every task, both of shape (Σr, Q, B)."""
-        T = applied(self.right, S)
-        return T, self.blocks.sandwich(T, self.right, self.left, shares)
-
-    def decrease(self, S: Array, shares: Array) -> Array:
-        """Return S − Σ_m p_m M_m S M_mᵀ, of the shape (Q, Q, B) of S, with φ in ``shares`` of shape (Σr, B)."""
-        T = applied(self.right, S)
-        Y = self.blocks.sandwich(T, self.right, self.left, -0.5 * shares)
-        return self._collected(T, Y, shares)
-
-    def collect(self, T: Array, W: Array, shares: Array) -> Array:
-        """Return the decrease from the result of ``products``."""
-        return self._collected(T, -0.5 * W, shares)
-
-    def _collected(self, T: Array, Y: Array, shares: Array) -> Array:
-        Y += T  # in place: for many problems these are the largest arrays
-        Y *= (self.weights * shares)[:, None, :]
-        return mirrored(applied(self.left.T, Y))
-
-    def decrease_adjoint(self, V: Array, shares: Array) -> Array:
-        """Return V − Σ_m p_m M_mᵀ V M_m."""
-        T = applied(self.left, V)
-        W = self.blocks.sandwich(T, self.left, self.right, shares)
-        return mirrored(applied(self.right.T, (T - 0.5 * W) * (self.weights * shares)[:, None, :]))
-
-    def each(self, S: Array, shares: Array) -> Array:
-        """Return M_m S M_mᵀ for every task m, of shape (Q, Q, M, B)."""
-        xp = namespace_of(S)
-        T, W = self.products(S, shares)
-        Y = (T - 0.5 * W) * shares[:, None, :]
-        offsets = self.tasks.offsets.tolist()
-        moved = []
-        for low, high in itertools.pairwise(offsets):
-            moved.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
-        return xp.stack(moved, axis=2)
-
-    def outputs(self, S: Array) -> Array:
-        """Return R_j S R_jᵀ, the mean square error of direction j, of shape (Σr, B)."""
-        return namespace_of(S).sum(applied(self.right, S) * self.right[:, :, None], axis=1)
-
-
-def applied(matrix: Array, S: Array) -> Array:
-    """Return matrix @ S along the first axis of S (Q, Q, B)."""
-    xp = namespace_of(S)
-    n, q, b = S.shape
-    return xp.reshape(matrix @ xp.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
-
-
-def mirrored(A: Array) -> Array:
-    """Return A + Aᵀ of matrices (Q, Q, B)."""
-    return A + namespace_of(A).permute_dims(A, (1, 0, 2))
-
-
-class _Blocks:
-    """Products within tasks, for tasks of any ranks: batched over tasks of equal rank."""
-
-    def __init__(self, moments: Moments) -> None:
-        offsets, ranks = moments.tasks.offsets, np.diff(moments.tasks.offsets)
-        like = moments.left
-        self.groups: list[tuple[int, int, Array | slice]] = []
-        for rank in np.unique(ranks[ranks > 0]).tolist():
-            members = np.flatnonzero(ranks == rank)
-            rows = (offsets[members][:, None] + np.arange(rank)).ravel()
-            whole = len(rows) == offsets[-1]
-            index = slice(None) if whole else from_numpy(rows, like=like)
-            self.groups.append((len(members), rank, index))
-
-    def sandwich(self, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
-        """Return (T_m inner_mᵀ) φ_m outer_m for every task m, of shape (Σr, Q, B)."""
-        parts = []
-        for count, rank, rows in self.groups:
-            own = [_rows(x, rows) for x in (T, inner, outer, shares)]
-            parts.append((rows, self._one(count, rank, *own)))
-        return self._assemble(parts, T)
-
-    def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, shares: Array) -> Array:
-        xp = namespace_of(T)
-        q, b = T.shape[1:]
-        if rank == 1:
-            K = xp.sum(T * inner[:, :, None], axis=1) * shares
-            return K[:, None, :] * outer[:, :, None]
-        if b == 1:  # one product per task instead of one per direction
-            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
-            K *= xp.reshape(shares, (count, 1, rank))
-            return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
-        K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
-        K *= xp.reshape(shares, (count, 1, rank, b))
-        W = xp.matrix_transpose(xp.reshape(outer, (count, 1, rank, q))) @ K
-        return xp.reshape(W, (count * rank, q, b))
-
-    def _assemble(self, parts: list[tuple[Array | slice, Array]], like: Array) -> Array:
-        if not parts:
-            return like  # no task has a direction
-        if len(parts) == 1 and isinstance(parts[0][0], slice):
-            return parts[0][1]
-        xp = namespace_of(like)
-        rows = xp.concat([index for index, _ in parts])
-        return xp.take(xp.concat([part for _, part in parts], axis=0), xp.argsort(rows), axis=0)
-
-
-def _rows(array: Array, rows: Array | slice) -> Array:
-    return array if isinstance(rows, slice) else namespace_of(array).take(array, rows, axis=0)
+    return bool(xp.any(xp.abs(missing) > ROUNDING * rounding * size))
 
 
 def average_form(moments: Moments) -> Array:
@@ -269,3 +127,75 @@ def average_form(moments: Moments) -> Array:
     tasks = moments.tasks
     scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
     return symmetrized(moments.right.T @ (scale * moments.right))
+
+
+def measured(tasks: TaskCollection, start: Array) -> Moments:
+    """Return the maps in the more accurate coordinates: around the joint solution unless terms cancel there."""
+    around = moments_around_teacher(tasks, start)
+    before = float(np.sum((tasks.singular_values[:, None] * tasks.missing(start)) ** 2))
+    size = _terms(around)
+    if size <= CANCELS * before:
+        return around
+    outputs = output_moments(tasks, start)
+    return outputs if _terms(outputs) < 0.1 * size else around
+
+
+def _terms(moments: Moments) -> float:
+    """Return Σ_j s_j² times the terms of R_j S R_jᵀ at the start, without their signs."""
+    roots = np.sqrt(np.maximum(np.diagonal(to_numpy(moments.start)), 0.0))
+    return float(np.sum((moments.tasks.singular_values * (np.abs(to_numpy(moments.right)) @ roots)) ** 2))
+
+
+def output_moments(tasks: TaskCollection, start: Array) -> Moments:
+    """Return the maps in output coordinates."""
+    D, errors = tasks.span_vectors, -tasks.missing(start)
+    rows = to_numpy(D)
+    pivots, C = spanning_rows(rows, tasks.singular_values)
+    missing = errors - C @ errors[pivots]
+    left, right, state = rows @ rows[pivots].T, C, errors[pivots]
+    rounding, neglected = ROUNDING * _sizes(tasks, start), np.linalg.norm(missing, axis=1)
+    if np.any(np.abs(missing) > rounding + np.abs(C) @ rounding[pivots]):
+        neglected = np.zeros(len(rows))
+        left = np.concatenate([left, np.zeros(missing.shape)], axis=1)
+        right = np.concatenate([right, missing], axis=1)
+        state = np.concatenate([state, np.eye(tasks.n_targets)])
+    left, right, frame = (from_numpy(np.ascontiguousarray(each), like=D) for each in (left, right, rows[pivots]))
+    return Moments(tasks, left, right, symmetrized(from_numpy(state @ state.T, like=D)), frame, neglected)
+
+
+def _sizes(tasks: TaskCollection, start: Array) -> Floats:
+    """Return the sizes of the terms of every error e = V w − V X⁺y, of shape (Σr, c)."""
+    columns = to_numpy(start).reshape(tasks.n_features, tasks.n_targets)
+    sizes = np.abs(to_numpy(tasks.targets)) + np.linalg.norm(columns, axis=0)
+    return np.asarray((tasks.radii / tasks.singular_values)[:, None] * sizes)
+
+
+def spanning_rows(rows: Floats, weights: Floats) -> tuple[list[int], Floats]:
+    """Return indices of rows that span all unit rows (n, q), and C with rows = C @ rows[indices].
+
+    Pivots are the largest remainders times ``weights`` (n,), which keeps C_ji·weight_j/weight_i small. A remainder
+    below the rounding of its own row counts as none, whatever its weight.
+    """
+    from scipy.linalg import solve_triangular
+
+    n, q = rows.shape
+    rest, basis = rows.copy(), np.zeros((0, q))
+    pivots: list[int] = []
+    tolerance = 4 * np.sqrt(q) * np.finfo(np.float64).eps
+    for _ in range(min(n, q)):
+        norms = np.linalg.norm(rest, axis=1)
+        norms[pivots] = 0.0
+        pivot = int(np.argmax(np.where(norms > tolerance, weights * norms, 0.0)))
+        if norms[pivot] <= tolerance:
+            break
+        new = rest[pivot] / norms[pivot]
+        new -= (basis @ new) @ basis  # remainders near rounding are not quite orthogonal
+        new /= np.linalg.norm(new)
+        basis, pivots = np.concatenate([basis, new[None]]), [*pivots, pivot]
+        rest -= np.outer(rest @ new, new)
+    if not pivots:
+        return [], np.zeros((n, 0))
+    parts = rows @ basis.T
+    C = solve_triangular(parts[pivots], parts.T, trans="T", lower=True).T
+    C[pivots] = np.eye(len(pivots))
+    return pivots, np.asarray(C)

@@ -1,4 +1,4 @@
-"""Exact engine for a single order: it is followed, forwards by simulation, backwards by the product of its maps."""
+"""The exact engine for a single order: forwards by simulation, backwards by the product of its maps."""
 
 import itertools
 from dataclasses import replace
@@ -20,31 +20,33 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
     sampling = Sampling(names, origin, keep_weights=True)
     traces = [simulated(problem, b, sampling, report_progress) for b in range(len(problem.filters))]
     values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
-    moved = _moved(origin, traces)
+    distances = _distances(origin, traces)
     if problem.average is not None:  # averages are rounded with the iterates they are made of
         alone = replace(problem, average=None)
-        moved = np.maximum(moved, _moved(origin, [simulated(alone, b, sampling) for b in range(len(traces))]))
-    return Computed.of(values, "one order", _errors(problem, origin, moved, values))
+        distances = np.maximum(
+            distances, _distances(origin, [simulated(alone, b, sampling) for b in range(len(traces))])
+        )
+    return Computed.of(values, "one order", _errors(problem, origin, distances, values))
 
 
-def _moved(origin: Array, traces: list[Trace]) -> Floats:
+def _distances(origin: Array, traces: list[Trace]) -> Floats:
     """Return the distances of the recorded weights from the start, of shape (B, n_steps)."""
     return np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
 
 
-def _errors(problem: Problem, origin: Array, moved: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
-    """Return the absolute errors of all curves: outputs are rounded relative to the weights they are computed from."""
+def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the absolute errors of all curves: outputs are rounded relative to the weights."""
     tasks = problem.tasks
     assert isinstance(problem.law, OneOrder)
-    # The state is the change of the weights, and 1 for what was missing before the first step.
+    # The state is the change of the weights, and 1 for the missing targets before the first step.
     missing = np.linalg.norm(tasks.missing(origin), axis=1)
     terms = np.stack([np.ones(len(missing)), missing], axis=1)
-    shares = [np.abs(problem.shares_of(b, 0, problem.k)).max(axis=0) for b in range(len(moved))]
-    rows, first = to_numpy(tasks.directions), np.array([0.0, 1.0])
+    factors = [np.abs(problem.factors_of(b, 0, problem.k)).max(axis=0) for b in range(len(distances))]
+    rows, first = to_numpy(tasks.singular_vectors), np.array([0.0, 1.0])
     rounding = Rounding(
-        tasks, origin, terms, cosines(rows, rows), first, np.stack(shares, axis=1), 0.0 * missing, squared=False
+        tasks, origin, terms, cosines(rows, rows), first, np.stack(factors, axis=1), 0.0 * missing, squared=False
     )
-    for each in moved.T:
+    for each in distances.T:
         rounding.recorded(np.stack([each, np.ones(len(each))]))
     order = [problem.law.at(t) for t in range(problem.k)]
     visits = np.bincount(order, minlength=tasks.n_tasks) / problem.k
@@ -52,8 +54,8 @@ def _errors(problem: Problem, origin: Array, moved: Floats, values: dict[str, Fl
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Follow the product Z of all maps so far, or the average of such products: the form after t steps is Zᵀ H Z."""
-    form, found = average_form(moments), []
+    """Return the forms Zᵀ H Z after each recorded step, Z being the product of all maps so far, or their average."""
+    form, rows = average_form(moments), []
     for b in range(len(problem.filters)):
         product, done, line = _Product(problem, moments, b), 0, []
         for step in problem.steps.tolist():
@@ -61,8 +63,8 @@ def forms(problem: Problem, moments: Moments) -> Forms:
             done = step
             Z = product.Z if product.average is None else product.average
             line.append(symmetrized(Z.T @ form @ Z))
-        found.append(line)
-    return Forms(found, "one order")
+        rows.append(line)
+    return Forms(rows, "one order")
 
 
 class _Product:
@@ -98,7 +100,7 @@ class _Product:
         for t in range(first, last):
             low, high = self.rows[self.law.at(t)]
             D = self.left[low:high, :]
-            phi = from_numpy(np.ascontiguousarray(self.problem.shares_of(self.b, t, t + 1)[0, low:high]), like=D)
+            phi = from_numpy(np.ascontiguousarray(self.problem.factors_of(self.b, t, t + 1)[0, low:high]), like=D)
             self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
             if self.average is not None:
                 self.average = self.average + float(self.problem.gains[t]) * (self.Z - self.average)

@@ -1,4 +1,4 @@
-"""High powers of the moment operator for a fixed filter, without applying it k times.
+"""High powers of the moment operator for a fixed filter.
 
 * *dense*: the operator as a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable tasks it is
   symmetric and one eigendecomposition serves every k; otherwise it is squared repeatedly.
@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Operator
+from forgetless.engines.independent import Operator
 
 EPS = float(np.finfo(np.float64).eps)
-
-DENSE_LIMIT = 2000
-"""Largest n for which the operator is formed by choice: 31 MiB and about a second for an eigendecomposition."""
+DENSE_LIMIT = 2000  # largest n for which method="auto" forms the operator: 31 MiB, one second for an eigendecomposition
 
 
 def _powers(rates: Floats, steps: Any) -> Floats:
@@ -64,14 +62,14 @@ class SymmetricBasis:
         return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
 
 
-def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, adjoint: bool = False) -> Array:
-    """Return I − Q as matrices of shape (B, n, n), one for each column of ``shares`` (Σr, B)."""
-    xp, n, b = namespace_of(shares), basis.n, shares.shape[1]
+def dense_decrease(operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False) -> Array:
+    """Return I − Q as matrices of shape (B, n, n), one for each column of factors (Σr, B)."""
+    xp, n, b = namespace_of(factors), basis.n, factors.shape[1]
     decrease = operator.decrease_adjoint if adjoint else operator.decrease
-    tests = from_numpy(basis.matrices(), like=shares)
+    tests = from_numpy(basis.matrices(), like=factors)
     result = []
-    for problem in range(b):  # one at a time: n matrices of Q × Q each are many already
-        phi = xp.broadcast_to(shares[:, problem : problem + 1], (shares.shape[0], n))
+    for problem in range(b):  # one at a time: each has n matrices of Q × Q
+        phi = xp.broadcast_to(factors[:, problem : problem + 1], (factors.shape[0], n))
         result.append(basis.pack(decrease(tests, phi)))
     return xp.stack(result)
 
@@ -79,8 +77,8 @@ def dense_decrease(operator: Operator, basis: SymmetricBasis, shares: Array, *, 
 _STEPS = "ask for fewer schedules at once, or use method='steps'"
 
 
-def _matrices(shares: Array, n: int) -> str:
-    return f"the dense operator of {shares.shape[1]} schedules in {n} coordinates"
+def _matrices(factors: Array, n: int) -> str:
+    return f"the dense operator of {factors.shape[1]} schedules in {n} coordinates"
 
 
 def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
@@ -91,11 +89,11 @@ def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
 class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
-    def __init__(self, operator: Operator, size: int, shares: Array) -> None:
-        xp = namespace_of(shares)
+    def __init__(self, operator: Operator, size: int, factors: Array) -> None:
+        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
-        check_memory(3.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
-        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, shares))
+        check_memory(3.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, factors))
         # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the rest is rounding.
         self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
 
@@ -114,7 +112,7 @@ class Spectral:
         return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
-        """Return what errors of eps in the operator, raised to k, may do to ⟨H, Q^k[A]⟩, of shape (B, n_steps)."""
+        """Return the effect of errors of eps in the operator, raised to k, on ⟨H, Q^k[A]⟩, of shape (B, n_steps)."""
         largest = np.max(np.abs(1.0 - self.rates), axis=1, initial=0.0)[:, None]
         left = (1.0 + steps) * largest ** np.maximum(steps - 1.0, 0.0)
         return EPS * np.asarray(left) * _size(self.basis, A) * _size(self.basis, H)
@@ -129,19 +127,19 @@ class Spectral:
 class Squaring:
     """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring.
 
-    ``units`` are those of the coordinates: a matrix rounds all its entries alike, so that coordinates of very different
-    sizes would lose digits in others than those in which they are all of the size of the result.
+    ``units`` are those of the coordinates: all entries of a matrix are rounded relative to the largest, so coordinates
+    of very different sizes would lose digits unless they are scaled to the size of the result.
     """
 
     def __init__(
-        self, operator: Operator, size: int, shares: Array, *, adjoint: bool = False, units: Floats | None = None
+        self, operator: Operator, size: int, factors: Array, *, adjoint: bool = False, units: Floats | None = None
     ) -> None:
-        xp = namespace_of(shares)
+        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
         units = np.ones(size) if units is None else units
-        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=shares)
-        check_memory(24.0 * shares.shape[1] * self.basis.n**2, _matrices(shares, self.basis.n), _STEPS)
-        decrease = dense_decrease(operator, self.basis, shares, adjoint=adjoint)
+        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=factors)
+        check_memory(24.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        decrease = dense_decrease(operator, self.basis, factors, adjoint=adjoint)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
         self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
         self.growth = np.ones(len(decrease))
@@ -164,7 +162,7 @@ class Squaring:
         return self.basis.unpack(xp.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0]))
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
-        """Return what errors of eps in the operator, squared again and again, may do to ⟨H, Q^k[A]⟩ (B, n_steps)."""
+        """Return the effect of errors of eps in the operator, squared repeatedly, on ⟨H, Q^k[A]⟩ (B, n_steps)."""
         for square in map(to_numpy, self.squares):
             sums = [np.abs(square).sum(axis=axis).max(axis=1) for axis in (1, 2)]
             self.growth = np.maximum(self.growth, np.sqrt(sums[0] * sums[1]))  # a bound of the spectral norm
@@ -182,22 +180,11 @@ class Squaring:
         return x
 
 
-def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance: float) -> tuple[Array, float]:
-    """Return Q^k[V] for one problem and an estimate of its relative error.
+def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, tolerance: float) -> tuple[Array, float]:
+    """Return Q^k[V] (Q, Q, 1) for one schedule with factors (Σr, 1), and an estimate of its relative error.
 
-    Parameters
-    ----------
-    operator : Operator
-        Of realizable tasks, so that Q is self-adjoint.
-    V : array of shape (Q, Q, 1)
-    shares : array of shape (Σr, 1)
-    k : int
-    tolerance : float
-        Stop when the result has changed by less than this, relative to its norm, over a tenth more vectors.
-
-    Returns
-    -------
-    array of shape (Q, Q, 1), float
+    The tasks are realizable, so that Q is self-adjoint. The iteration stops when a tenth more vectors changed the
+    result by less than ``tolerance``, relative to its norm.
     """
     xp, basis = namespace_of(V), SymmetricBasis(V.shape[0])
     start = basis.pack(V)[:, 0]
@@ -211,32 +198,32 @@ def lanczos_power(operator: Operator, V: Array, shares: Array, k: int, tolerance
     offdiagonal: list[float] = []
     weights, slowest, error, checked = np.ones(1), 1.0, 1.0, 0
     for j in range(limit):
-        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), shares))[:, 0]
+        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), factors))[:, 0]
         diagonal.append(float(xp.sum(w * vectors[-1])))
-        known = xp.stack(vectors)
+        basis_vectors = xp.stack(vectors)
         for _ in range(2):  # against all earlier vectors, twice: three-term recursions lose orthogonality
-            w = w - known.T @ (known @ w)
+            w = w - basis_vectors.T @ (basis_vectors @ w)
         size = float(xp.linalg.vector_norm(w))
         exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
         if exhausted or j + 1 >= 1.1 * checked + 4:
             fresh, rate = _decayed(diagonal, offdiagonal, k)
             error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
             error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
-            # Before the slowest rate is found, everything may seem to have decayed to nothing.
-            moved = abs(rate - slowest)
-            error += k * moved if k * rate < 800 or moved > 1e-10 * rate else 0.0
+            # Before the slowest rate converges, everything may seem to have decayed to zero.
+            change = abs(rate - slowest)
+            error += k * change if k * rate < 800 or change > 1e-10 * rate else 0.0
             weights, slowest, checked = fresh, rate, j + 1
             if exhausted or error < tolerance:
                 break
         offdiagonal.append(size)
         vectors.append(w / size)
     combined = from_numpy(norm * weights, like=V)
-    known = xp.stack(vectors[: len(weights)])
-    # With all vectors only rounding is left: that of the rates, raised to k, of what decays slowest; what was asked for
-    # may have decayed much more.
-    lost = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
-    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, lost)
-    return basis.unpack((known.T @ combined)[:, None]), error
+    basis_vectors = xp.stack(vectors[: len(weights)])
+    # With all vectors only the rounding of the rates remains, raised to k; it is relative to the slowest decay, and the
+    # result may have decayed much more.
+    amplified = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
+    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, amplified)
+    return basis.unpack((basis_vectors.T @ combined)[:, None]), error
 
 
 def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:

@@ -1,4 +1,4 @@
-"""The checked arguments that all engines share: tasks, filters, ordering, recorded steps."""
+"""The validated arguments of all engines: tasks, filters, ordering, recorded steps."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,6 @@ from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
-from forgetless.metrics import follows_path
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -25,7 +24,7 @@ from forgetless.tasks import TaskCollection
 
 @dataclass(frozen=True)
 class Problem:
-    """The checked arguments that ``expect`` and ``worst_case`` share."""
+    """The validated arguments of ``expect``, ``worst_case``, ``simulate`` and others."""
 
     tasks: TaskCollection
     filters: list[Filter]
@@ -49,23 +48,23 @@ class Problem:
 
     @property
     def grid(self) -> bool:
-        """Whether several schedules were given, so that results have an axis for them."""
+        """Whether results have an axis for several schedules."""
         return bool(self.labels)
 
     @cached_property
     def gains(self) -> Floats:
-        """What every step adds to the running average, of shape (k,); see ``_core.averages``."""
+        """The gains of the running average, of shape (k,); see ``_core.averages``."""
         assert self.average is not None
         return averages.gains(self.average, self.k)
 
     @cached_property
     def law(self) -> Law:
-        """What is exact about the ordering; NoExactLawError where nothing is."""
+        """The law of the ordering; NoExactLawError where it has none."""
         law = self.ordering.law(self.tasks.n_tasks, self.k)
         if law is None:
             raise NoExactLawError(
                 f"ordering {self.ordering!r} has no exact expectation, since its law() gives none; use simulate, or "
-                "one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and Sequence"
+                "one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and FixedOrder"
             )
         check_law(law, self.ordering, self.tasks.n_tasks, self.k)
         return law
@@ -80,7 +79,7 @@ class Problem:
         record: Any,
         average: Any = None,
     ) -> "Problem":
-        """Check the arguments and resolve every schedule."""
+        """Return the problem of validated arguments, with every schedule resolved."""
         check_tasks(tasks)
         k = validate.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
@@ -90,9 +89,8 @@ class Problem:
         filters = [resolve(each, k, tasks.radius) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
-        return cls(
-            tasks, filters, labels, k, ordering, recorded_steps(record, k), averages.power(average), tuple(schedules)
-        )
+        power = None if average is None else averages.power(average)
+        return cls(tasks, filters, labels, k, ordering, recorded_steps(record, k), power, tuple(schedules))
 
     @property
     def constant(self) -> bool:
@@ -106,7 +104,7 @@ class Problem:
         return self.law.probabilities
 
     def only_average_loss(self, names: tuple[str, ...]) -> None:
-        """Refuse metrics of the path of an average: with random orders only the average loss of it is exact."""
+        """Raise NoExactLawError for metrics of the path of an average: random orders have the average loss only."""
         others = [name for name in names if name != "average_loss"]
         if others:
             raise NoExactLawError(
@@ -114,69 +112,65 @@ class Problem:
                 f"metrics={', '.join(others)}; use simulate for it, or ask for metrics='average_loss'"
             )
 
-    def follows(self, names: tuple[str, ...]) -> bool:
-        """Whether any of the metrics depends on the tasks seen on the way."""
-        return follows_path(names)
-
-    def shares(self, first: int, last: int) -> Floats:
+    def factors(self, first: int, last: int) -> Floats:
         """Return φ of shape (Σr, last − first, B) of the steps numbered first..last − 1 from 0."""
         size = self.steps_at_once
         window = first // size
         if self.constant or last > (window + 1) * size:
-            return self._shares(first, last)
-        # Curves are recorded, and errors looked at, in many short stretches: filters are evaluated once for all.
+            return self._factors(first, last)
+        # Curves are recorded, and errors estimated, in many short intervals: filters are evaluated once for all.
         if window not in self._windows:
             self._windows.clear()
-            self._windows[window] = self._shares(window * size, min((window + 1) * size, self.k))
+            self._windows[window] = self._factors(window * size, min((window + 1) * size, self.k))
         return np.ascontiguousarray(self._windows[window][:, first - window * size : last - window * size])
 
     @cached_property
     def _windows(self) -> dict[int, Floats]:
-        """The shares of the steps asked for last, by the number of their window."""
+        """The factors of the most recent window, by its number."""
         return {}
 
-    def _shares(self, first: int, last: int) -> Floats:
-        columns = [self.shares_of(b, first, last) for b in range(len(self.filters))]
+    def _factors(self, first: int, last: int) -> Floats:
+        columns = [self.factors_of(b, first, last) for b in range(len(self.filters))]
         return np.ascontiguousarray(np.moveaxis(np.stack(columns, axis=2), 0, 1))
 
-    def shares_of(self, b: int, first: int, last: int) -> Floats:
+    def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
-        share = checked_shares(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
-        return np.broadcast_to(share, (last - first, share.shape[1]))
+        factors = checked_factors(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
+        return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
     @property
     def steps_at_once(self) -> int:
-        """For how many steps the shares of all schedules are kept together; progress is told after them."""
-        return max(1, min(2**13, _SHARES_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
+        """Number of steps in one window of factors; progress is reported after each."""
+        return max(1, min(2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
     def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
-        """Return curves as a result, in the array library of the tasks."""
+        """Return the result of an engine, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
         origin = self.origin("expect", start=start)
         return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, origin=origin)
 
 
-_SHARES_AT_ONCE = 2**20
+_FACTORS_AT_ONCE = 2**20
 
 
 class Computed(NamedTuple):
-    """What an exact engine made of a problem forwards: curves (B, n_steps) by metric, how, and relative errors."""
+    """The result of an exact engine forwards."""
 
-    values: dict[str, Floats]
+    values: dict[str, Floats]  # curves (B, n_steps) by metric
     method: str
-    errors: dict[str, float]
+    errors: dict[str, float]  # relative
 
     @classmethod
     def of(cls, values: dict[str, Floats], method: str, errors: dict[str, Floats]) -> "Computed":
-        """Return curves with their absolute errors made relative."""
+        """Return curves with relative errors, from absolute ones."""
         return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
 
 
 class Forms(NamedTuple):
-    """What an exact engine made of a problem backwards: V (q, q) of each schedule and recorded step, how, its error."""
+    """The result of an exact engine backwards."""
 
-    forms: list[list[Array]]
+    forms: list[list[Array]]  # V (q, q) of each schedule and recorded step
     method: str
     error: float = 0.0
 
@@ -187,7 +181,7 @@ class Forms(NamedTuple):
 
 
 def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
-    """Refuse lists that cannot be followed together, before they are resolved: varying schedules are, under draws."""
+    """Raise MemoryError for too many varying schedules at once under independent draws, before they are resolved."""
     varying = [each for each in schedules if not (isinstance(each, Filter) and each.horizon is None)]
     numbers = len(varying) * tasks.span_dimension * (5.0 * tasks.span_dimension + 3.0 * float(tasks.offsets[-1]))
     if random:
@@ -196,59 +190,58 @@ def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
 
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
-    """Return the ordering, draws with replacement if None; refuse one that is not defined for these steps."""
+    """Return the ordering, draws with replacement if None; ValueError if it is not defined for k steps."""
     chosen = as_ordering(ordering)
     chosen.check(tasks.n_tasks, k)
     return chosen
 
 
 def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
-    """Refuse a law of a user's ordering that is none, or does not fit the tasks."""
-    said = f"{type(ordering).__name__}.law must give"
+    """Raise TypeError or ValueError for the law of a custom ordering that is not valid for the tasks."""
+    prefix = f"{type(ordering).__name__}.law must give"
     if type(law) not in (Draws, Epochs, OneOrder):
-        raise TypeError(f"{said} Draws, Epochs, OneOrder or None, got {law!r}")
+        raise TypeError(f"{prefix} Draws, Epochs, OneOrder or None, got {law!r}")
     if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
-        raise ValueError(f"{said} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
+        raise ValueError(f"{prefix} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
     if isinstance(law, OneOrder):
         indices = np.asarray(law.indices)
         if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-            raise TypeError(f"{said} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
+            raise TypeError(f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
         if not law.repeated and len(indices) < k:
-            raise ValueError(f"{said} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
+            raise ValueError(f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
         if indices.min() < 0 or indices.max() >= n_tasks:
-            raise ValueError(f"{said} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
+            raise ValueError(f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
 
 
-def checked_shares(part: Filter, singular_values: Floats) -> Floats:
-    """Return φ of shape (T or 1, Σr), checked: a filter of the user's own may return anything."""
-    shares = share_rows(part, part.factors_of_singular(singular_values), len(singular_values))
-    low, high = (float(shares.min()), float(shares.max())) if shares.size else (0.0, 0.0)
+def checked_factors(part: Filter, singular_values: Floats) -> Floats:
+    """Return φ of shape (T or 1, Σr), validated: a custom filter may return anything."""
+    factors = factor_rows(part, part.factors_of_singular(singular_values), len(singular_values))
+    low, high = (float(factors.min()), float(factors.max())) if factors.size else (0.0, 0.0)
     if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
-            f"{type(part).__name__}.share must lie in [0, 2], so that errors do not grow, got values in "
+            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got values in "
             f"[{low:.6g}, {high:.6g}]"
         )
-    # What is left is rounding, and every engine sees the same: (1 + 1e-12)^k would grow in some, and be cut in others.
-    return shares if low >= 0 and high <= 2 else np.clip(shares, 0.0, 2.0)
+    # The rest is rounding, and is clipped for all engines: (1 + 1e-12)^k would grow in some of them.
+    return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
 
 
-ROUNDED = 1e-12
-"""By how much a share may be outside [0, 2]: what rounding of a step size of 2/R² makes of a budget."""
+ROUNDED = 1e-12  # distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²
 
 
-def share_rows(part: Filter, values: Any, n_directions: int) -> Floats:
-    """Return what a filter gave for every direction, of shape (T or 1, Σr), checked."""
+def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
+    """Return the values of a filter as finite rows of shape (T or 1, Σr); ValueError for anything else."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
         raise ValueError(
-            f"{type(part).__name__}.share must return one finite share per eigenvalue, got shape {rows.shape} for "
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got shape {rows.shape} for "
             f"{n_directions} eigenvalues; return an array like its argument"
         )
     return np.ascontiguousarray(rows)
 
 
 def check_tasks(tasks: Any) -> None:
-    """Refuse anything but a task collection."""
+    """Raise TypeError for anything but a task collection."""
     if not isinstance(tasks, TaskCollection):
         raise TypeError(
             f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
@@ -256,8 +249,8 @@ def check_tasks(tasks: Any) -> None:
 
 
 def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
-    """Refuse filters whose steps make errors grow on these tasks."""
-    # Filters are monotone up to their overshoot, so the ends of the spectrum tell.
+    """Raise ValueError for filters whose steps make errors grow on these tasks."""
+    # Filters are monotone up to their overshoot, so the ends of the spectrum suffice.
     ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(filter_.residual_factors(ends)))
@@ -269,7 +262,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
 
 
 def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
-    """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or the given ones."""
+    """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a list of steps."""
     if isinstance(record, str):
         if record == "last":
             return np.array([k])

@@ -1,4 +1,4 @@
-"""Results: curves of metrics over recorded steps, and worst cases; each prints, draws and frames itself."""
+"""Results of the engines: curves of metrics over recorded steps, and worst cases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,12 @@ from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
-_LINES = 6
-"""Recorded steps of one schedule that are printed, and schedules at their last step."""
+_LINES = 6  # Recorded steps of one schedule that are printed, and schedules at their last step
+
+
+def _metric(name: str, text: str) -> Any:
+    """Return a property of ``Curves`` for one metric."""
+    return property(lambda curves: curves._value(name), doc=text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,7 @@ class Curves:
     values : mapping from metric name to array
     labels : tuple
         Of several schedules, along the first axis of every array: the keys of a dict, or positions in a list. Empty
-        where one schedule was given, and there is no such axis.
+        for one schedule, without such an axis.
     """
 
     steps: NDArray[np.int64]
@@ -44,40 +48,13 @@ class Curves:
         """The call that computed it, its seed, a digest of its tasks, versions, system and time; stored in files."""
         return provenance_of(self.origin)
 
-    @property
-    def average_loss(self) -> Array:
-        """Mean loss over all tasks."""
-        return self._value("average_loss")
-
-    @property
-    def seen_loss(self) -> Array:
-        """Mean loss over the tasks seen so far; NaN at step 0."""
-        return self._value("seen_loss")
-
-    @property
-    def forgetting(self) -> Array:
-        """Mean loss degradation since each task was learned; NaN at step 0."""
-        return self._value("forgetting")
-
-    @property
-    def drift(self) -> Array:
-        """Mean squared change of outputs since each task was learned; NaN at step 0."""
-        return self._value("drift")
-
-    @property
-    def task_losses(self) -> Array:
-        """Loss of every task, with the tasks along the last axis."""
-        return self._value("task_losses")
-
-    @property
-    def task_forgetting(self) -> Array:
-        """Mean loss degradation of every task over its own visits; NaN until it is first seen."""
-        return self._value("task_forgetting")
-
-    @property
-    def task_drift(self) -> Array:
-        """Mean squared change of outputs of every task over its own visits; NaN until it is first seen."""
-        return self._value("task_drift")
+    average_loss = _metric("average_loss", "Mean loss over all tasks.")
+    seen_loss = _metric("seen_loss", "Mean loss over the tasks seen so far; NaN at step 0.")
+    forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
+    drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
+    task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
+    task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
+    task_drift = _metric("task_drift", "Mean squared change of every task's outputs; NaN before its first visit.")
 
     def _value(self, name: str) -> Array:
         if name not in self.values:
@@ -87,8 +64,8 @@ class Curves:
     def __getitem__(self, label: str | int) -> Self:
         """Return the curves of one of several schedules, by its label."""
         if label not in self.labels:
-            known = ", ".join(map(repr, self.labels)) or "none: one schedule was given"
-            raise KeyError(f"{label!r} is not among the labels: {known}")
+            labels = ", ".join(map(repr, self.labels)) or "none: one schedule was given"
+            raise KeyError(f"{label!r} is not among the labels: {labels}")
         return self._alone(self.labels.index(label))
 
     def _alone(self, b: int) -> Self:
@@ -99,22 +76,21 @@ class Curves:
         return [self._alone(b) for b in range(len(self.labels))] if self.labels else [self]
 
     def _names(self) -> list[str]:
-        """Return the metrics that are not per task."""
+        """Return the names of the metrics that are not per task."""
         return [name for name in self.values if not name.startswith("task")]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        """Return the curves as NumPy columns, without those per task."""
         return {name: to_numpy(self.values[name]) for name in self._names()}
 
     def means(self, metric: str) -> NDArray[np.float64]:
-        """Return a metric of shape (n_steps,) as it is drawn and printed, for one schedule."""
+        """Return a metric of one schedule as NumPy array of shape (n_steps,)."""
         return to_numpy(self._value(metric))
 
     def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
         return [float(self.means(metric)[i]) for i in rows]
 
     def table(self) -> Table:
-        """Return what is printed: some of the recorded steps of one schedule, the last one of several."""
+        """Return the printed table: some of the recorded steps of one schedule, the last step of several."""
         several = bool(self.labels)
         each, n = self._each(), len(self.steps)
         rows = [n - 1] if several else np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
@@ -153,18 +129,14 @@ class Curves:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(Curves):
-    """What a simulation recorded: each metric is an array of shape (n_trials, n_steps).
+    """The result of a simulation: each metric is an array of shape (n_trials, n_steps).
 
     Several schedules are along an axis before these. Prints as means with their standard errors.
 
     Attributes
     ----------
-    steps : array of shape (n_steps,)
-        The recorded steps, in increasing order; 0 is before the first task.
-    values : mapping from metric name to array
-        What the attributes ``average_loss``, ``seen_loss``, ``forgetting``, ``drift`` … give.
-    labels : tuple
-        Of several schedules; empty for one.
+    steps, values, labels
+        As in ``Expectation``.
     weights : array of shape (n_trials, n_steps, d) or (n_trials, n_steps, d, c), or None
         The weights at the recorded steps; None with ``keep_weights=False``.
     """
@@ -189,7 +161,7 @@ class Trace(Curves):
         values = to_numpy(self._value(metric))
         if len(values) == 1:
             return np.full(values.shape[1:], np.nan)
-        with np.errstate(invalid="ignore"):  # runs whose losses left the range of a float
+        with np.errstate(invalid="ignore"):  # runs whose losses overflowed
             return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
 
     def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
@@ -212,8 +184,8 @@ def together(traces: Sequence[Trace], labels: Labels) -> Trace:
     first = traces[0]
     xp = namespace_of(next(iter(first.values.values())))
     values = {name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values}
-    kept = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
-    return Trace(first.steps, values, kept, labels=labels)
+    weights = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
+    return Trace(first.steps, values, weights, labels=labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,14 +197,14 @@ class Expectation(Curves):
     steps : array of shape (n_steps,)
         The recorded steps, in increasing order; 0 is before the first task.
     values : mapping from metric name to array
-        What the attributes ``average_loss``, ``seen_loss``, ``forgetting`` and ``drift`` give.
+        Also as attributes ``average_loss``, ``seen_loss``, ``forgetting`` and ``drift``.
     labels : tuple
         Of several schedules, along the first axis: keys of a dict, or positions in a list; empty for one.
     method : str
-        How the values were computed.
+        The method of computation.
     errors : mapping from metric name to float
-        Bound on the relative error of every recorded value of the metric, from rounding and, where one was used, from
-        an iteration; 1 says that rounding may be all there is.
+        Bound on the relative error of every recorded value of the metric, from rounding and from iterations; 1 if
+        no digit is certain.
     """
 
     method: str = ""
@@ -240,7 +212,7 @@ class Expectation(Curves):
 
     @property
     def error(self) -> float:
-        """The largest of the errors of the losses; of the other metrics where no loss was asked for."""
+        """The largest of the errors of the losses; of the other metrics if there is no loss."""
         losses = [error for name, error in self.errors.items() if name.endswith("loss")]
         return max(losses or self.errors.values(), default=0.0)
 
@@ -272,12 +244,12 @@ class WorstCase:
         For data y_m = X_m w⋆, ‖w⋆‖ = 1, learned from the origin; for ‖w₀ − w⋆‖ = D it scales with D².
     teacher : array of shape loss.shape + (d,)
     steps : array of shape (n_steps,)
-        The recorded steps; where several k were given these, each schedule being made for each of them anew.
+        The recorded steps, or several k, with schedules built for each of them.
     method : str
-        How the values were computed.
+        The method of computation.
     error : float
-        Bound on the relative error of every loss, from rounding and, where one was used, from an iteration; 1 says
-        that rounding may be all there is. Forms are rounded relative to the mean of X_mᵀX_m they begin with.
+        Bound on the relative error of every loss, from rounding and from iterations; 1 if no digit is certain. Forms
+        are rounded relative to the mean of X_mᵀX_m.
     labels : tuple
         Of several schedules, as in ``Expectation``.
     """
@@ -308,16 +280,15 @@ class WorstCase:
         return plot_worst(self, ax)
 
     def table(self) -> Table:
-        """Return what is printed."""
+        """Return the printed table."""
         steps = range(len(self.steps)) if len(self.steps) <= 2 * _LINES else range(-_LINES, 0)
         columns: dict[str, list[Any]] = {}
         if self.labels:
             columns["schedule"] = [label for label in self.labels for _ in steps]
         columns["step"] = [int(self.steps[i]) for _ in self.curves for i in steps]
         columns["worst-case loss"] = [float(row[i]) for row in self.curves for i in steps]
-        return Table(
-            f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g} ({self.method})", columns
-        )
+        title = f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g} ({self.method})"
+        return Table(title, columns)
 
     def __repr__(self) -> str:
         table = self.table()

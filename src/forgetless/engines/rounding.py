@@ -1,11 +1,11 @@
-"""What rounding may have done to an exact expectation: a bound from the sizes of the terms that were added up.
+"""Bounds of the rounding errors of exact expectations, from the sizes of the terms that are summed.
 
-Of every direction j these sizes decide, all without signs: the terms μ_j of its error e_j = R_j U; the moves
-s_i |V_i V_jᵀ| φ_j μ_j that a step makes of the outputs x = s ∘ e; how unsure e_j is, its target and singular value
-being computed from X and y, which a task's own condition magnifies; and the rounding of the data, ‖X‖‖w‖ + ‖y‖.
-Moments are rounded relative to squares of terms and moves, early ones with what is left of them later; the data shift
-x itself, and no later step magnifies a wrong move of the weights. With eps, the number of steps and a constant that is
-tested against 60 digits this bounds the error of every metric.
+For every singular vector j they use, all without signs: the terms μ_j of its error e_j = R_j U; the changes
+s_i |V_i V_jᵀ| φ_j μ_j of the outputs x = s ∘ e in one step; the uncertainty of e_j, whose target and singular value
+are computed from X and y with the condition of the task; and the rounding of the data, ‖X‖‖w‖ + ‖y‖. Moments are
+rounded relative to squares of terms and changes, early errors decaying later; the data shift x itself, and no later
+step magnifies an error of the weights. With eps, the number of steps and a constant that is tested against 60 digits
+this bounds the error of every metric.
 """
 
 from dataclasses import dataclass, field
@@ -18,109 +18,82 @@ from forgetless.engines.moments import Moments
 from forgetless.tasks import TaskCollection
 
 EPS = float(np.finfo(np.float64).eps)
-
-SAFETY = 8.0
-"""Roundings of one step beyond the sizes counted; ``tests/engines/test_digits.py`` holds it against the truth."""
-
-_MANY = 1000
-"""Directions up to which all pairs are looked at."""
-
-_NUMBERS = 2**19
-"""Sizes of directions held at once."""
+SAFETY = 8.0  # roundings per step beyond the sizes counted; ``tests/engines/test_digits.py`` compares with 60 digits
+_MANY = 1000  # singular vectors up to which all pairs are considered
+_NUMBERS = 2**19  # numbers in memory at once
 
 
 @dataclass(eq=False)
 class Rounding:
-    """The sizes that B schedules met on one collection, gathered while they are followed.
-
-    Attributes
-    ----------
-    terms : array of shape (Σr, Q)
-        |R|, from the roots of the diagonal of S to the terms of every direction.
-    gram : array of shape (Σr, Σr) or (1, Σr)
-        |V Vᵀ|, or ones, which it is at most, where there are many directions.
-    first : array of shape (Q,)
-        The roots at the start.
-    shares : array of shape (Σr, B)
-        The largest |φ| so far.
-    dropped : array of shape (Σr,)
-        What was taken for rounding of zero in the targets.
-    roots : list of arrays of shape (Q, B)
-        Those at the recorded steps.
-    left : list of arrays of shape (B,)
-        At the recorded steps, which part of squared errors at the start is left at most.
-    squared : bool
-        Whether second moments were followed, rather than outputs themselves.
-    far : float
-        ‖w₀ − w⋆‖ where errors are measured around w⋆: a direction's coordinates are rounded relative to 1, hence its
-        error relative to all of that distance.
-    """
+    """The sizes of terms in the recursions of B schedules on one collection, collected step by step."""
 
     tasks: TaskCollection
     start: Array
-    terms: Floats
-    gram: Floats
-    first: Floats
-    shares: Floats
-    dropped: Floats
-    squared: bool = True
+    terms: Floats  # |R| (Σr, Q), from the roots of the diagonal of S to the terms along every singular vector
+    gram: Floats  # |V Vᵀ| (Σr, Σr), or ones (1, Σr) as an upper bound where Σr is large
+    first: Floats  # (Q,): the roots at the start
+    factors: Floats  # (Σr, B): the largest |φ| so far
+    dropped: Floats  # (Σr,): missing targets that were treated as rounded zeros
+    squared: bool = True  # whether second moments were followed, not outputs
+    # ‖w₀ − w⋆‖ where errors are measured around w⋆: singular vectors are rounded relative to 1, hence errors relative
+    # to all of that distance.
     far: float = 0.0
-    roots: list[Floats] = field(default_factory=list)
-    left: list[Floats] = field(default_factory=list)
+    roots: list[Floats] = field(default_factory=list)  # (Q, B) at every recorded step
+    left: list[Floats] = field(default_factory=list)  # (B,): bounds of the remaining fraction of early squared errors
 
     @classmethod
     def of(cls, moments: Moments, start: Array, n_problems: int) -> "Rounding":
         """Return the sizes before the first step."""
         gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
-        shares, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
-        return cls(moments.tasks, start, right, gram, first, shares, moments.dropped, far=float(far))
+        factors, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
+        return cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
 
-    def learned(self, shares: Floats) -> None:
-        """Note the shares (Σr, T, B) or (Σr, B) of some steps."""
-        np.maximum(self.shares, np.abs(shares if shares.ndim == 2 else shares.max(axis=1)), out=self.shares)
+    def learned(self, factors: Floats) -> None:
+        """Update the sizes with the factors (Σr, T, B) or (Σr, B) of some steps."""
+        np.maximum(self.factors, np.abs(factors if factors.ndim == 2 else factors.max(axis=1)), out=self.factors)
 
     def recorded(self, roots: Floats, left: Floats | None = None) -> None:
-        """Note a recorded step: the roots of the diagonal of S, of shape (Q, B), and what is left of early errors."""
+        """Add a recorded step: the roots (Q, B) of the diagonal of S, and the remaining fraction of early errors."""
         self.roots.append(roots)
         self.left.append(np.ones(roots.shape[1]) if left is None else left)
 
     def errors(self, curves: dict[str, Floats], steps: NDArray[np.int64], visits: Floats) -> dict[str, Floats]:
-        """Return the absolute errors of curves (B, n) by metric; ``visits`` (M,) are the tasks' parts of all steps."""
+        """Return the absolute errors of curves (B, n) by metric; ``visits`` (M,) are the frequencies of the tasks."""
         parts = {name: np.full(len(visits), 1 / len(visits)) if name == "average_loss" else visits for name in curves}
         return {
             name: self._error(name, each, steps, *self._norms(parts[name], visits)) for name, each in curves.items()
         }
 
     def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return root sums over all directions, their tasks weighted by ``parts``.
+        """Return root sums over all singular vectors, their tasks weighted by ``parts``.
 
-        Of terms and moves, of shape (B, n + 1), at the start and at recorded steps; and of what is unsure in the
-        outputs themselves and in their moves, of shape (B,).
+        Of terms and moves, of shape (B, n + 1), at the start and at recorded steps; and of the uncertainty of outputs
+        and of their moves, of shape (B,).
         """
         tasks, s = self.tasks, self.tasks.singular_values[:, None]
-        n_problems = self.shares.shape[1]
+        n_problems = self.factors.shape[1]
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
         size, move = np.empty((2, n_problems, len(roots)))
-        largest, ranks = np.zeros(self.shares.shape), np.array(tasks.ranks)
-        w, drawn = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
+        largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
+        w, frequencies = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
         reached, weights = self.gram**2, w * s[:, :, None] ** 2
-        at_once = max(1, _NUMBERS // max(1, self.shares.size))
+        at_once = max(1, _NUMBERS // max(1, self.factors.size))
         for low in range(0, len(roots), at_once):
             now = np.stack(roots[low : low + at_once], axis=1)
             terms = np.tensordot(self.terms, now, axes=1)
-            moves = np.tensordot(reached, drawn * (self.shares[:, None, :] * terms) ** 2, axes=1)
+            moves = np.tensordot(reached, frequencies * (self.factors[:, None, :] * terms) ** 2, axes=1)
             size[:, low : low + at_once] = _root(weights * terms**2).T
             move[:, low : low + at_once] = _root(weights * moves).T
             np.maximum(largest, terms.max(axis=1), out=largest)
         w = w[:, :, 0]
         radii, targets, labels = (each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms))
-        reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.shares * largest) ** 2)
+        reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.factors * largest) ** 2)
         dropped = self.dropped[:, None]
-        # Of a target X⁺y the rounding is that of y, also of the part of y that no weights reach.
+        # The rounding of a target X⁺y is relative to all of y, also to its part outside the range of X.
         unsure = EPS * (largest + self.far + radii / s * (targets + reach) + labels / s) + dropped
         direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
-        return size, move, direct, _root(w * s**2) * _root((self.shares * unsure) ** 2)
+        return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
 
     def _error(
         self,
@@ -132,14 +105,14 @@ class Rounding:
         direct: Floats,
         shift: Floats,
     ) -> Floats:
-        # Of a squared error at the start, which all later ones resemble, and of one at the recorded step. What happened
-        # on the way does not decay.
+        # A squared error at the start, as a model of all later ones, and one at the recorded step. Path metrics sum
+        # errors that do not decay.
         left = np.stack(self.left, axis=1) if name == "average_loss" else 1.0
         size, move = (np.sqrt(each[:, :1] ** 2 * left + each[:, 1:] ** 2) for each in (size, move))
         direct, shift = direct[:, None], shift[:, None]
         steps = np.sqrt(np.maximum(n_steps, 1.0))
         if name in ("drift", "forgetting"):
-            # Moments are followed by differences; outputs are subtracted in the end.
+            # Moments are updated by differences; outputs are subtracted at the end.
             changed = EPS * (move if self.squared else size) + shift
             error = 2 * move * changed if name == "drift" else size * changed + (move + changed) * direct
             return np.asarray(SAFETY * (error + changed**2) * np.maximum(n_steps - float(self.squared), 0.0))
@@ -163,8 +136,8 @@ def diagonal_roots(S: Floats) -> Floats:
 
 
 def relative(errors: Floats, values: Floats) -> float:
-    """Return the largest relative error, at most 1, which says that rounding may be all there is."""
-    known = ~np.isnan(values)
+    """Return the largest relative error, at most 1."""
+    defined = ~np.isnan(values)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         parts = np.where(errors > 0, errors / np.abs(values), 0.0)
-    return float(min(1.0, np.max(parts[known], initial=0.0)))
+    return float(min(1.0, np.max(parts[defined], initial=0.0)))

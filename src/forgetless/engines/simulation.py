@@ -1,4 +1,4 @@
-"""Simulation: many random runs of a continual learner at once, recorded at chosen steps."""
+"""Simulation of many random runs of a continual learner at once."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.inputs import OrderingLike, Schedules
-from forgetless.engines.problem import Problem, checked_shares, share_rows
+from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics, follows_path
@@ -23,8 +23,7 @@ from forgetless.orderings import draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
 from forgetless.tasks import TaskCollection
 
-_SHARES = 2**17
-"""Shares evaluated at once: they stay in the cache until the steps that use them."""
+_FACTORS = 2**17  # filter factors evaluated at once: they stay in the cache until the steps that use them
 
 
 def simulate(
@@ -52,7 +51,7 @@ def simulate(
     tasks : TaskCollection
     schedule : schedule, filter, name or number; or a list or a dict of these
         A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or a fixed coefficient
-        λ. Several meet the same tasks in the same orders; the keys of a dict are their labels in frames and plots.
+        λ. Several are run on the same orders; the keys of a dict are their labels in frames and plots.
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
@@ -62,28 +61,28 @@ def simulate(
         Source of randomness; the same integer gives the same numbers, up to rounding (``backend`` fixes the bits). A
         Generator is advanced by one draw.
     record : "log", "last", "all" or steps in 0..k, default "log"
-        Where metrics and weights are kept. Memory grows with these, not with k.
+        Steps at which metrics and weights are recorded. Memory grows with these, not with k.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     average : float, optional
         Record the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
-        weighs all alike) instead of the last one: every metric and the weights are those of a learner that answers
-        with the average so far while it goes on from the last iterate. At step 0 it is w₀.
+        for equal weights) instead of the last one: metrics and weights are those of the average so far, while the
+        iteration continues from the last iterate. At step 0 it is w₀.
     metrics : names, default all four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, and per task ``task_losses``,
-        ``task_forgetting``, ``task_drift``. With only ``average_loss`` or ``task_losses`` the path need not be
-        followed, which is faster.
+        ``task_forgetting``, ``task_drift``. ``average_loss`` and ``task_losses`` alone are faster: they do not depend
+        on the path.
     keep_weights : bool, default True
-        Whether the trace holds the weights at the recorded steps.
+        Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
-        "auto" takes numba for NumPy tasks where it is installed and either loaded already or worth its start-up time.
+        "auto" uses numba for NumPy tasks where it is installed and either loaded already or worth its start-up time.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
     Trace
-        Arrays of shape (n_trials, n_steps), with an axis for the schedules before them where several were given.
+        Arrays of shape (n_trials, n_steps), with an axis for several schedules before them.
 
     Examples
     --------
@@ -119,7 +118,7 @@ def _shared(seed: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a problem is simulated: the checked arguments of ``simulate`` that the exact engines do not have."""
+    """The validated arguments of ``simulate`` that the exact engines do not have."""
 
     names: tuple[str, ...]
     origin: Array
@@ -130,8 +129,8 @@ class Sampling:
 
 
 def simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress = silent) -> Trace:
-    """Return the runs of schedule number ``b`` of a checked problem."""
-    with one_blas_thread():  # threads of a product would take processors from the steps after it
+    """Return the runs of schedule number ``b`` of a problem."""
+    with one_blas_thread():  # threads of a product spin for a while and would slow down the steps after it
         return _simulated(problem, b, sampling, report_progress)
 
 
@@ -142,14 +141,14 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
     recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
-    at_once = max(1, _SHARES // max(1, int(tasks.offsets[-1])))
+    at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
     done = 0
     for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
         size = indices.shape[1]
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
-            shares, kept = _evaluate(part, tasks.singular_values, track)
+            factors, residuals = _evaluate(part, tasks.singular_values, track)
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
             while low < last - first:
@@ -159,7 +158,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
                 now, ends = indices[:, first + low : first + high], (low, high)
                 few = [mark - low for mark in few]
                 recorder.add(
-                    run.advance(now, part_of(shares, *ends), part_of(kept, *ends), few, recorder.keeps_weights)
+                    run.advance(now, part_of(factors, *ends), part_of(residuals, *ends), few, recorder.keeps_weights)
                 )
                 low = high
         done += size
@@ -172,30 +171,26 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
 
 def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Floats, Floats]:
     """Return φ and 1 − φ of shape (T or 1, Σr); the second only where the path is tracked."""
-    shares = checked_shares(part, singular_values)
+    factors = checked_factors(part, singular_values)
     if not track:
-        return shares, np.zeros((1, 1))
-    return shares, share_rows(part, part.residual_factors(singular_values), len(singular_values))
+        return factors, np.zeros((1, 1))
+    return factors, factor_rows(part, part.residual_factors(singular_values), len(singular_values))
 
 
 def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool) -> None:
-    """Refuse trials, and what is recorded of them, that do not fit into memory."""
+    """Raise MemoryError for trials and records that do not fit into memory."""
     tasks, n_steps = problem.tasks, len(problem.steps)
     weights = tasks.n_features * tasks.n_targets
-    each = (
-        (4.0 if problem.average is None else 6.0) * weights
-        + 2.0 * int(tasks.offsets[-1]) * tasks.n_targets
-        + 2.0 * tasks.n_tasks
-    )
-    n_schedules = len(problem.filters)
-    validate.check_memory(n_trials * each, f"the state of {n_trials:,} trials", "use fewer trials at a time")
+    state = (4.0 if problem.average is None else 6.0) * weights
+    state += 2.0 * int(tasks.offsets[-1]) * tasks.n_targets + 2.0 * tasks.n_tasks
+    validate.check_memory(n_trials * state, f"the state of {n_trials:,} trials", "use fewer trials at a time")
     recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
     shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
-    total = float(n_schedules) * n_trials * n_steps
-    validate.check_memory(total * recorded, f"what is recorded of {shape}", "record fewer steps")
+    total = float(len(problem.filters)) * n_trials * n_steps
+    validate.check_memory(total * recorded, f"metrics of {shape}", "record fewer steps")
     if keep_weights:
-        cure = "pass keep_weights=False, or record fewer steps"
-        validate.check_memory(total * weights, f"keep_weights=True for {shape}", cure)
+        hint = "pass keep_weights=False, or record fewer steps"
+        validate.check_memory(total * weights, f"keep_weights=True for {shape}", hint)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
@@ -219,25 +214,22 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
 
 
 def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:
-    """Choose gram coordinates where Σr is small, else the span, reduced where finding it may pay."""
+    """Return the coordinates with the cheapest steps: gram where Σr is small, else the span, reduced if worth it."""
     total, d = int(tasks.offsets[-1]), tasks.n_features
     width = total / tasks.n_tasks
-    finding, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
-    if finding < stepping:
+    reduction, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
+    if reduction < stepping:
         # A step costs 2rq in the span and rΣr in gram coordinates, whose matrix costs Σr²d.
-        return (
-            gram_coordinates(tasks, origin)
-            if total < 2 * tasks.span_dimension and total < d
-            else span_coordinates(tasks, origin)
-        )
-    # That matrix is a large symmetric product, which runs some 16 times faster per multiplication than the steps.
+        gram = total < 2 * tasks.span_dimension and total < d
+        return gram_coordinates(tasks, origin) if gram else span_coordinates(tasks, origin)
+    # The Gram matrix is one large symmetric product, some 16 times faster per multiplication than the steps.
     if total <= d and total * total * d / 16 < n_steps * width * (2.0 * d - total):
         return gram_coordinates(tasks, origin)
     return span_coordinates(tasks, origin, reduced=False)
 
 
 def _seconds(coordinates: Coordinates, k: int, n_trials: int) -> float:
-    """Return about how long the array path takes: calls per step, then products at a few GFLOP/s."""
+    """Return the estimated time of the array backend: calls per step, then products at a few GFLOP/s."""
     total, Q = coordinates.maps.shape
     width = total / coordinates.tasks.n_tasks
     seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))

@@ -1,4 +1,4 @@
-"""The worst case over teachers: the unit solution for which a random ordering does worst on average."""
+"""The worst case over teachers: the unit solution with the largest expected loss."""
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
@@ -32,7 +32,7 @@ def worst_case(
     """Return the worst expected average loss over unit teachers after k steps.
 
     The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic form ½ w⋆ᵀ V w⋆,
-    V being the mean of X_mᵀX_m carried backwards through the steps. Its largest eigenvalue gives the answer.
+    V being the mean of X_mᵀX_m carried backwards through the steps. The result is its largest eigenvalue.
 
     Parameters
     ----------
@@ -40,12 +40,11 @@ def worst_case(
     schedule : schedule, filter, name or number; or a list or a dict of these
         As in ``expect``.
     k : int or several
-        Number of steps. Of several, each schedule is made for each of them anew: the losses of plans for k steps, not
-        of the first steps of one plan, which ``record`` gives.
+        Number of steps. For several, each schedule is built for each k; ``record`` gives the first steps of one.
     ordering : Ordering or its name, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
-        At which steps. A fixed filter gives the whole curve at little more cost; a schedule that varies is followed
-        backwards anew from each recorded step, and so is an average.
+        A fixed filter gives the whole curve at little more cost; varying schedules and averages are carried backwards
+        separately from each recorded step.
     average : float, optional
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
@@ -81,20 +80,20 @@ def worst_case(
 
         return _of_several(k, record, solve)
     problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
-    found = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
-    losses, teachers = _largest(found.forms, tasks)
-    error = min(1.0, found.error + relative(_rounded(problem, losses), losses))
+    result = ENGINES[type(problem.law)](problem, linear_moments(tasks), **method_of(problem, method))
+    losses, teachers = _largest(result.forms, tasks)
+    error = min(1.0, result.error + relative(_rounded(problem, losses), losses))
     if isinstance(record, str) and record == "last":
         losses, teachers = losses[:, 0], teachers[:, 0, :]
     if not problem.grid:
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
     loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, found.method, error, problem.labels)
+    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
-    """Return the worst cases after several numbers of steps, each planned for itself, as one."""
+    """Return the worst cases of several k, with schedules built for each, as one result."""
     if not (isinstance(record, str) and record == "last"):
         raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
     if np.ndim(k) != 1:
@@ -116,8 +115,8 @@ def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> Worst
     )
 
 
+# The exact engine of every law, backwards
 ENGINES: dict[type, Callable[..., Forms]] = {Draws: draws.forms, Epochs: epochs.forms, OneOrder: one_order.forms}
-"""The exact engine of every law, backwards."""
 
 
 def _rounded(problem: Problem, losses: Floats) -> Floats:
@@ -137,7 +136,7 @@ def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, F
     for b, row in enumerate(forms):
         for i, V in enumerate(row):
             if V.shape[0] == 0:
-                teachers[b, i, 0] = 1.0  # no task moves or measures anything: every teacher attains 0
+                teachers[b, i, 0] = 1.0  # all tasks are zero: every teacher attains 0
                 continue
             values, vectors = np.linalg.eigh(to_numpy(V))
             vector = vectors[:, -1] if basis is None else basis @ vectors[:, -1]

@@ -44,7 +44,7 @@ def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
     if literal:
         return {"X": to_numpy(task.X).tolist(), "y": to_numpy(task.y).ravel().tolist(), "floor": 0.0}
     s = to_numpy(task.singular_values)
-    V = to_numpy(task.directions if basis is None else task.directions @ basis)
+    V = to_numpy(task.singular_vectors if basis is None else task.singular_vectors @ basis)
     X, y = s[:, None] * V, s * to_numpy(task.targets).ravel()
     return {"X": X.tolist(), "y": y.tolist(), "floor": task.floor}
 

@@ -1,4 +1,4 @@
-"""What every filter is: a function of an eigenvalue, its parameters per step, and what follows from both."""
+"""The base class of filters: a function of an eigenvalue, its parameters per step, and quantities derived from both."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -15,9 +15,9 @@ from forgetless._core.arrays import Array, namespace_of
 class Filter(ABC):
     """Base of all filters; to add one, write a frozen dataclass with a ``formula`` method.
 
-    Every dataclass field may be a number or a vector with one value per step; broadcasting is done here. All the rest
-    follows from ``formula``: its derivatives by differences, its slope at zero by extrapolation, its copy for rescaled
-    data as :class:`Scaled`. A filter that knows better overrides them.
+    Every dataclass field may be a number or a vector with one value per step; broadcasting is done here. Everything
+    else follows from ``formula``: derivatives by differences, the slope at zero by extrapolation, the filter of
+    rescaled data as :class:`Scaled`. Override these where a closed form exists.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Filter(ABC):
 
     Examples
     --------
-    Gradient flow for a time s learns the share 1 − exp(−ξs) of a direction:
+    Gradient flow for a time s has the filter factors 1 − exp(−ξs):
 
     >>> import numpy as np
     >>> from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Filter(ABC):
         return self.formula(singular_values * singular_values)
 
     def residual_formula(self, singular_values: Array) -> Array:
-        """Return 1 − φ(s²), the share of the error that survives; override it where φ rounds to 1."""
+        """Return 1 − φ(s²), the fraction of the error that remains; override it where φ rounds to 1."""
         return 1.0 - self.formula_of_singular(singular_values)
 
     def formula_derivative(self, eigenvalues: Array) -> Array:
@@ -69,32 +69,29 @@ class Filter(ABC):
     def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
         """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``formula_of_singular``.
 
-        By differences as in ``formula_derivative``, of all parameters that are real numbers; forward ones at θ = 0,
-        below which a parameter may not be allowed. Their error is about 1e-16/(1e-5 θ): ten digits where θ changes φ,
-        fewer where it hardly does. Override it for more, or to leave out integers, which have no derivative.
+        Differences as in ``formula_derivative``, of all real parameters; forward differences at θ = 0, since negative
+        values may not be allowed. The error is about 1e-16/(1e-5 θ). Override it for more digits, or to leave out
+        integers, which have no derivative.
         """
         real = [(name, value) for name, value in self._parameters() if _is_real(value)]
         return {name: self._by_differences(name, value, singular_values) for name, value in real}
 
     def slope(self) -> float | NDArray[np.float64]:
-        """Return φ'(0), the share learned per unit of eigenvalue near zero (infinite for a projection).
-
-        Extrapolated from shares of a hundredth and less, to about ten digits for a smooth φ.
-        """
+        """Return φ'(0), infinite for a projection; by extrapolation, about ten digits for a smooth φ."""
         return slope_at_zero(self)
 
     def strength(self) -> float | NDArray[np.float64]:
-        """Return 1/φ'(0): λ, or that of the ridge step which learns weak directions as fast."""
+        """Return 1/φ'(0): λ of the ridge step with the same factors at small eigenvalues."""
         with np.errstate(divide="ignore"):
             strength = 1.0 / np.asarray(self.slope(), dtype=np.float64)
         return float(strength) if strength.ndim == 0 else strength
 
     def scaled(self, factor: float) -> "Filter":
-        """Return the filter that does to √factor·X what this one does to X: its φ at ξ is φ(ξ/factor)."""
+        """Return the filter φ(ξ/factor), whose step on √factor·X is the step of this one on X."""
         return self if factor == 1.0 else Scaled(self, factor)
 
     def within_theory(self, radius: float) -> bool:
-        """Whether the theorems on the two schemes speak of this filter on tasks of the given radius."""
+        """Whether the published theorems cover this filter on tasks of a radius."""
         return False
 
     @property
@@ -108,33 +105,33 @@ class Filter(ABC):
         return self._for(xi).formula(xi)
 
     def factors_of_singular(self, singular_values: Array) -> Array:
-        """Return φ(s²) like ``factors``, from singular values."""
+        """Return φ(s²), of shapes as in ``factors``, from singular values."""
         s = as_array(singular_values)
         return self._for(s).formula_of_singular(s)
 
     def residual_factors(self, singular_values: Array) -> Array:
-        """Return 1 − φ(s²) like ``learned``."""
+        """Return 1 − φ(s²), of shapes as in ``factors``."""
         s = as_array(singular_values)
         return self._for(s).residual_formula(s)
 
     def derivative(self, eigenvalues: Array) -> Array:
-        """Return φ'(ξ) like ``factors``, at ξ > 0."""
+        """Return φ'(ξ) at ξ > 0, of shapes as in ``factors``."""
         xi = as_array(eigenvalues)
         return self._for(xi).formula_derivative(xi)
 
     def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
-        """Return ∂φ(s²)/∂θ of every parameter θ by name, each like ``learned``."""
+        """Return ∂φ(s²)/∂θ of every parameter θ by name, of shapes as in ``factors``."""
         s = as_array(singular_values)
         return self._for(s).formula_gradients(s)
 
     def factor_at_radius(self, radius: float) -> float | NDArray[np.float64]:
-        """Return φ(R²), which is ηβ, the only number the fixed-strength bounds need."""
+        """Return φ(R²), which is ηβ in the bounds for fixed strengths."""
         value = np.asarray(self.factors_of_singular(np.asarray(radius, dtype=np.float64)))
         return float(value) if value.ndim == 0 else value
 
     @property
     def horizon(self) -> int | None:
-        """Number of steps the parameters are given for; None if they are the same at every step."""
+        """Number of steps of per-step parameters; None if they are the same at every step."""
         lengths = {name: len(value) for name, value in self._parameters() if np.ndim(value) == 1}
         if len(set(lengths.values())) > 1:
             raise ValueError(
@@ -165,7 +162,7 @@ class Filter(ABC):
         return [(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)]
 
     def _with(self, values: dict[str, Any]) -> Self:
-        # The values come from a checked filter, so the checks of __init__ are not run again.
+        # The values are those of a validated filter, so __init__ is not run again.
         other = object.__new__(type(self))
         for name, value in [*self._parameters(), *values.items()]:
             object.__setattr__(other, name, value)
@@ -175,8 +172,8 @@ class Filter(ABC):
         xp = namespace_of(singular_values)
         theta = xp.asarray(value, dtype=singular_values.dtype, device=device(singular_values))
 
-        def at(moved: Array) -> Array:
-            return self._with({name: moved}).formula_of_singular(singular_values)
+        def at(shifted: Array) -> Array:
+            return self._with({name: shifted}).formula_of_singular(singular_values)
 
         h = 1e-5 * xp.abs(theta)
         if bool(xp.any(theta == 0)):
@@ -191,16 +188,12 @@ class Filter(ABC):
         if self.horizon is None:
             return self
         xp = namespace_of(operand)
-        shape = (-1,) + (1,) * operand.ndim
-        columns = {}
-        for name, value in self._parameters():
-            if np.ndim(value) == 1:
-                columns[name] = xp.reshape(xp.asarray(np.array(value), device=device(operand)), shape)
-        return self._with(columns)
+        shape, vectors = (-1,) + (1,) * operand.ndim, [(n, v) for n, v in self._parameters() if np.ndim(v) == 1]
+        return self._with({n: xp.reshape(xp.asarray(np.array(v), device=device(operand)), shape) for n, v in vectors})
 
 
 def as_array(values: Any) -> Array:
-    """Return an array as it is, and anything else as one of NumPy's floats."""
+    """Return arrays unchanged, anything else as a NumPy array of floats."""
     return values if hasattr(values, "__array_namespace__") or hasattr(values, "dtype") else np.asarray(values, float)
 
 
@@ -209,7 +202,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Array:
-    """Return a step from θ = 0 for every eigenvalue, whatever the units: one that changes φ by about 1e-5."""
+    """Return a step from θ = 0 for every eigenvalue that changes φ by about 1e-5, whatever the units."""
     xp = namespace_of(like)
     h = 1e-8 + xp.zeros_like(theta * like)
     before = at(theta)
@@ -222,13 +215,13 @@ def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Arra
 def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
     """Return φ'(0) from φ alone: φ(ξ)/ξ extrapolated to ξ = 0 by a polynomial (Neville's scheme).
 
-    Points begin where φ is about a hundredth, so that neither curvature nor a φ written with cancellation matters.
+    The points start where φ is about 0.01: curvature is small there, and so is cancellation in φ.
     """
     decades = np.concatenate([[0.0], np.logspace(-40, 40, 321)])
-    with np.errstate(all="ignore"):  # far beyond the radius anything may happen
-        shares = np.atleast_2d(np.asarray(filter.factors(decades), dtype=np.float64))
-    first = np.argmax(shares > 1e-2, axis=1)
-    first[~np.any(shares > 1e-2, axis=1)] = len(decades)
+    with np.errstate(all="ignore"):  # φ may overflow far beyond the radius
+        factors = np.atleast_2d(np.asarray(filter.factors(decades), dtype=np.float64))
+    first = np.argmax(factors > 1e-2, axis=1)
+    first[~np.any(factors > 1e-2, axis=1)] = len(decades)
     tops = decades[first - 1]
     steps = np.arange(len(tops)) if filter.horizon is not None else np.zeros(1, dtype=np.int64)
     slopes = np.full(len(tops), np.inf)
@@ -248,7 +241,7 @@ def _extrapolated(filter: Filter, top: float) -> float:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scaled(Filter):
-    """Any filter on rescaled data: φ(ξ/factor), which does to √factor·X what ``inner`` does to X.
+    """A filter for rescaled data: φ(ξ/factor), whose step on √factor·X is that of ``inner`` on X.
 
     Examples
     --------
@@ -278,23 +271,23 @@ class Scaled(Filter):
     def at(self, steps: int | slice) -> "Scaled":
         return Scaled(self.inner.at(steps), self.factor)
 
+    def _for(self, operand: Array) -> Self:
+        return self
+
     def formula(self, eigenvalues: Array) -> Array:
-        return self.factors(eigenvalues)
+        return self.inner.factors(eigenvalues / self.factor)
 
-    def factors(self, eigenvalues: Array) -> Array:
-        return self.inner.factors(as_array(eigenvalues) / self.factor)
+    def formula_of_singular(self, singular_values: Array) -> Array:
+        return self.inner.factors_of_singular(singular_values / self.factor**0.5)
 
-    def factors_of_singular(self, singular_values: Array) -> Array:
-        return self.inner.factors_of_singular(as_array(singular_values) / self.factor**0.5)
+    def residual_formula(self, singular_values: Array) -> Array:
+        return self.inner.residual_factors(singular_values / self.factor**0.5)
 
-    def residual_factors(self, singular_values: Array) -> Array:
-        return self.inner.residual_factors(as_array(singular_values) / self.factor**0.5)
+    def formula_derivative(self, eigenvalues: Array) -> Array:
+        return self.inner.derivative(eigenvalues / self.factor) / self.factor
 
-    def derivative(self, eigenvalues: Array) -> Array:
-        return self.inner.derivative(as_array(eigenvalues) / self.factor) / self.factor
-
-    def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
-        return self.inner.parameter_derivatives(as_array(singular_values) / self.factor**0.5)
+    def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
+        return self.inner.parameter_derivatives(singular_values / self.factor**0.5)
 
     def slope(self) -> float | NDArray[np.float64]:
         return self.inner.slope() / self.factor

@@ -1,4 +1,4 @@
-"""The filters of the paper: explicit L2, a budget of gradient steps, and no regularization."""
+"""The three filters of the paper: explicit L2, a budget of gradient steps, no regularization."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, namespace_of
 from forgetless.filters.base import Filter
 
-_COEFFICIENT_CURE = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
-_STEP_SIZE_CURE = "use a step size in (0, 1/R²), R being tasks.radius"
-_N_STEPS_CURE = "round the budget to a whole number of gradient steps"
+_COEFFICIENT_HINT = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
+_STEP_SIZE_HINT = "use a step size in (0, 1/R²), R being tasks.radius"
+_N_STEPS_HINT = "round the budget to a whole number of gradient steps"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Ridge(Filter):
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.Ridge(3.0)(1.0).item()
+    >>> fl.Ridge(3.0).factors(1.0).item()
     0.25
 
     References
@@ -42,7 +42,7 @@ class Ridge(Filter):
     explicit = True
 
     def __post_init__(self) -> None:
-        checked = validate.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_CURE)
+        checked = validate.numbers_per_step("coefficient", self.coefficient, _COEFFICIENT_HINT)
         object.__setattr__(self, "coefficient", checked)
 
     def formula(self, eigenvalues: Array) -> Array:
@@ -50,7 +50,7 @@ class Ridge(Filter):
             return _inverse_of_one_plus(self.coefficient / eigenvalues, eigenvalues == 0, 0.0)
 
     def formula_of_singular(self, singular_values: Array) -> Array:
-        # λ/s/s: s² leaves the range of a float from ‖X‖ ≈ 1e154 on, the quotients go to their limits instead.
+        # λ/s/s: s² overflows from ‖X‖ ≈ 1e154 on, the quotients tend to their limits instead.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             ratio = self.coefficient / singular_values
             ratio /= singular_values
@@ -93,8 +93,8 @@ def _inverse_of_one_plus(ratio: Array, zero: Array, at_zero: float) -> Array:
     """Return 1/(1 + ratio), and ``at_zero`` where the eigenvalue is zero; overwrites ``ratio``."""
     xp = namespace_of(ratio)
     ratio += 1.0
-    share = 1.0 / ratio
-    return xp.where(zero, at_zero, share) if bool(xp.any(zero)) else share
+    inverse = 1.0 / ratio
+    return xp.where(zero, at_zero, inverse) if bool(xp.any(zero)) else inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +104,15 @@ class GradientDescent(Filter):
     Parameters
     ----------
     n_steps : int or array of shape (k,)
-        N ≥ 1. Fractional budgets are refused: below 1 the filter is not concave and no theorem holds.
+        N ≥ 1, whole numbers: below 1 the filter is not concave and no theorem holds.
     step_size : float or array of shape (k,)
-        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (shares above 1 for odd N), and
-        above 2/R² it diverges, which the engines refuse.
+        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (factors above 1 for odd N), and
+        above 2/R² it diverges, which the engines reject.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.GradientDescent(n_steps=2, step_size=0.5)(1.0).item()
+    >>> fl.GradientDescent(n_steps=2, step_size=0.5).factors(1.0).item()
     0.75
 
     References
@@ -124,19 +124,19 @@ class GradientDescent(Filter):
     step_size: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_steps", validate.integers_per_step("n_steps", self.n_steps, _N_STEPS_CURE))
-        checked = validate.numbers_per_step("step_size", self.step_size, _STEP_SIZE_CURE, positive=True)
+        object.__setattr__(self, "n_steps", validate.integers_per_step("n_steps", self.n_steps, _N_STEPS_HINT))
+        checked = validate.numbers_per_step("step_size", self.step_size, _STEP_SIZE_HINT, positive=True)
         object.__setattr__(self, "step_size", checked)
-        _ = self.horizon  # refuses vectors of different lengths now rather than at the first step
+        _ = self.horizon  # raises for vectors of different lengths, now rather than at the first step
 
     def formula(self, eigenvalues: Array) -> Array:
-        return -self._kept(self.step_size * eigenvalues, expm1=True)
+        return -self._power(self.step_size * eigenvalues, expm1=True)
 
     def formula_of_singular(self, singular_values: Array) -> Array:
-        return -self._kept(self._product(singular_values), expm1=True)
+        return -self._power(self._product(singular_values), expm1=True)
 
     def residual_formula(self, singular_values: Array) -> Array:
-        return self._kept(self._product(singular_values), expm1=False)
+        return self._power(self._product(singular_values), expm1=False)
 
     def slope(self) -> float | NDArray[np.float64]:
         slope = np.asarray(self.n_steps) * np.asarray(self.step_size)
@@ -157,10 +157,10 @@ class GradientDescent(Filter):
         return bool(np.max(self.step_size) * radius**2 < 1)
 
     def _product(self, s: Array) -> Array:
-        # γs² as (√γ·s)²: γ and s² may each leave the range of a float while their product does not.
+        # γs² as (√γ·s)²: γ and s² may each overflow or underflow while their product does not.
         return (s * self.step_size**0.5) ** 2
 
-    def _kept(self, u: Array, *, expm1: bool) -> Array:
+    def _power(self, u: Array, *, expm1: bool) -> Array:
         """Return (1 − u)^N, or with ``expm1`` (1 − u)^N − 1 without cancellation for small u."""
         xp = namespace_of(u)
         n = xp.asarray(self.n_steps, dtype=u.dtype, device=device(u))
@@ -174,22 +174,22 @@ class GradientDescent(Filter):
 
 @dataclass(frozen=True, eq=False)
 class Projection(Filter):
-    """No regularization: the task is solved exactly, by the solution nearest to the previous one.
+    """No regularization: the task is solved exactly, by the solution nearest to the previous weights.
 
     φ(ξ) = 1 for ξ > 0 and φ(0) = 0, the limit of ``Ridge`` for λ → 0 and of ``GradientDescent`` for N → ∞.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.Projection()([0.0, 1e-12, 5.0]).tolist()
+    >>> fl.Projection().factors([0.0, 1e-12, 5.0]).tolist()
     [0.0, 1.0, 1.0]
     """
+
+    explicit = True
 
     def formula(self, eigenvalues: Array) -> Array:
         xp = namespace_of(eigenvalues)
         return xp.astype(eigenvalues > 0, xp.float64)
-
-    explicit = True
 
     def formula_of_singular(self, singular_values: Array) -> Array:
         return self.formula(singular_values)

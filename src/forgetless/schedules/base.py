@@ -1,8 +1,9 @@
-"""What a schedule is, and what it gives for k steps on tasks of a radius."""
+"""The interface of schedules: callables from a number of steps and a radius to a filter."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
@@ -12,7 +13,7 @@ Schedule = Callable[[int, float], Filter]
 
 
 def resolve(schedule: Schedule | Filter, k: int, radius: float) -> Filter:
-    """Return the filter of ``schedule`` for ``k`` steps on tasks of the given radius, its length checked."""
+    """Return the filter of ``schedule`` for ``k`` steps on tasks of a radius; ValueError if its length is not k."""
     result = schedule if isinstance(schedule, Filter) else _call(schedule, k, radius)
     if result.horizon not in (None, k):
         raise ValueError(
@@ -43,7 +44,7 @@ def _call(schedule: Any, k: int, radius: float) -> Filter:
 
 
 class Preset(ABC):
-    """Base of the schedules here: checks k and the radius, then calls ``build``."""
+    """Base of the schedules of this package: validates k and the radius, then calls ``build``."""
 
     def __call__(self, k: int, radius: float) -> Filter:
         """Return the filter for k steps on tasks of radius R."""
@@ -60,10 +61,10 @@ class Preset(ABC):
 
 
 def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float) -> Filter | None:
-    """Return what a schedule planned for another horizon does in k steps: cut off, or its last filter held."""
+    """Return k steps of a schedule planned for another horizon: truncated, or extended by its last filter."""
     try:
         filter_ = resolve(schedule, planned, radius)
-    except ValueError:  # some schedules need a few steps
+    except ValueError:  # some schedules have a minimal number of steps
         return None
     if filter_.horizon is None:
         return filter_
@@ -73,12 +74,47 @@ def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float
 
 
 def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
-    """Refuse fewer steps than a schedule is made for."""
+    """Raise ValueError for fewer steps than a schedule is defined for."""
     if k < minimum:
         raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")
 
 
 def check_length(k: int) -> None:
-    """Refuse a list of strengths that does not fit into memory, before any of the arrays it is made of."""
-    cure = "use fewer steps, or a schedule that is the same at all steps"
-    validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", cure)
+    """Raise MemoryError for a vector of strengths that does not fit into memory, before it is allocated."""
+    hint = "use fewer steps, or a schedule that is the same at all steps"
+    validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", hint)
+
+
+OBJECTIVES = ("seen", "next")
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The strength chosen by a streaming estimator from its data: see :func:`auto`."""
+
+    objective: str = "seen"
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+
+
+def auto(objective: str = "seen") -> Auto:
+    """Return the schedule by which an estimator learns with eight strengths and predicts with the best weights so far.
+
+    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by the name "auto". It
+    needs neither a horizon nor scaled features, eight times the weights and 64 sums of rows.
+
+    Parameters
+    ----------
+    objective : {"seen", "next"}, default "seen"
+        Small errors on all tasks seen, with a quarter of the errors on rows before they were learned; or the latter
+        alone, for streams where only the next task counts.
+
+    Examples
+    --------
+    >>> from forgetless import schedules
+    >>> schedules.auto(objective="next")
+    Auto(objective='next')
+    """
+    return Auto(objective)

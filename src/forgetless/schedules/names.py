@@ -1,6 +1,6 @@
-"""The one registry of schedules: what each is called, how it is written, and what is known of it.
+"""The registry of schedules: names, code, titles and properties.
 
-The command line, the estimators, files and advice read it: a new schedule is one class in ``presets`` and one
+The command line, the estimators, files and advice use it: a new schedule is one class in ``presets`` and one
 :class:`Entry` here.
 """
 
@@ -19,42 +19,25 @@ from forgetless.schedules.base import Preset
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one kind of schedule.
+    """One kind of schedule."""
 
-    Attributes
-    ----------
-    kind : type
-        Its class; the name of the class stands in files.
-    code : str
-        What a Python program calls it by.
-    name : str or None
-        What the command line and the estimators call it; None for kinds that text cannot give.
-    arguments : dict
-        Its parameters that may follow the name after a colon, in order, with the function that reads each.
-    proportional : bool
-        Whether strengths are proportional to R², so that a new radius only scales them.
-    budget : bool
-        Whether its steps are a budget of gradient steps.
-    title : callable
-        A schedule in a few words, with strengths in units of R².
-    """
-
-    kind: type
-    code: str
-    name: str | None = None
+    kind: type  # its class, whose name is used in files
+    code: str  # its name in Python
+    name: str | None = None  # its name in text, such as on the command line; None if text cannot express it
+    # Parameters that may follow the name after a colon, in order, with the parser of each
     arguments: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
-    proportional: bool = False
-    budget: bool = False
-    title: Callable[[Any], str] = repr
+    title: Callable[[Any], str] = repr  # a short description, with strengths in units of R²
+    proportional: bool = False  # whether strengths are proportional to R², so that a new radius only scales them
+    budget: bool = False  # whether its steps are budgets of gradient steps
 
     @property
     def usage(self) -> str:
-        """The name with its arguments, those that may be left out in brackets."""
+        """The name with its arguments, optional ones in brackets."""
         parameters = {field.name: field for field in dataclasses.fields(self.kind)}
         text, ends = str(self.name), ""
         for i, argument in enumerate(self.arguments):
             part = f"{',' if i else ':'}{argument.upper()}"
-            optional = parameters[argument].default is not dataclasses.MISSING or argument in _KNOWN
+            optional = parameters[argument].default is not dataclasses.MISSING or argument in _IMPLIED
             text, ends = (f"{text}[{part}", f"{ends}]") if optional else (f"{text}{part}", ends)
         return text + ends
 
@@ -68,9 +51,7 @@ def _number(text: str) -> float:
         raise ValueError(text) from None
 
 
-_KNOWN = ("n_tasks",)
-"""Arguments that may be left out because the caller knows them."""
-
+_IMPLIED = ("n_tasks",)  # arguments that may be left out because the caller supplies them
 _SCALE = {"scale": _number}
 
 
@@ -93,63 +74,23 @@ def _increasing_title(increasing: presets.Increasing) -> str:
     return "increasing, theorem" if theorem else f"increasing, scale {increasing.scale:.3g}"
 
 
+def _preset(kind: type, code: str, arguments: Any, title: Callable[[Any], str], budget: bool = False) -> Entry:
+    return Entry(kind, code, code.replace("_", "-"), arguments, title, proportional=True, budget=budget)
+
+
 REGISTRY = (
     Entry(Projection, "Projection", "none", title=lambda _: "no regularization"),
-    Entry(Ridge, "Ridge", "ridge", {"coefficient": _number}, title=_ridge_title),
+    Entry(Ridge, "Ridge", "ridge", {"coefficient": _number}, _ridge_title),
     Entry(GradientDescent, "GradientDescent"),
     Entry(Stages, "Stages"),
-    Entry(presets.Fixed, "fixed", "fixed", proportional=True, title=lambda _: "fixed, near-optimal"),
-    Entry(presets.Increasing, "increasing", "increasing", _SCALE, proportional=True, title=_increasing_title),
-    Entry(
-        presets.FixedBudget,
-        "fixed_budget",
-        "fixed-budget",
-        {"n_steps": int},
-        proportional=True,
-        budget=True,
-        title=lambda _: "fixed budget",
-    ),
-    Entry(
-        presets.IncreasingBudget,
-        "increasing_budget",
-        "increasing-budget",
-        {"n_steps": int, **_SCALE},
-        proportional=True,
-        budget=True,
-        title=_budget_title,
-    ),
-    Entry(
-        presets.CappedBudget,
-        "capped_budget",
-        "capped-budget",
-        proportional=True,
-        budget=True,
-        title=lambda _: "capped budget",
-    ),
-    Entry(
-        presets.Cyclic,
-        "cyclic",
-        "cyclic",
-        {"n_tasks": int},
-        proportional=True,
-        title=lambda _: "cyclic, Cai & Diakonikolas",
-    ),
-    Entry(
-        shapes.EndRamp,
-        "end_ramp",
-        "end-ramp",
-        {"length": _number, **_SCALE},
-        proportional=True,
-        title=_ramp_title,
-    ),
-    Entry(
-        shapes.NoiseAware,
-        "noise_aware",
-        "noise-aware",
-        _SCALE,
-        proportional=True,
-        title=lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k",
-    ),
+    _preset(presets.Fixed, "fixed", {}, lambda _: "fixed, near-optimal"),
+    _preset(presets.Increasing, "increasing", _SCALE, _increasing_title),
+    _preset(presets.FixedBudget, "fixed_budget", {"n_steps": int}, lambda _: "fixed budget", budget=True),
+    _preset(presets.IncreasingBudget, "increasing_budget", {"n_steps": int, **_SCALE}, _budget_title, budget=True),
+    _preset(presets.CappedBudget, "capped_budget", {}, lambda _: "capped budget", budget=True),
+    _preset(presets.Cyclic, "cyclic", {"n_tasks": int}, lambda _: "cyclic, Cai & Diakonikolas"),
+    _preset(shapes.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
+    _preset(shapes.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"),
     Entry(shapes.Constant, "constant"),
     Entry(shapes.Coefficients, "from_coefficients"),
     Entry(presets.UnregularizedFirst, "unregularized_first"),
@@ -165,13 +106,13 @@ def entry_of(schedule: Any) -> Entry | None:
 
 
 def is_proportional(schedule: Any) -> bool:
-    """Return whether strengths are known to be proportional to R²."""
+    """Return whether the strengths of a registered schedule are proportional to R²."""
     entry = entry_of(schedule)
     return entry is not None and entry.proportional
 
 
 def title_of(schedule: Any) -> str:
-    """Return a schedule in a few words."""
+    """Return a short description of a schedule."""
     entry = entry_of(schedule)
     return repr(schedule) if entry is None else entry.title(schedule)
 
@@ -182,22 +123,22 @@ def names() -> list[str]:
 
 
 def usage(*extra: str) -> str:
-    """Return all names with their arguments, for a help text or an error; ``extra`` names come first."""
+    """Return all names with their arguments as text, ``extra`` names first."""
     names = [*extra, *(entry.usage for entry in _BY_NAME.values())]
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def named(text: str, *others: str, **known: Any) -> Any:
-    """Return the schedule that a text such as "increasing:0.5" or "end-ramp:1/8,2" names.
+def named(text: str, *others: str, **implied: Any) -> Any:
+    """Return the schedule named by a text such as "increasing:0.5" or "end-ramp:1/8,2".
 
     Parameters
     ----------
     text : str
         A name, and after a colon its arguments, separated by commas.
     *others : str
-        Names that the caller understands itself, listed where a name is refused.
-    **known
-        Arguments that the caller knows, such as ``n_tasks``; taken where the text leaves them out.
+        Further names that the caller accepts, for the error message.
+    **implied
+        Arguments that the text may omit, such as ``n_tasks``.
 
     Examples
     --------
@@ -208,17 +149,12 @@ def named(text: str, *others: str, **known: Any) -> Any:
     Cyclic(n_tasks=10)
     """
     name, colon, rest = text.partition(":")
-    entry = _BY_NAME.get(name.replace("_", "-"))  # as Python writes them, too
-    given = rest.split(",") if colon else []
-    if entry is None or len(given) > len(entry.arguments):
+    entry = _BY_NAME.get(name.replace("_", "-"))
+    values_text = rest.split(",") if colon else []
+    if entry is None or len(values_text) > len(entry.arguments):
         raise ValueError(f"there is no schedule {text!r}; use {usage(*others)}")
-    values = {argument: known[argument] for argument in entry.arguments if argument in known}
-    for (argument, read), part in zip(entry.arguments.items(), given, strict=False):
-        try:
-            values[argument] = read(part.strip())
-        except ValueError:
-            kind = "a whole number" if read is int else "a number"
-            raise ValueError(f"{argument} of {name!r} must be {kind}, got {part!r}: {entry.usage}") from None
+    values = {argument: implied[argument] for argument in entry.arguments if argument in implied}
+    values |= _parsed(entry, name, values_text)
     required = [f.name for f in dataclasses.fields(entry.kind) if f.default is dataclasses.MISSING]
     missing = [argument for argument in required if argument not in values]
     if missing:
@@ -226,8 +162,20 @@ def named(text: str, *others: str, **known: Any) -> Any:
     return entry.kind(**values)
 
 
+def _parsed(entry: Entry, name: str, texts: list[str]) -> dict[str, Any]:
+    """Return the arguments of a schedule by name, from their texts."""
+    values = {}
+    for (argument, parse), text in zip(entry.arguments.items(), texts, strict=False):
+        try:
+            values[argument] = parse(text.strip())
+        except ValueError:
+            kind = "a whole number" if parse is int else "a number"
+            raise ValueError(f"{argument} of {name!r} must be {kind}, got {text!r}: {entry.usage}") from None
+    return values
+
+
 def code(schedule: Any) -> str | None:
-    """Return a Python expression for a schedule of this package, ``fl`` being forgetless; None for any other.
+    """Return a Python expression for a schedule of this package; None for any other.
 
     Examples
     --------
@@ -245,10 +193,10 @@ def code(schedule: Any) -> str | None:
     defaults = {field.name: field.default for field in dataclasses.fields(schedule)}
     if all(values[name] is defaults[name] or _same(values[name], defaults[name]) for name in values):
         return f"{home}{entry.code}()"
-    written = {name: _written(value) for name, value in values.items()}
-    if None in written.values():
+    texts = {name: _as_code(value) for name, value in values.items()}
+    if None in texts.values():
         return None
-    return f"{home}{entry.code}({', '.join(f'{name}={value}' for name, value in written.items())})"
+    return f"{home}{entry.code}({', '.join(f'{name}={value}' for name, value in texts.items())})"
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -259,7 +207,7 @@ def _is_schedule(value: Any) -> bool:
     return isinstance(value, Filter) or callable(value)
 
 
-def _written(value: Any) -> str | None:
+def _as_code(value: Any) -> str | None:
     if _is_schedule(value):
         return code(value)
     if isinstance(value, tuple) and any(map(_is_schedule, value)):
@@ -269,7 +217,7 @@ def _written(value: Any) -> str | None:
 
 
 def as_listed(schedule: Any) -> Any:
-    """Return an optimised schedule as its coefficients: how it was found is left out."""
+    """Return an optimised schedule as its coefficients, any other unchanged."""
     if isinstance(schedule, Preset) and entry_of(schedule) is None and hasattr(schedule, "coefficients"):
         return shapes.Coefficients(schedule.coefficients)
     return schedule

@@ -1,4 +1,4 @@
-"""Schedules and filters as plain data for files, and back."""
+"""Conversion of schedules and filters to plain data, and back."""
 
 import dataclasses
 from typing import Any
@@ -13,14 +13,11 @@ _KINDS = {entry.kind.__name__: entry.kind for entry in REGISTRY}
 
 
 def to_plain(schedule: Schedule | Filter, k: int) -> dict[str, Any]:
-    """Return a schedule or filter of this package by name and parameters; any other callable as the filter it gives.
-
-    The latter is resolved for k steps at radius 1.
-    """
+    """Return a schedule or filter of this package by name and parameters; any other as its filter at radius 1."""
     try:
         return describe(schedule)
     except TypeError:
-        pass  # a callable of the user's, perhaps inside unregularized_first: the whole is resolved instead
+        pass  # a user's callable, perhaps inside unregularized_first: the whole schedule is resolved instead
     filter_ = resolve(schedule, k, 1.0)
     try:
         return describe(filter_)
@@ -49,7 +46,7 @@ def _value(value: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """Return the schedule or filter that ``to_plain`` described; ValueError where it describes none."""
+    """Return the schedule or filter of a result of ``to_plain``; ValueError if it is not one."""
     kind = plain.get("kind") if isinstance(plain, dict) else plain
     if not isinstance(plain, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"schedule must name one of {', '.join(_KINDS)}, got {kind!r}")

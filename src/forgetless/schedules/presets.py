@@ -1,4 +1,4 @@
-"""Schedules with a theorem, one small class each: those of the paper, and those with small upper bounds."""
+"""Schedules with a theorem: those of the paper, and those with small upper bounds."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from forgetless._core import validate
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
 from forgetless.schedules.base import Preset, check_horizon, check_length, resolve
 
-_SCALE_CURE = "the theorem uses 13/3; smaller values regularize less"
+_SCALE_HINT = "the theorem uses 13/3; smaller values regularize less"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Increasing(Preset):
     scale: float = 13 / 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_CURE))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_HINT))
 
     def build(self, k: int, square: float) -> Ridge:
         return Ridge(self.scale * square / _decay(k))
@@ -73,7 +73,7 @@ class Increasing(Preset):
 class FixedBudget(Preset):
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the same guarantee as ``Fixed``, for every N.
 
-    The paper fixes γ and derives a real N; here N is the caller's choice and γ follows, so nothing is rounded.
+    The paper fixes γ and derives a real N; here N is a parameter and γ follows, so nothing is rounded.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class IncreasingBudget(Preset):
     def __post_init__(self) -> None:
         checked = validate.integers_per_step("n_steps", self.n_steps, "give whole numbers of gradient steps")
         object.__setattr__(self, "n_steps", checked if isinstance(checked, int) else tuple(checked.tolist()))
-        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_CURE, positive=True))
+        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_HINT, positive=True))
 
     def build(self, k: int, square: float) -> GradientDescent:
         n_steps = np.asarray(self.n_steps)
@@ -156,7 +156,7 @@ class IncreasingBudget(Preset):
 
 @dataclass(frozen=True)
 class CappedBudget(Preset):
-    """One gradient step of size γ_t = min(1, 2(k−t+2)/(k+1))/R² a task: near the smallest constant that is proved.
+    """One gradient step of size γ_t = min(1, 2(k−t+2)/(k+1))/R² per task: nearly the smallest proved constant.
 
     ``fl.upper_bound`` proves an expected loss of at most 0.278, 0.295, 0.304 and 0.308 R²D²/k in k = 16, 64, 256 and
     1024 steps (derived, unpublished); the step sizes of ``fl.minimax_schedule``, which minimise that bound, are less
@@ -215,7 +215,7 @@ class UnregularizedFirst:
     Parameters
     ----------
     schedule : schedule or filter
-        What is used from the second step on (as if it had been used from the first).
+        Used from the second step on, as if it had been used from the first.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def _decay(k: int) -> NDArray[np.float64]:
 
 
 def _per_square(relative: Any, square: float) -> Any:
-    # With R = 0 no task has a direction to learn, so any step size gives the same (trivial) step.
+    # With R = 0 all tasks are zero, and any step size gives the same (trivial) step.
     return relative / (square if square > 0 else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Schedules without a theorem, one small class each: given coefficients, and shapes whose scale fits the tasks."""
+"""Schedules without a theorem: explicit coefficients, and shapes with a scale that is fitted to the tasks."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from forgetless.schedules.base import Preset, check_horizon, check_length
 
 @dataclass(frozen=True)
 class Constant(Preset):
-    """The same filter at every step, whatever k and the radius are.
+    """The same filter at every step, for every k and radius.
 
     Examples
     --------
@@ -66,14 +66,13 @@ class Coefficients(Preset):
 class EndRamp(Preset):
     """No regularization first, then λ_t = scale · R² · j at the j-th of the last steps: an average over the tail.
 
-    With scale 1 a direction at the radius is learned by a share 1/(1 + j), as if the iterates of the ramp were
-    averaged. This is the shape that exact optimisation finds on most collections (``fl.optimal_schedule``); no theorem
-    covers it.
+    With scale 1 the filter factor at the radius is 1/(1 + j), as if the iterates of the ramp were averaged. This is the
+    shape that exact optimisation finds on most collections (``fl.optimal_schedule``); no theorem covers it.
 
     Parameters
     ----------
     length : float, default 1/8
-        The part of the k steps that the ramp takes, in (0, 1]; it takes at least one step.
+        The fraction of the k steps in the ramp, in (0, 1]; at least one step.
     scale : float, default 1
         Nonnegative slope of the ramp, in R² per step.
 
@@ -102,12 +101,12 @@ class EndRamp(Preset):
 
 @dataclass(frozen=True)
 class NoiseAware(Preset):
-    """λ = scale · R² k / ln k at every step: how the best fixed strength grows with k when labels are noisy.
+    """λ = scale · R² k / ln k at every step: the growth of the best fixed strength under label noise.
 
     Parameters
     ----------
     scale : float, default 1
-        Nonnegative factor; it depends on the noise, and ``fl.advise`` finds it.
+        Nonnegative factor, which depends on the noise; ``fl.advise`` searches it.
 
     Examples
     --------

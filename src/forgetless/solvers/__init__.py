@@ -1,1 +1,1 @@
-"""One task that is met once, solved by whatever is cheapest."""
+"""Solvers of one-shot tasks, selected by cost."""

@@ -1,7 +1,7 @@
-"""What each solver of one task would cost: the model behind the choice in ``step``.
+"""The cost model of the solvers of one task.
 
 Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu. The constants are
-ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; they need to be right within a factor of two.
+ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; a factor of two in them hardly matters.
 """
 
 import math
@@ -13,30 +13,21 @@ from forgetless.solvers import _krylov
 from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.rows import Operated, Rows
 
-SMALL_SIDE = 200
-"""Up to this side a Gram matrix is always the cheapest: a solve with it costs less than a few calls from Python."""
-
-GEMM = {"tall": 1 / 40, "wide": 1 / 20}
-"""A multiplication inside XᵀX of a tall X, or XXᵀ of a wide one, against an entry of a pass."""
-
-FACTOR = 1 / 42
-"""m³ of a Cholesky factorisation."""
-
-EIGH = 0.5
-"""m³ of all eigenvectors."""
-
-SPARSE_ENTRY = 10.0
-"""A stored entry of a sparse matrix in a pass."""
-
-VECTOR_ENTRY = 10.0
-"""An entry of the vectors of the bidiagonalisation, per pass."""
+SMALL_SIDE = 200  # side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from Python
+GEMM = {"tall": 1 / 40, "wide": 1 / 20}  # a multiplication in XᵀX of a tall X, or in XXᵀ of a wide one
+FACTOR = 1 / 42  # m³ of a Cholesky factorisation
+EIGH = 0.5  # m³ of all eigenvectors
+SPARSE_ENTRY = 10.0  # a stored entry of a sparse matrix, per pass
+VECTOR_ENTRY = 10.0  # an entry of the vectors of the bidiagonalisation, per pass
+NORM_PASSES = 25  # passes to compute ‖X‖₂
+TRIAL = 16  # passes from which on an iteration is tried before a factorisation; three are lost if it is slow
 
 
 def passes_needed(filter: Ridge | GradientDescent, norm: float, tol: float) -> float:
-    """Return how many passes the bidiagonalisation needs, from ‖X‖₂.
+    """Return the number of passes of the bidiagonalisation, from ‖X‖₂.
 
-    Explicit regularization: three quarters of the worst case of conjugate gradients at the condition 1 + ‖X‖²/λ, as
-    measured. Budget: the degree of a polynomial that is near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N.
+    Explicit regularization: three quarters (measured) of the worst case of conjugate gradients at the condition
+    1 + ‖X‖²/λ. Budget: the degree of a polynomial near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N.
     """
     digits = math.log(2 / tol)
     if isinstance(filter, Ridge):
@@ -72,46 +63,36 @@ def gram_product(rows: Rows) -> float:
 
 
 def gram_bytes(rows: Rows) -> int:
-    """Return the memory that the Gram matrix and its factorisation take."""
+    """Return the memory of the Gram matrix and its factorisation."""
     return 3 * 8 * rows.small_side**2
 
 
-NORM_PASSES = 25
-"""About what it takes to find ‖X‖₂ by products with X."""
-
-
 def spectrum_bytes(rows: Rows) -> int:
-    """Return the memory that a singular value decomposition takes."""
+    """Return the memory of a singular value decomposition."""
     return 3 * 8 * rows.shape[0] * rows.shape[1]
 
 
 def norm_by_gram(rows: Rows, memory: int) -> bool:
-    """Return whether ‖X‖₂ is cheaper to find from the Gram matrix, which is kept for the step."""
-    if rows.has_gram or (rows.small_side <= SMALL_SIDE and not isinstance(rows, Operated)):
+    """Return whether ‖X‖₂ is cheaper from the Gram matrix, which is reused by the step."""
+    operated = isinstance(rows, Operated)
+    if rows.has_gram or (rows.small_side <= SMALL_SIDE and not operated):
         return True
-    if gram_bytes(rows) > memory:
+    if gram_bytes(rows) > memory or rows.remote:
         return False
-    if rows.remote:
-        return False
-    blocks = rows.single is None and not isinstance(rows, Operated)
-    return blocks or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
+    return (rows.single is None and not operated) or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
 
 
 def rough_norm(rows: Rows) -> float:
-    """Return ‖X‖₂ from an eighth of the lines of the longer side, scaled up; for the choice of a solver only.
+    """Return an estimate of ‖X‖₂ from an eighth of the rows or columns, scaled up, for the choice of a solver.
 
-    Right for lines that resemble each other; up to a few times too large for X without structure.
+    Accurate where these are alike; up to a few times too large for X without structure.
     """
-    sample, share = rows.sample(1 / 8)
-    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(share)
-
-
-TRIAL = 16
-"""An iteration is tried where a factorisation costs at least so many passes; three of them are lost if it is slow."""
+    sample, fraction = rows.sample(1 / 8)
+    return _krylov.norm(Rows.of(sample), tol=0.1, passes=4) / math.sqrt(fraction)
 
 
 def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
-    """Return after how many passes a factorisation should replace an iteration; None where none can."""
+    """Return the number of passes after which a factorisation replaces an iteration; None where none can."""
     rows, unit = task.rows, one_pass(task.rows, task.n_targets)
     if not filter.is_projection:
         if gram_bytes(rows) > memory or not (rows.readable or rows.remote):
@@ -123,25 +104,29 @@ def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
     return 4 + int(40 * rows.shape[0] * rows.shape[1] * rows.small_side * GEMM["wide"] / unit)
 
 
+def _for_projections(rows: Rows, memory: int) -> str:
+    if not rows.readable:
+        return "gram"
+    if rows.sparse and rows.small_side > SMALL_SIDE // 4:
+        return "krylov"
+    return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
+
+
 def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
     """Return the solver: ``"gram"``, ``"krylov"`` or ``"svd"``."""
     rows, memory = task.rows, limits.memory
     if filter.is_projection:
-        if not rows.readable:
-            return "gram"
-        if rows.sparse and rows.small_side > SMALL_SIDE // 4:
-            return "krylov"
-        return "svd" if rows.single is not None and spectrum_bytes(rows) <= memory else "krylov"
+        return _for_projections(rows, memory)
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
     if gram_bytes(rows) > memory or isinstance(rows, Operated) or (rows.remote and not rows.has_gram):
         return "krylov"
-    # Blocks are read from wherever they lie at every pass: one pass for a Gram matrix beats many.
+    # Blocks are read again at every pass: one pass for a Gram matrix is cheaper than many.
     if rows.small_side <= SMALL_SIDE or rows.in_parts:
         return "gram"
     direct, unit = by_gram(rows, filter), one_pass(rows, task.n_targets)
     if isinstance(filter, Ridge) and direct > TRIAL * unit:
-        # How fast it converges shows in three passes: the whole spectrum decides, not only its ends.
+        # The speed of convergence shows in three passes: the whole spectrum matters, not only its ends.
         return "krylov"
     if 4 * unit > direct:
         return "gram"

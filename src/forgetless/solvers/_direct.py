@@ -1,8 +1,8 @@
 """Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the spectrum of X.
 
-A Gram matrix squares the condition of a task. Cholesky's estimate of it decides: up to ``SAFE`` nothing is lost that
-matters; beyond, the solution is refined with residuals taken from X itself, and from exact sums where even these
-are not enough.
+A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the loss of digits does
+not matter; beyond, the solution is refined with residuals computed from X itself, and from exact sums where even these
+are not accurate enough.
 """
 
 import math
@@ -21,18 +21,10 @@ from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.rows import Rows
 
 EPS = float(np.finfo(np.float64).eps)
-
-SAFE = 1e5
-"""Condition of the Gram matrix up to which its Cholesky factor alone gives ten digits."""
-
-HOPELESS = 1e13
-"""Condition beyond which a Cholesky factor does not even refine."""
-
-EXACT_ENTRIES = 10**7
-"""Tasks with more entries than this are not refined with exact sums, which take about 0.1 µs an entry."""
-
-ACCURACY = 1e-8
-"""Relative error of a step that is promised; a step that misses it is refused."""
+SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
+HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
+EXACT_ENTRIES = 10**7  # entries up to which tasks are refined with exact sums, about 0.1 µs an entry
+ACCURACY = 1e-8  # largest relative error of a step that is accepted
 
 
 class Solved(NamedTuple):
@@ -44,7 +36,7 @@ class Solved(NamedTuple):
 
 
 class _Factor(NamedTuple):
-    """How XᵀX + λ is solved, its 1-norm, and its reciprocal condition."""
+    """A solver of XᵀX + λ, its 1-norm, and its reciprocal condition."""
 
     solve: Callable[[Array], Array]
     norm1: float
@@ -91,29 +83,29 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
             )
         if rows.dual:
             after = squares(coefficient * weights)
-            lost = _cancelled(norm1, weights, change)
+            cancelled = _cancelled(norm1, weights, change)
         else:
             after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
-            lost = _cancelled(norm1, residual, right)
-        return Solved(change, 10 * EPS * lost / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
+            cancelled = _cancelled(norm1, residual, right)
+        return Solved(change, 10 * EPS * cancelled / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
 
 def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
-    """Return Xᵀr as accurately as a Gram matrix in float64 deserves: not from float32 products, where avoidable."""
+    """Return Xᵀr with the accuracy of a Gram matrix in float64: not from float32 products, where avoidable."""
     if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
         return rows.adjoint_in_float64(residual)
     return _float64(right)
 
 
 def _cancelled(norm1: float, vectors: Array, products: Array) -> float:
-    """Return by how much the products Xᵀv are smaller than they might be: their rounding is relative to ‖X‖‖v‖."""
-    given, made = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
-    return max(1.0, math.sqrt(norm1) * given / made) if made > 0 else 1.0
+    """Return ‖X‖‖v‖ / ‖Xᵀv‖, the cancellation in the products: their rounding is relative to ‖X‖‖v‖."""
+    before, after = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
+    return max(1.0, math.sqrt(norm1) * before / after) if after > 0 else 1.0
 
 
 def _data_error(residual: Array, condition: float) -> float:
-    """Return what the rounding of a float32 residual may do to the step; nothing for float64."""
+    """Return the effect of the rounding of a float32 residual on the step; 0 for float64."""
     eps = eps_of(residual)
     return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
@@ -125,7 +117,7 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
     for _ in range(12):
         left = residual - rows.forward(change)
         size = math.sqrt(float(np.sum(squares(change))))
-        # What rounding of the residual Xᵀ(r − Xδ) − λδ itself can do to δ, in first order.
+        # The first-order effect on δ of the rounding of the residual Xᵀ(r − Xδ) − λδ.
         grain = math.sqrt(norm1) * math.sqrt(float(np.sum(squares(left)))) + coefficient * size
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
@@ -136,10 +128,10 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
         else:
             correction = solve(rows.adjoint(left) - coefficient * change)
         change = change + correction
-        moved = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
-        if moved <= 1e-11:
+        change_size = math.sqrt(float(np.sum(squares(correction)))) / size if size > 0 else 0.0
+        if change_size <= 1e-11:
             break
-    error = moved + (EPS if exact else floor)
+    error = change_size + (EPS if exact else floor)
     if error > ACCURACY:
         raise ConvergenceError(
             f"this task is too ill-conditioned: with the coefficient {coefficient:.3g}, {coefficient / norm1:.1g} of "
@@ -190,33 +182,33 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 def eigen(task: OneTask, filter: Filter) -> Solved:
     """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
-    rows, given, right, _ = task
+    rows, original, right, _ = task
     xp = namespace_of(rows.gram)
     theta, W = xp.linalg.eigh(rows.gram)
-    residual = xp.astype(given, xp.float64, copy=False)
+    residual = xp.astype(original, xp.float64, copy=False)
     theta_ = np.maximum(to_numpy(theta), 0.0)
-    share = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
-    gain = np.full_like(share, float(filter.slope()))
-    np.divide(share, theta_, out=gain, where=theta_ > 0)
-    right = W.T @ (residual if rows.dual else _in_float64(rows, given, right))
+    factors = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
+    gain = np.full_like(factors, float(filter.slope()))
+    np.divide(factors, theta_, out=gain, where=theta_ > 0)
+    right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
     change = W @ (right * from_numpy(gain, like=right)[:, None])
     if rows.dual:
         weights, change = change, rows.adjoint(change)
-        lost = _cancelled(float(theta_[-1]), weights, change)
-        after = np.sum(((1.0 - share)[:, None] * to_numpy(right)) ** 2, axis=0)
+        cancelled = _cancelled(float(theta_[-1]), weights, change)
+        after = np.sum(((1.0 - factors)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
-        lost = _cancelled(float(theta_[-1]), residual, right)
-        after = squares(residual) - np.sum((gain * (2 - share))[:, None] * to_numpy(right) ** 2, axis=0)
+        cancelled = _cancelled(float(theta_[-1]), residual, right)
+        after = squares(residual) - np.sum((gain * (2 - factors))[:, None] * to_numpy(right) ** 2, axis=0)
     condition = 1.0 + float(filter.slope()) * float(theta_[-1])
-    error = 10 * EPS * condition * lost + _data_error(given, condition)
+    error = 10 * EPS * condition * cancelled + _data_error(original, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
 
 def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
-    """Return the step of any filter from the singular value decomposition of X, and how well it can be known.
+    """Return the step of any filter from the singular value decomposition of X, and a conditional error.
 
-    That is its error relative to the largest step that residuals of this size may ask for, a matter of conditions: the
-    error relative to the step itself is large also if there is nothing left to learn.
+    The latter is relative to the largest step for residuals of this size: relative to the step itself, errors are also
+    large where the residual is almost orthogonal to the range of X.
     """
     X = task.rows.whole()
     xp = namespace_of(X)
@@ -224,34 +216,36 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     residual = xp.astype(task.residual, xp.float64, copy=False)
     coordinates = U.T @ residual
     s_ = to_numpy(s)
-    share = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
-    change = V.T @ (coordinates * from_numpy(share, like=s)[:, None] / s[:, None])
+    factors = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
+    change = V.T @ (coordinates * from_numpy(factors, like=s)[:, None] / s[:, None])
     outside = squares(residual - U @ coordinates)
-    after = outside + np.sum(((1.0 - share)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
-    error = _spectral_error(s_, share, change, after)
+    after = outside + np.sum(((1.0 - factors)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
+    error = _spectral_error(s_, factors, change, after)
     if len(s_) < min(X.shape) and not filter.is_projection:
         error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
-    size, given = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
-    return Solved(change, error, after), error * size / (float(np.max(share / s_)) * given) if size > 0 else 0.0
+    size, residual_size = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
+    return Solved(change, error, after), error * size / (
+        float(np.max(factors / s_)) * residual_size
+    ) if size > 0 else 0.0
 
 
 def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:
-    """Return how much of δ may lie along the singular vectors that were dropped, those with s up to ``largest``.
+    """Return the relative size of δ along dropped singular vectors, those with s up to ``largest``.
 
-    It is φ(s²)/s ≤ φ'(0)·s of what the others leave of r. Only a projection drops them by definition.
+    It is at most φ(s²)/s ≤ φ'(0)·s of the residual outside the others. Only a projection drops them by definition.
     """
     size, left = (math.sqrt(float(np.sum(part))) for part in (squares(change), outside))
     return float(filter.slope()) * largest * left / size if size > 0 else 0.0
 
 
 def _spectral_error(
-    s: NDArray[np.float64], share: NDArray[np.float64], change: Array, after: NDArray[np.float64]
+    s: NDArray[np.float64], factors: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
-    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the shares φ(s²), and of some roundings."""
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the factors φ(s²), and of some roundings."""
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
-    along, across = float(np.max(share * (s[0] / s))), float(np.max(share * (s[0] / s) ** 2))
+    along, across = float(np.max(factors * (s[0] / s))), float(np.max(factors * (s[0] / s) ** 2))
     return 8 * EPS * (2.0 + along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 

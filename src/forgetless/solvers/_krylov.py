@@ -1,7 +1,7 @@
-"""Golub–Kahan bidiagonalisation of one task: both schemes and the norm from products with X and Xᵀ alone.
+"""Golub–Kahan bidiagonalisation of one task: steps of both schemes and the norm, from products with X and Xᵀ.
 
 From the residual r, X V = U B with orthonormal U and V and a small lower bidiagonal B. The step of any filter is then
-V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry bounds. All columns of r are carried
+V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry bounds. All columns of r are processed
 together, each with its own B.
 """
 
@@ -16,12 +16,11 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Rows
 
-OVERSHOOTS = 1000
-"""Inner steps whose defects are summed one by one where γR² exceeds 1."""
+OVERSHOOTS = 1000  # inner steps whose defects are summed one by one where γR² exceeds 1
 
 
 class Iterated(NamedTuple):
-    """The change of the weights, how many passes over X it took, its relative error bound, and ‖r − Xδ‖² per column."""
+    """The change of the weights, the number of passes over X, a relative error bound, and ‖r − Xδ‖² per column."""
 
     change: Array
     passes: int
@@ -38,7 +37,7 @@ class _Link(NamedTuple):
 
 
 def bidiagonalise(task: OneTask) -> Iterator[_Link]:
-    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column goes on with zeros."""
+    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column continues with zeros."""
     u, start = _normalised(task.residual)
     v, alpha = _normalised(task.right * _as(_ratio(1.0, start), task.right))
     while True:
@@ -59,11 +58,11 @@ def _turn(rows: Rows, v: Array, u: Any, alpha: Floats) -> tuple[Any, Floats, Arr
 def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf) -> Iterated | None:
     """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if the passes do not suffice.
 
-    Also None as soon as, from the third pass on, the decay so far promises to take more than ``promise`` passes in all.
+    Also None as soon as, from the third pass on, the extrapolated number of passes exceeds ``promise``.
 
-    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; what rounding may add is
-    estimated and added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to
-    tol, and the error is not known (NaN).
+    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; an estimate of the rounding is
+    added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to tol, and the
+    error is unknown (NaN).
 
     References
     ----------
@@ -92,8 +91,10 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
         if coefficient > 0:
             errors = _relative(normal, coefficient * _norms(x))
         else:
-            whole = np.hypot(phibar, damped)
-            errors = np.minimum(_relative(normal, np.sqrt(norm2) * whole), _relative(whole, first.start))
+            residual_size = np.hypot(phibar, damped)
+            errors = np.minimum(
+                _relative(normal, np.sqrt(norm2) * residual_size), _relative(residual_size, first.start)
+            )
         worst.append(float(errors.max()))
         if promise < math.inf and _passes_promised(worst, tol) > promise:
             return None
@@ -111,7 +112,7 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
 
 
 def _passes_promised(errors: list[float], tol: float) -> float:
-    """Return how many passes it takes if the errors go on to fall as in the last two; 0 before the third."""
+    """Return the number of passes, extrapolated from the decay of the last two errors; 0 before the third."""
     if len(errors) < 3 or not tol < errors[-1] < math.inf or errors[-3] == math.inf:
         return 0.0
     decay = 0.5 * math.log(errors[-3] / errors[-1])
@@ -124,7 +125,7 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
     In the Krylov space the inner iterate y_i leaves a defect γ·t·|e_jᵀy_i| per step, t = α_{j+1}β_{j+1}, and inner
     steps with γR² ≤ 2 do not magnify it. So the error is at most γt Σ_i |e_jᵀy_i|; up to γR² = 1 all terms have one
     sign (they are divided differences of powers) and the sum is e_jᵀ h(T) e₁ in closed form.
-    The basis is kept while it fits into memory and generated a second time otherwise.
+    The basis is stored while it fits into memory and generated a second time otherwise.
     """
     shape = (task.rows.shape[1], task.n_targets)
     alphas: list[Floats] = []
@@ -141,9 +142,9 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
         if count <= 12 or count % 4 == 0 or last:
             y, bound, rounding, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
             if bound <= limits.tol or count >= n_steps:
-                kept = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
+                vectors = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
                 change = zeros(shape, link.v)
-                for coefficients, v in zip(y.T, kept, strict=False):
+                for coefficients, v in zip(y.T, vectors, strict=False):
                     change = change + v * _as(coefficients, v)
                 return Iterated(change, count if basis is not None else 2 * count, bound + rounding, after)
         if count >= limits.passes:
@@ -170,12 +171,12 @@ def _budget_in_basis(
         summed = np.abs(np.einsum("cj,cj->c", W[:, -1, :], excess * weights))
     else:
         # The factors 1 − γθ below zero change sign at every step: their terms are added one by one while they last.
-        summed, shown = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
-        for i in range(1, shown):
+        summed, summed_steps = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
+        for i in range(1, summed_steps):
             last = np.abs(np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights))
             summed += last
         end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
-        summed += (n_steps - shown) * np.maximum(end, last if shown > 1 else end)
+        summed += (n_steps - summed_steps) * np.maximum(end, last if summed_steps > 1 else end)
     defect = step_size * link.next_alpha * link.beta * summed
     rounding = 4 * eps_of(link.v) * (1.0 + n_steps * step_size * float(theta.max()))
     bound = float(_relative(defect, np.linalg.norm(y, axis=1)).max())
@@ -191,8 +192,8 @@ def _gains(theta: Floats, n_steps: int, step_size: float) -> tuple[Floats, Float
     safe = np.where(u > 0, u, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         inside = -np.expm1(n_steps * np.log1p(-np.minimum(safe, 0.5)))
-        share = np.where(safe <= 0.5, inside, 1.0 - (1.0 - safe) ** n_steps)
-    g = np.where(u > 0, share / safe, n_steps) * step_size
+        factors = np.where(safe <= 0.5, inside, 1.0 - (1.0 - safe) ** n_steps)
+    g = np.where(u > 0, factors / safe, n_steps) * step_size
     # For N·γθ ≪ 1 the difference cancels; its limit there is γN(N−1)/2.
     tiny = n_steps * u < 1e-6
     h = np.where(tiny, 0.5 * n_steps * (n_steps - 1.0), (n_steps - g / step_size) / safe) * step_size
@@ -211,10 +212,10 @@ def gradient_steps(task: OneTask, n_steps: int, step_size: float) -> Iterated:
 
 
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
-    """Return ‖X‖₂, in practice to three digits or more, from a random start that is the same at every call.
+    """Return ‖X‖₂, in practice to three digits or more, from a random start with a fixed seed.
 
     Stops when the residual of the largest Ritz pair is below ``tol`` relative to its value, and adds the residual: of
-    second order, so that tasks with a spectral gap come out exact and others no more than ``tol``²/2 too high.
+    second order, so that the result is exact for tasks with a spectral gap and otherwise at most ``tol``²/2 too high.
     """
     n = rows.shape[0]
     like = rows.single if rows.single is not None and not rows.sparse else np.zeros(0)
@@ -242,7 +243,7 @@ def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
 
 def _norms(V: Array) -> Floats:
     xp = namespace_of(V)
-    V = xp.astype(V, xp.float64, copy=False)  # squares of float32 leave its range from 1e-19 down
+    V = xp.astype(V, xp.float64, copy=False)  # squares of float32 underflow from 1e-19 down
     return np.asarray(to_numpy(xp.sqrt(xp.sum(V * V, axis=0))))
 
 

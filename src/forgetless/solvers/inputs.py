@@ -1,4 +1,4 @@
-"""What a solver is given: one task as seen from the weights, and how far it may go."""
+"""The arguments of the solvers: a one-shot task, and limits."""
 
 from typing import NamedTuple
 
@@ -7,24 +7,12 @@ from forgetless.solvers.rows import Rows
 
 
 class OneTask(NamedTuple):
-    """A task that is met once, seen from the weights w it starts from.
+    """A one-shot task with its residual at the current weights w."""
 
-    Attributes
-    ----------
-    rows : Rows
-        X, of shape (n, d).
-    residual : array of shape (n, c)
-        r = y − Xw, one column per target.
-    right : array of shape (d, c), optional
-        Xᵀr where it is known; the solvers themselves are always given it.
-    norm : float, optional
-        ‖X‖₂ where it is known.
-    """
-
-    rows: Rows
-    residual: Array
-    right: Array = None
-    norm: float | None = None
+    rows: Rows  # X (n, d)
+    residual: Array  # r = y − Xw (n, c), one column per target
+    right: Array = None  # Xᵀr (d, c); optional in the argument of ``learn`` only
+    norm: float | None = None  # ‖X‖₂ where it has been computed
 
     @property
     def n_targets(self) -> int:
@@ -33,21 +21,11 @@ class OneTask(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How far a solver may go.
+    """Limits of a solver."""
 
-    Attributes
-    ----------
-    tol : float
-        Bound of the relative error at which an iteration stops.
-    memory : int
-        Bytes that a Gram matrix, a spectrum or a stored basis may take.
-    passes : int
-        Passes over X after which an iteration is given up.
-    """
-
-    tol: float = 1e-10
-    memory: int = 2**31
-    passes: int = 5000
+    tol: float = 1e-10  # bound of the relative error at which an iteration stops
+    memory: int = 2**31  # largest size in bytes of a Gram matrix, a spectrum or a stored basis
+    passes: int = 5000  # largest number of passes over X of an iteration
 
 
 DEFAULT = Limits()

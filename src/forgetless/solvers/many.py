@@ -1,4 +1,4 @@
-"""One task met by several weights, each with a strength of its own: explicit L2 from one decomposition for all."""
+"""Ridge steps on one task for several weights and strengths, from one decomposition."""
 
 from collections.abc import Sequence
 
@@ -10,45 +10,34 @@ from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
 
-WHOLE = 1000
-"""Side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved for itself."""
+WHOLE = 1000  # side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved separately
 
 
 def learn_many(
-    rows: Rows, met: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float], limits: Limits, solver: str
+    rows: Rows, sides: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float], limits: Limits, solver: str
 ) -> tuple[list[Array], float]:
-    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and the largest relative error (estimated) of them.
+    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and their largest relative error (estimated).
 
-    Parameters
-    ----------
-    rows : Rows
-    met : sequence of (residual, right)
-        r_j of shape (n, c); Xᵀr_j, which must be known where rows cannot be read again.
-    coefficients : sequence of float
-        λ_j > 0.
-    limits, solver
-        As of :func:`forgetless.solvers.one_task.learn`, which solves large tasks.
+    ``sides`` are pairs of r_j (n, c) and Xᵀr_j, which is required where rows cannot be read again, or None;
+    ``coefficients`` are λ_j > 0; ``limits`` and ``solver`` are those of ``one_task.learn``, which solves large tasks.
     """
     if rows.readable and (rows.small_side > WHOLE or solver in ("krylov", "svd")):
-        made = [
+        solutions = [
             learn(OneTask(rows, residual, right), Ridge(coefficient), solver, limits)
-            for (residual, right), coefficient in zip(met, coefficients, strict=True)
+            for (residual, right), coefficient in zip(sides, coefficients, strict=True)
         ]
-        return [each.change for each in made], max(each.error for each in made)
+        return [each.change for each in solutions], max(each.error for each in solutions)
     values, vectors = np.linalg.eigh(to_numpy(rows.gram))
     values = np.maximum(values, 0.0)
-    xp = namespace_of(met[0][0])
-    if rows.dual:
-        given = xp.concat([residual for residual, _ in met], axis=1)
-    elif met[0][1] is None:
-        given = rows.adjoint(xp.concat([residual for residual, _ in met], axis=1))
-    else:
-        given = xp.concat([right for _, right in met], axis=1)
-    c = met[0][0].shape[1]
+    first, right = sides[0]
+    xp, c, from_residuals = namespace_of(first), first.shape[1], rows.dual or right is None
+    right_sides = xp.concat([residual if from_residuals else right for residual, right in sides], axis=1)
+    if from_residuals and not rows.dual:
+        right_sides = rows.adjoint(right_sides)
     gain = np.repeat(1.0 / (values[:, None] + np.asarray(coefficients)[None, :]), c, axis=1)
-    V = from_numpy(np.ascontiguousarray(vectors), like=given)
-    found = V @ ((V.T @ xp.astype(given, V.dtype, copy=False)) * from_numpy(gain, like=V))
+    V = from_numpy(np.ascontiguousarray(vectors), like=right_sides)
+    changes = V @ ((V.T @ xp.astype(right_sides, V.dtype, copy=False)) * from_numpy(gain, like=V))
     if rows.dual:
-        found = rows.adjoint(xp.astype(found, met[0][0].dtype, copy=False))
+        changes = rows.adjoint(xp.astype(changes, first.dtype, copy=False))
     error = 10 * float(np.finfo(np.float64).eps) * (1.0 + float(values[-1]) / min(coefficients))
-    return [found[:, i : i + c] for i in range(0, c * len(met), c)], error
+    return [changes[:, i : i + c] for i in range(0, c * len(sides), c)], error

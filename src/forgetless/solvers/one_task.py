@@ -1,4 +1,4 @@
-"""One step on a task that is met once: g(XᵀX) Xᵀr by whatever is cheapest."""
+"""One step on a one-shot task: g(XᵀX) Xᵀr by the cheapest solver."""
 
 import math
 import warnings
@@ -17,40 +17,25 @@ from forgetless.solvers.rows import Operated, Rows
 
 
 class Learned(NamedTuple):
-    """What one step on a task did: see :func:`learn`."""
+    """The result of one step on a task."""
 
-    change: Array
-    solver: str
-    passes: int
-    error: float
-    after: NDArray[np.float64]
+    change: Array  # (d, c)
+    solver: str  # the one that was used
+    passes: int  # passes over X of an iterative solver
+    error: float  # relative error of the change: a bound (iterative) or an estimate (direct)
+    after: NDArray[np.float64]  # ‖r − X·change‖² per column
 
 
-SMALL_SIDE = _costs.SMALL_SIDE
-"""Up to this smaller side the norm of a task comes with its solution."""
-
+SMALL_SIDE = _costs.SMALL_SIDE  # smaller side up to which the norm of a task is a by-product of its solution
 SOLVERS = ("auto", "gram", "krylov", "svd")
 
 
 def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = DEFAULT) -> Learned:
-    """Return the change g(XᵀX) Xᵀr that one step on a task met once makes to the weights.
+    """Return the change g(XᵀX) Xᵀr of the weights in one step on a one-shot task.
 
-    Parameters
-    ----------
-    task : OneTask
-    filter : Filter
-        The filter of a single step.
-    solver : {"auto", "gram", "krylov", "svd"}
-        ``"gram"`` factors the smaller of XᵀX and XXᵀ; ``"krylov"`` needs only products with X and Xᵀ and O(n + d)
-        memory; ``"svd"`` serves any filter. ``"auto"`` takes the cheapest by the model of ``_costs`` and goes on to
-        the next one where conditioning demands it.
-    limits : Limits
-
-    Returns
-    -------
-    Learned
-        ``change`` (d, c), ``solver`` used, ``passes`` over X of an iterative one, ``error``: bound (iterative) or
-        estimate (direct) of the relative error of the change, ``after``: ‖r − X·change‖² per column.
+    Of the solvers "gram" factors the smaller of XᵀX and XXᵀ; "krylov" needs only products with X and Xᵀ and O(n + d)
+    memory; "svd" is for any filter. "auto" selects the cheapest by the model of ``_costs`` and continues with the next
+    one where the condition of the task requires it.
     """
     rows, residual, right, norm = task
     if rows.stored == 0 or _scaling.largest(residual) == 0.0:
@@ -58,10 +43,10 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
         return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
-        made = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
+        solution = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
-        change[columns] = made.change
-        return made._replace(change=change)
+        change[columns] = solution.change
+        return solution._replace(change=change)
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
@@ -77,48 +62,50 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
 
 
 def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
-    """Try the chosen solver, then those that come after it: iteration, Gram matrix, spectrum."""
-    auto = solver == "auto"
-    chosen = _costs.choose(task, filter, limits) if auto else solver
+    """Return the step of the chosen solver, or of the next one in the order iteration, Gram matrix, spectrum."""
+    chosen = _costs.choose(task, filter, limits) if solver == "auto" else solver
     remote = isinstance(task.rows, RemoteRows)
-    if remote and chosen == "svd":
-        return _reduced(task, filter, solver, limits)
     if not task.rows.readable and chosen != "gram" and not remote:
         raise ConvergenceError(
             f"solver={solver!r} with {filter!r} reads the rows several times, which a generator does not allow; give "
             "blocks that can be read again (a list, or a function that returns an iterator)"
         )
     if chosen == "krylov":
-        patience = _costs.patience(task, filter, limits.memory) if auto else None
-        found = _iterate(task, filter, limits, patience)
-        if found is not None and not found.error > max(2 * limits.tol, _promised(task.residual)):
-            return Learned(found.change, "krylov", found.passes, found.error, found.after)
-        if patience is None:
-            raise _not_converged(task.rows, filter, limits, None if found is None else found.error)
+        step = _by_iteration(task, filter, solver, limits)
+        if step is not None:
+            return step
         chosen = "svd" if filter.is_projection else "gram"
     if chosen == "gram":
         direct = _by_remote_gram(task, filter, limits.memory) if remote else _by_gram(task, filter, limits.memory)
         if direct is not None:
             return Learned(direct.change, "gram", 0, direct.error, direct.after)
-    if remote:
-        return _reduced(task, filter, solver, limits)
-    return _by_spectrum(task, filter, limits.memory)
+    return _reduced(task, filter, solver, limits) if remote else _by_spectrum(task, filter, limits.memory)
 
 
-REMOTE = 1e-11
-"""Relative error up to which a Gram matrix from a cluster serves; beyond, the rows are reduced, not read again."""
+def _by_iteration(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned | None:
+    """Return the step of an iteration; None where a factorisation is to replace it."""
+    patience = _costs.patience(task, filter, limits.memory) if solver == "auto" else None
+    iterated = _iterate(task, filter, limits, patience)
+    if iterated is not None and not iterated.error > max(2 * limits.tol, _promised(task.residual)):
+        return Learned(iterated.change, "krylov", iterated.passes, iterated.error, iterated.after)
+    if patience is None:
+        raise _not_converged(task.rows, filter, limits, None if iterated is None else iterated.error)
+    return None
+
+
+REMOTE = 1e-11  # relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are reduced
 
 
 def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
     try:
-        found = _by_gram(task, filter, memory)
+        solved = _by_gram(task, filter, memory)
     except ConvergenceError:
         return None
-    return found if found is not None and found.error <= max(REMOTE, 30 * eps_of(task.residual)) else None
+    return solved if solved is not None and solved.error <= max(REMOTE, 30 * eps_of(task.residual)) else None
 
 
 def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
-    """Learn an equal task of few rows instead, in memory."""
+    """Return the step on an equivalent task of few rows, in memory."""
     assert isinstance(task.rows, RemoteRows)
     if _costs.gram_bytes(task.rows) > limits.memory:
         raise _not_converged(task.rows, filter, limits, None)
@@ -127,20 +114,20 @@ def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Lear
 
 
 def _promised(residual: Array) -> float:
-    """Return the relative error up to which a step is accepted: less for float32, where a factorisation knows more."""
+    """Return the relative error up to which an iteration is accepted; larger for float32."""
     return _direct.ACCURACY if eps_of(residual) < 1e-10 else 1e-4
 
 
 def _not_converged(rows: Rows, filter: Filter, limits: Limits, error: float | None) -> ConvergenceError:
-    cure = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
+    hint = "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
     if error is None:
         return ConvergenceError(
             f"{limits.passes} passes over a task of shape {rows.shape} did not reach a relative error of "
-            f"{limits.tol:g}; {cure}"
+            f"{limits.tol:g}; {hint}"
         )
     return ConvergenceError(
-        f"iteration knows the step of {filter!r} on a task of shape {rows.shape} to a relative {error:.1g} only; "
-        f"{cure}, with solver='auto'"
+        f"the iteration for {filter!r} on a task of shape {rows.shape} has a relative error of {error:.1g}; "
+        f"{hint}, with solver='auto'"
     )
 
 
@@ -171,9 +158,9 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
 
 
 def _iterate(task: OneTask, filter: Filter, limits: Limits, patience: int | None) -> _krylov.Iterated | None:
-    """Return what an iteration finds within its limits, or within the passes after which it is replaced."""
+    """Return the result of an iteration within its limits, or within the passes after which it is replaced."""
     passes = limits.passes if patience is None else patience
-    tol = max(limits.tol, 30 * eps_of(task.residual))  # float32 rows cannot tell more
+    tol = max(limits.tol, 30 * eps_of(task.residual))  # the accuracy of float32 rows
     limits = Limits(tol, limits.memory, passes)
     if isinstance(filter, Ridge):
         # The Gram matrix of an operator takes a pass for each of its rows: iterating up to there at most doubles that.
@@ -192,13 +179,13 @@ def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | Non
     if isinstance(filter, Ridge) and isinstance(task.rows.gram, np.ndarray):
         return _direct.cholesky(task, float(filter.coefficient), memory)
     if isinstance(filter, Ridge | GradientDescent) and not filter.is_projection:
-        found = _direct.eigen(task, filter)
-        return found if found.error <= max(1e-9, _promised(task.residual)) else None
+        solved = _direct.eigen(task, filter)
+        return solved if solved.error <= max(1e-9, _promised(task.residual)) else None
     return None
 
 
 def task_norm(rows: Rows, memory: int = 2**31) -> float:
-    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else from some passes (three digits)."""
+    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else to three digits from some passes."""
     largest = _scaling.largest_entry(rows) if rows.single is not None else 1.0
     if largest == 0.0:
         return 0.0

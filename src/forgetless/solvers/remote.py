@@ -1,10 +1,11 @@
-"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, made where the blocks are.
+"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, computed by the workers.
 
-What travels is a vector of weights to the workers and sums of the size of the weights, or of XᵀX, back. Vectors with
-an entry per row stay on the workers.
+Weights are sent to the workers, and sums of the size of the weights, or of XᵀX, are sent back. Vectors with an entry
+per row stay on the workers.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,45 +15,31 @@ from forgetless._core.dask_arrays import stacked_triangles, summed, triangle
 from forgetless._core.dask_blocks import Block
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
-GRAM_SIDE = 1000
-"""Up to so many features XᵀX is added up in the first pass: 8 MB from every worker, and one pass instead of many."""
+GRAM_SIDE = 1000  # features up to which XᵀX is summed in the first pass: 8 MB per worker, and one pass instead of many
 
 
 class Seen(NamedTuple):
-    """What one pass tells of a task, as sums over its rows.
+    """The result of one pass over a task: sums over its rows."""
 
-    Attributes
-    ----------
-    counts : array of shape (4,)
-        Rows, stored entries, rows that count, and blocks that do not hold zeros alone.
-    total : float
-        The sum of the row weights.
-    right : array of shape (d, c)
-        Xᵀr.
-    squares, shown : array of shape (c,)
-        ‖r‖², and ‖y − Xw̄‖² for the weights that the model answers with.
-    gram : array of shape (d, d) or None
-    """
-
-    counts: Floats
-    total: float
-    right: Floats
-    squares: Floats
-    shown: Floats
-    gram: Floats | None
+    counts: Floats  # (4,): rows, stored entries, rows with positive weight, and blocks with a nonzero entry
+    total: float  # of the row weights
+    right: Floats  # Xᵀr (d, c)
+    squares: Floats  # ‖r‖² (c,)
+    shown: Floats  # ‖y − Xw̄‖² (c,) for the weights w̄ of predictions
+    gram: Floats | None  # (d, d)
 
 
 class View(NamedTuple):
-    """How a block is seen: the weights w it starts from and those shown, whether with an intercept, and as what."""
+    """The arguments of all functions of a block."""
 
-    start: Array
-    shown: Array
+    start: Array  # the weights w of the residual
+    shown: Array  # the weights w̄ of predictions
     intercept: bool
     dtype: Any
 
 
 def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
-    """On a worker: return X as solvers take it, y scaled likewise, and the weights of the rows; all checked."""
+    """On a worker: return X in the form of the solvers, y scaled likewise, and the weights of the rows; validated."""
     d = view.start.shape[0] - view.intercept
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"every block of X must have {d} columns, got shape {X.shape}")
@@ -68,20 +55,20 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
     return plain(X, weight, view.intercept, view.dtype), y, weight
 
 
-@np.errstate(all="ignore")  # what is too large is found in the sums
+@np.errstate(all="ignore")  # overflows are detected in the sums
 def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     """On a worker: the first pass over a block."""
     A, y, weight = _rows_of(X, y, weight, view)
     n, entries = A.shape[0], A.data if is_sparse(A) else A
     total = sum_of_grams([A], A.shape[1]) if gram else None
-    # The Gram matrix tells: only where it is not finite, or there is none, the rows are looked at themselves.
-    known = entries if total is None or not np.isfinite(total).all() else total
-    if not (np.isfinite(known.sum(dtype=np.float64)) or np.isfinite(known).all()) or not np.isfinite(y).all():
+    # A finite Gram matrix proves that all entries are finite; otherwise the entries themselves are checked.
+    checked = entries if total is None or not np.isfinite(total).all() else total
+    if not (np.isfinite(checked.sum(dtype=np.float64)) or np.isfinite(checked).all()) or not np.isfinite(y).all():
         raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
     r = y - A @ view.start if np.any(view.start) else y
     shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
     counting = n if weight is None else int(np.count_nonzero(weight))
-    # The column of ones of an intercept, the last, is not of the user's rows.
+    # The last column of ones, for an intercept, is not part of the user's rows.
     filled = not is_zero(A[:, :-1] if view.intercept else A)
     return Seen(
         np.array([n, entries.size, counting, filled], dtype=np.float64),
@@ -97,13 +84,13 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
 def _added(parts: list[Any]) -> Any:
     """On a worker: the sum of some tuples of arrays and numbers, in float64."""
     kind = type(parts[0])
-    made = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
-    return tuple(made) if kind is tuple else kind(*made)
+    sums = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
+    return tuple(sums) if kind is tuple else kind(*sums)
 
 
 def _squares(columns: Array) -> Floats:
-    found: Floats = np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
-    return found
+    squares: Floats = np.einsum("ij,ij->j", columns, columns, dtype=np.float64)
+    return squares
 
 
 def _start(X: Any, y: Any, weight: Any, view: View) -> Array:
@@ -129,7 +116,7 @@ def _triangle(X: Any, y: Any, weight: Any, view: View) -> Floats:
 
 
 class OnWorkers(NamedTuple):
-    """A vector with an entry per row and column: its blocks on the workers, and what they are to be divided by."""
+    """A vector with an entry per row and column: its blocks on the workers, and their common divisor."""
 
     blocks: list[Any]
     size: Floats
@@ -138,14 +125,7 @@ class OnWorkers(NamedTuple):
 class RemoteRows(Rows):
     """The matrix X of a task in blocks on a cluster; see ``Rows``.
 
-    Parameters
-    ----------
-    blocks : list of Block
-    view : View
-    seen : Seen
-        What the first pass told of it.
-    first : OnWorkers, optional
-        Where Golub–Kahan passes begin; the residual if omitted.
+    ``seen`` is the result of the first pass, ``first`` the start of Golub–Kahan passes, the residual if omitted.
     """
 
     remote = True
@@ -159,24 +139,15 @@ class RemoteRows(Rows):
 
     @classmethod
     def looked_at(cls, blocks: Sequence[Block], view: View) -> tuple["RemoteRows", Seen]:
-        """Return the rows of some blocks after one pass over them, and what it told."""
+        """Return the rows of some blocks after one pass over them, and the result of that pass."""
         gram = len(view.start) <= GRAM_SIDE
         seen = summed(_each(blocks, _look, view, gram), _added).compute()
         return cls(blocks, view, seen), seen
 
-    @property
+    @cached_property
     def gram(self) -> Array:
         """XᵀX, in another pass where there are many features."""
-        return self.__dict__.get("gram") if "gram" in self.__dict__ else self._sum_grams()
-
-    @gram.setter
-    def gram(self, value: Array) -> None:
-        self.__dict__["gram"] = value
-
-    def _sum_grams(self) -> Array:
-        seen = summed(_each(self._blocks, _look, self._view, True), _added).compute()
-        self.gram = seen.gram
-        return seen.gram
+        return summed(_each(self._blocks, _look, self._view, True), _added).compute().gram
 
     def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
         """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1, c)."""
@@ -191,9 +162,9 @@ class RemoteRows(Rows):
         return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
 
     def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
-        """Return one step of Golub & Kahan in one round trip: Xv − αu as it is kept, its size β, and Xᵀu of the new u.
+        """Return one step of Golub & Kahan in one round trip: Xv − αu on the workers, its size β, and Xᵀu of the new u.
 
-        ``u`` is what the step before returned; any other array stands for the beginning.
+        ``u`` is the result of the previous step; any other array stands for the start.
         """
         import dask
 
@@ -201,24 +172,24 @@ class RemoteRows(Rows):
             u = self._first or OnWorkers(_each(self._blocks, _start, self._view), np.sqrt(self._seen.squares))
         by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
         weights = dask.delayed(v)
-        made = [
-            block.then(_turn, self._view, weights, own, by) for block, own in zip(self._blocks, u.blocks, strict=True)
+        turned = [
+            block.then(_turn, self._view, weights, part, by) for block, part in zip(self._blocks, u.blocks, strict=True)
         ]
-        sums = summed([dask.delayed(_sums, pure=False)(each) for each in made], _added)
-        *kept, total = dask.persist(*[each[0] for each in made], sums)
+        sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
+        *blocks, total = dask.persist(*[each[0] for each in turned], sums)
         squares, back = total.compute()
         beta = np.sqrt(squares)
         scale = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta != 0)
-        return OnWorkers(kept, beta), beta, (back * scale).astype(v.dtype, copy=False)
+        return OnWorkers(blocks, beta), beta, (back * scale).astype(v.dtype, copy=False)
 
     def adjoint(self, U: Array) -> Array:
-        """Return Xᵀ U of shape (d, c), of a vector that is here."""
+        """Return Xᵀ U of shape (d, c), of a local vector."""
         parts = [block.then(_adjoint, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
-        (found,) = summed(parts, _added).compute()
-        return found
+        (total,) = summed(parts, _added).compute()
+        return total
 
     def reduced(self) -> tuple[Floats, Floats]:
-        """Return QᵀX and Qᵀr for an orthogonal Q: an equal task of at most d + c rows, as accurate as all rows."""
+        """Return QᵀX and Qᵀr for an orthogonal Q: an equivalent task of at most d + c rows, as accurate as all rows."""
         R = np.asarray(summed(_each(self._blocks, _triangle, self._view), stacked_triangles).compute())
         d = self.shape[1]
         return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:])
@@ -233,7 +204,7 @@ def _length(X: Any, *_: Any) -> int:
 
 
 def _each(blocks: Sequence[Block], do: Any, view: View, *more: Any) -> list[Any]:
-    """Return what a function will make of every block; the view travels once to each worker."""
+    """Return the delayed result of a function of every block; the view is sent once to each worker."""
     import dask
 
     shared = dask.delayed(view)

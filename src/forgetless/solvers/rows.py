@@ -1,7 +1,7 @@
-"""The rows of one task as solvers see them: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
+"""The rows of one task: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
 
 A task is one matrix (dense of any array library, or sparse), a stack of row blocks that are read again at every pass
-and never held together, or an operator that gives nothing but products.
+and never in memory together, or an operator with products only.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,24 +12,23 @@ import numpy as np
 
 from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 
-BLOCK_BYTES = 2**25
-"""Rows are converted or weighted about this many bytes at a time, so that no copy of a large task is made."""
+BLOCK_BYTES = 2**25  # size of the pieces in which rows are converted or weighted, to avoid a copy of a large task
 
 
 def is_sparse(X: Any) -> bool:
-    """Return whether X is a SciPy sparse matrix or array, without importing SciPy for those who have none."""
+    """Return whether X is a SciPy sparse matrix or array, without importing SciPy."""
     return type(X).__module__.startswith("scipy.sparse") and not is_operator(X)
 
 
 def is_operator(X: Any) -> bool:
-    """Return whether X gives products only, as SciPy's ``LinearOperator`` does."""
+    """Return whether X has products only, like SciPy's ``LinearOperator``."""
     return callable(getattr(X, "matmat", None)) and callable(getattr(X, "rmatmat", None))
 
 
 def check_sparse(X: Any) -> Any:
-    """Return a sparse matrix whose indices lie inside it, or ValueError: SciPy's products would read other memory."""
+    """Return a sparse matrix; ValueError for invalid indices, with which SciPy would read other memory."""
     if X.format in ("csr", "csc", "bsr"):
-        X.check_format(full_check=False)  # lengths, first pointer; the full check skips all if the last row says so
+        X.check_format(full_check=False)  # lengths and first pointer; the full check can be bypassed by the last one
         n = X.shape[0] if X.format == "csc" else X.shape[1] // (X.blocksize[1] if X.format == "bsr" else 1)
         if X.indptr.dtype.kind != "i" or X.indices.dtype.kind != "i":
             raise ValueError("the indices of a sparse X must be integers")
@@ -38,7 +37,10 @@ def check_sparse(X: Any) -> Any:
         if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= n):
             raise ValueError(f"the indices of a sparse X must be in [0, {n})")
         return X
-    X = X.tocoo()
+    return _check_coo(X.tocoo())
+
+
+def _check_coo(X: Any) -> Any:
     for name, index, n in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
         if index.shape != X.data.shape:
             raise ValueError(f"a sparse X must have one {name} index per value, got {index.shape} for {X.data.shape}")
@@ -48,13 +50,13 @@ def check_sparse(X: Any) -> Any:
 
 
 def is_zero(X: Any) -> bool:
-    """Return whether X holds nothing but zeros; an operator, which cannot tell, is taken at its word."""
+    """Return whether all entries of X are zero; False for operators."""
     if is_operator(X):
         return False
     if is_sparse(X):
         return not bool(np.any(X.data))
     xp = namespace_of(X)
-    # The first row nearly always answers; all of a large X is only compared when it does not.
+    # The first row usually decides; all of a large X is compared only if that is zero.
     return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
 
 
@@ -68,16 +70,16 @@ def rows_of(array: Any, at: Any) -> Any:
 
 
 def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
-    """Return rows as the solvers take them: scaled by √weight, with a column of ones for the intercept, as floats."""
+    """Return rows in the form of the solvers: scaled by √weight, with a column of ones for the intercept, as floats."""
     if is_sparse(X):
         return _plain_sparse(X, weight, intercept, dtype)
     xp = namespace_of(X)
     root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
     if isinstance(X, np.ndarray) and (intercept or root is not None):
-        made = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
-        made[:, : X.shape[1]] = X
-        made[:, X.shape[1] :] = 1.0
-        return made if root is None else np.multiply(made, root, out=made)
+        rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
+        rows[:, : X.shape[1]] = X
+        rows[:, X.shape[1] :] = 1.0
+        return rows if root is None else np.multiply(rows, root, out=rows)
     X = xp.astype(X, dtype, copy=False)
     if intercept:
         X = xp.concat([X, zeros((X.shape[0], 1), X) + 1.0], axis=1)
@@ -96,19 +98,11 @@ def _plain_sparse(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
 class Rows:
     """The matrix X (n × d) of one task.
 
-    Parameters
-    ----------
-    blocks : callable
-        Returns an iterator over the row blocks of X, the same at every call.
-    shape : (int, int)
-    stored : int
-        Number of entries that a pass reads: n·d, or the nonzeros of sparse rows.
-    single : matrix or None
-        X itself where it is one block.
+    ``blocks`` returns an iterator over the row blocks of X, the same at every call; ``stored`` is the number of entries
+    that a pass reads, n·d or the nonzeros of sparse rows; ``single`` is X itself where it is one block.
     """
 
-    remote = False
-    """Whether the rows lie on a cluster, as in ``RemoteRows``: then only some products are made."""
+    remote = False  # whether the rows are on a cluster, as in ``RemoteRows``, with some of the products only
 
     def __init__(
         self, blocks: Callable[[], Iterator[Any]] | None, shape: tuple[int, int], stored: int, single: Any = None
@@ -125,7 +119,7 @@ class Rows:
 
     @classmethod
     def of_gram(cls, gram: Array, n: int) -> "Rows":
-        """Return rows that were read once and of which only XᵀX is left."""
+        """Return rows that can be read only once, represented by XᵀX."""
         d = gram.shape[0]
         rows = cls(None, (n, d), n * d)
         rows.gram = gram
@@ -137,8 +131,8 @@ class Rows:
         return self._stored_blocks is not None
 
     def blocks(self) -> Iterator[Any]:
-        """Yield the row blocks; ValueError where they are not those of the first time."""
-        assert self._stored_blocks is not None, "a solver read rows of which only the Gram matrix is left"
+        """Yield the row blocks; ValueError if their number of rows has changed."""
+        assert self._stored_blocks is not None, "a solver read rows of which only the Gram matrix is available"
         count = 0
         for block in self._stored_blocks():
             count += block.shape[0]
@@ -171,7 +165,7 @@ class Rows:
 
     @property
     def dual(self) -> bool:
-        """Whether ``gram`` is XXᵀ; blocks, which are not held together, can only add up XᵀX."""
+        """Whether ``gram`` is XXᵀ; for blocks it is always XᵀX, a sum over blocks."""
         return self.single is not None and self.shape[0] < self.shape[1]
 
     def forward(self, V: Array) -> Array:
@@ -203,7 +197,7 @@ class Rows:
 
     @cached_property
     def gram(self) -> Array:
-        """XXᵀ if ``dual``, else XᵀX, dense; float64 whatever X is, since squares of float32 lose half its digits."""
+        """XXᵀ if ``dual``, else XᵀX, dense and in float64, since squares of float32 lose half its digits."""
         if self.single is None:
             return sum_of_grams(self.blocks(), self.shape[1])
         X = self.single
@@ -226,10 +220,7 @@ class Rows:
 
     @cached_property
     def used_columns(self) -> tuple["Rows", Any] | None:
-        """The rows without their empty columns, and the numbers of the others; None where that would not pay.
-
-        With fewer entries than features most of a vector of length d is of no concern to a task.
-        """
+        """The rows without their empty columns, and the indices of the others; None unless entries < features."""
         if not self.sparse or self.stored >= self.shape[1]:
             return None
         from scipy import sparse
@@ -238,18 +229,18 @@ class Rows:
         columns, places = np.unique(X.indices, return_inverse=True)
         return Rows.of(sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))), columns
 
-    def sample(self, share: float) -> tuple[Any, float]:
-        """Return every so many lines of the longer side, as a matrix, and the share of all lines that they are."""
+    def sample(self, fraction: float) -> tuple[Any, float]:
+        """Return evenly spaced rows or columns, of the longer side, as a matrix, and their fraction of all."""
         n, d = self.shape
-        step = max(1, min(round(1 / share), max(n, d) // 16))
+        step = max(1, min(round(1 / fraction), max(n, d) // 16))
         part = self.single[:, ::step] if d > n and not self.sparse else self.single[::step, :]
-        # Lines far apart are slow to read, and they are read several times.
+        # Strided reads are slow, and the sample is read several times.
         part = part.copy() if isinstance(part, np.ndarray) else part
         return part, part.shape[0] * part.shape[1] / (n * d)
 
 
 class Operated(Rows):
-    """The matrix of a task as products only, in float64; iterations need no more."""
+    """The matrix of a task as products only, in float64, which suffice for iterations."""
 
     def __init__(self, operator: Any) -> None:
         n, d = (int(side) for side in operator.shape)
@@ -285,11 +276,11 @@ def _finite(product: Any, name: str) -> Array:
 
 def product(A: Any, V: Array) -> Array:
     """Return A V; V has a column for each target."""
-    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:  # other libraries do not mix precisions by themselves
+    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:  # other libraries do not mix precisions
         xp = namespace_of(V)
         wide = xp.result_type(A, V)
         A, V = (xp.astype(each, wide, copy=False) for each in (A, V))
-    # A product with a vector is read at the speed of memory, one with a matrix of one column is not.
+    # A product with a vector runs at the speed of memory, one with a matrix of one column does not.
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
 
@@ -309,13 +300,13 @@ def sum_of_grams(blocks: Iterable[Any], d: int) -> Array:
 
 
 def normal_equations(X: Any, residual: Array, weight: Any, intercept: bool, dtype: Any) -> tuple[Array, Array]:
-    """Return AᵀA and Aᵀr in float64, for rows A that :func:`plain` makes of X, and residuals that are scaled like A."""
+    """Return AᵀA and Aᵀr in float64, A being the result of :func:`plain`, and residuals being scaled like A."""
     residual = residual.astype(np.float64, copy=False)
     if not (isinstance(X, np.ndarray) and X.dtype == np.float64 and weight is None and intercept):
         part = plain(X, weight, intercept, dtype)
         gram = sum_of_grams([part], part.shape[1])
         return gram, product(part.astype(np.float64, copy=False).T, residual)
-    # By parts, without a copy of X that has a column of ones.
+    # By parts, to avoid a copy of X with a column of ones.
     n, d = X.shape
     gram, right = np.empty((d + 1, d + 1)), np.empty((d + 1, residual.shape[1]))
     gram[:d, :d] = X.T @ X

@@ -1,7 +1,7 @@
-"""Dense rows above the rows of a task, as one matrix [B; X] that is put together only where nothing else will do.
+"""Dense rows above the rows of a task, as one matrix [B; X] that is assembled only for a spectrum.
 
-A memory of directions is such rows. Their products with those of the task are all that is new in the Gram matrix, so X
-is neither copied nor made dense; every solver sees the stack as it sees any other task.
+A low-rank memory is such rows. The Gram matrix needs only their products with those of the task, so X is neither copied
+nor made dense; solvers treat the stack like any other task.
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,7 @@ from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 
 class Stacked(Rows):
-    """The matrix [B; X].
-
-    Parameters
-    ----------
-    above : array of shape (q, d)
-        B, in the library and dtype of X.
-    rows : Rows
-        X.
-    gram_above : array of shape (q, q), optional
-        B·Bᵀ where it is known.
-    """
+    """The matrix [B; X], with ``above`` = B (q, d) in the library and dtype of X, and optionally BBᵀ."""
 
     def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
         q, (n, d) = int(above.shape[0]), rows.shape
@@ -39,12 +29,12 @@ class Stacked(Rows):
 
     @property
     def dual(self) -> bool:
-        """Whether ``gram`` is that of the rows: only where those of the task lie in one matrix."""
+        """Whether ``gram`` is that of the rows: only where those of the task are one matrix."""
         return self.below.single is not None and self.shape[0] < self.shape[1]
 
     @property
     def in_parts(self) -> bool:
-        """Whether the rows of the task lie in blocks, each of which is read again at every pass."""
+        """Whether the rows of the task are blocks, which are read again at every pass."""
         return self.below.single is None
 
     def whole(self) -> Any:
@@ -69,13 +59,13 @@ class Stacked(Rows):
         first = self.above.T.astype(np.float64) @ U[:q].astype(np.float64)
         return first + self.below.adjoint_in_float64(U[q:])
 
-    def sample(self, share: float) -> tuple[Any, float]:
+    def sample(self, fraction: float) -> tuple[Any, float]:
         """Return some columns of both parts, or some rows of the task where these are the longer side."""
-        part, taken = self.below.sample(share)
+        part, sampled = self.below.sample(fraction)
         if is_sparse(part) or part.shape[1] == self.shape[1]:
-            return part, taken
+            return part, sampled
         step = -(-self.shape[1] // part.shape[1])
-        return namespace_of(part).concat([self.above[:, ::step], part], axis=0), taken
+        return namespace_of(part).concat([self.above[:, ::step], part], axis=0), sampled
 
     @cached_property
     def gram(self) -> Array:
@@ -84,22 +74,12 @@ class Stacked(Rows):
         B = xp.astype(self.above, xp.float64, copy=False)
         rows = self.below
         if not self.dual:
-            return B.T @ B + (_primal(rows) if rows.dual else rows.gram)
+            return B.T @ B + (sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram)
         top = B @ B.T if self._gram_above is None else self._gram_above
-        # B is the smaller one, and on the left of a product the faster one.
+        # B is the smaller factor, and on the left the product is faster.
         side = rows.forward(B.T) if rows.sparse else (B @ xp.astype(rows.single, xp.float64, copy=False).T).T
-        low = rows.gram if rows.dual else _dual(rows)
+        low = rows.gram if rows.dual else sum_of_grams([rows.single.T], rows.shape[0])
         return xp.concat([xp.concat([top, side.T], axis=1), xp.concat([side, low], axis=1)], axis=0)
-
-
-def _primal(rows: Rows) -> Array:
-    """Return XᵀX of rows whose own choice is XXᵀ."""
-    return sum_of_grams([rows.single], rows.shape[1])
-
-
-def _dual(rows: Rows) -> Array:
-    """Return XXᵀ of rows whose own choice is XᵀX."""
-    return sum_of_grams([rows.single.T], rows.shape[0])
 
 
 def columns_divided(rows: Rows, root: Array) -> Rows:

@@ -1,4 +1,4 @@
-"""Collections of tasks, with what all of them together are asked for."""
+"""Collections of tasks, and quantities of all their singular vectors together."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -16,15 +16,15 @@ from forgetless.tasks.task import Task, common_namespace, make_task
 
 
 class TaskCollection:
-    """The M regression tasks a continual learner chooses from.
+    """The M regression tasks of a continual learner.
 
     Parameters
     ----------
     tasks : iterable of (X, y)
         X of shape (n, d) with the same d in every task; y of shape (n,), or (n, c) for c targets. Arrays of any
         array-API library; all engines then work with that library, on its device. Tasks may differ in n, be
-        rank-deficient, have no rows or only zeros; the last two teach nothing and have zero loss at y = 0.
-        Everything is computed in float64. The arrays are not copied: do not change them afterwards.
+        rank-deficient, have no rows or only zeros. Everything is computed in float64. The arrays are not copied: do not
+        change them afterwards.
 
     Examples
     --------
@@ -38,18 +38,18 @@ class TaskCollection:
     """
 
     def __init__(self, tasks: Iterable[Any]) -> None:
-        made = []
+        checked = []
         for m, pair in enumerate(tasks):
             if isinstance(pair, Task):
-                made.append(pair)
+                checked.append(pair)
                 continue
             try:
                 X, y = pair
             except (TypeError, ValueError):
                 raise TypeError(f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}") from None
-            made.append(make_task(X, y, f"task {m}"))
-        _check_alike(made)
-        self._tasks = tuple(made)
+            checked.append(make_task(X, y, f"task {m}"))
+        _check_alike(checked)
+        self._tasks = tuple(checked)
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, groups: Any) -> "TaskCollection":
@@ -61,10 +61,6 @@ class TaskCollection:
         y : array of shape (n,) or (n, c)
         groups : array of shape (n,)
             The task each row belongs to: any sortable labels. Tasks are in sorted order of their labels.
-
-        Returns
-        -------
-        TaskCollection
 
         Examples
         --------
@@ -95,16 +91,12 @@ class TaskCollection:
         frame : table
             Of pandas, polars, pyarrow or another library that narwhals knows, or a dict of lists.
         task : str
-            The column that says which task a row belongs to. Tasks are in sorted order of its values.
+            The column with the task of each row. Tasks are in sorted order of its values.
         target : str or sequence of str
             The column, or columns, of y.
         encoder : transformer, optional
-            What makes numbers of all other columns, e.g. ``fl.tables.TableEncoder()``, fitted on all rows. If omitted
-            they must be numbers.
-
-        Returns
-        -------
-        TaskCollection
+            A transformer of all other columns to numbers, e.g. ``fl.tables.TableEncoder()``, fitted on all rows. If
+            omitted they must be numbers.
 
         Examples
         --------
@@ -137,14 +129,14 @@ class TaskCollection:
         """c, the number of targets."""
         return self.target_shape[0] if self.target_shape else 1
 
-    @property
+    @cached_property
     def ranks(self) -> list[int]:
         """Numerical rank of each task."""
         return [task.rank for task in self._tasks]
 
     @cached_property
     def radius(self) -> float:
-        """R = max ‖X_m‖₂ over all tasks, seen or not."""
+        """R = max ‖X_m‖₂ over all tasks."""
         return max(task.radius for task in self._tasks)
 
     @property
@@ -153,58 +145,63 @@ class TaskCollection:
         return namespace_of(self._tasks[0].X)
 
     @cached_property
-    def directions(self) -> Array:
-        """The directions of all tasks, one below the other, of shape (Σr, d)."""
-        return self.xp.concat([task.directions for task in self._tasks], axis=0)
+    def singular_vectors(self) -> Array:
+        """The right singular vectors of all tasks, one below the other, of shape (Σr, d)."""
+        return self.xp.concat([task.singular_vectors for task in self._tasks], axis=0)
+
+    @cached_property
+    def span_vectors(self) -> Array:
+        """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
+        return self.singular_vectors if self.span is None else self.singular_vectors @ self.span
 
     @cached_property
     def targets(self) -> Array:
-        """The targets of all directions, of shape (Σr, c), with c = 1 for y of shape (n,)."""
+        """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape (n,)."""
         stacked = self.xp.concat([task.targets for task in self._tasks], axis=0)
         return self.xp.reshape(stacked, (stacked.shape[0], self.n_targets))
 
     @cached_property
     def singular_values(self) -> NDArray[np.float64]:
-        """The singular values of all directions, as a NumPy array of shape (Σr,)."""
+        """The singular values of all tasks, as a NumPy array of shape (Σr,)."""
         return np.concatenate([to_numpy(task.singular_values) for task in self._tasks])
 
     @cached_property
     def radii(self) -> NDArray[np.float64]:
-        """The radius of every direction's own task, of shape (Σr,)."""
+        """The radius of the task of every singular vector, of shape (Σr,)."""
         return np.repeat([task.radius for task in self._tasks], self.ranks)
 
     @cached_property
     def target_norms(self) -> NDArray[np.float64]:
-        """The norm over targets of every direction's target, of shape (Σr,)."""
+        """The norms of the rows of ``targets``, of shape (Σr,)."""
         return np.asarray(np.linalg.norm(to_numpy(self.targets), axis=1))
 
     @cached_property
     def label_norms(self) -> NDArray[np.float64]:
-        """‖y‖ of every direction's own task, of shape (Σr,)."""
+        """‖y‖ of the task of every singular vector, of shape (Σr,)."""
         return np.repeat([np.linalg.norm(to_numpy(task.y)) for task in self._tasks], self.ranks)
 
     @cached_property
     def floors(self) -> NDArray[np.float64]:
-        """The least loss reachable on each task alone, of shape (M,)."""
+        """The irreducible loss of each task, of shape (M,)."""
         return np.array([task.floor for task in self._tasks])
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each task starts among all directions, and their number, of shape (M + 1,)."""
+        """The position of each task's first singular vector among all, and their number, of shape (M + 1,)."""
         return np.concatenate([[0], np.cumsum(self.ranks)]).astype(np.int64)
 
     @cached_property
     def gram(self) -> Array:
-        """Inner products of all directions, of shape (Σr, Σr)."""
-        return self.directions @ self.directions.T
+        """Inner products of all singular vectors, of shape (Σr, Σr)."""
+        return self.singular_vectors @ self.singular_vectors.T
 
     @cached_property
     def span(self) -> Array | None:
         """An orthonormal basis (d × q) of the joint span of all rows, or None if it is the whole space.
 
-        No learner here ever moves outside w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
+        All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
-        return linalg.span(self.directions, self.ranks)
+        return linalg.span(self.singular_vectors, self.ranks)
 
     @property
     def span_dimension(self) -> int:
@@ -212,31 +209,29 @@ class TaskCollection:
         return self.n_features if self.span is None else int(self.span.shape[1])
 
     def teacher(self, start: Any = None) -> Array:
-        """Return the joint least-squares solution nearest to ``start``.
+        """Return the joint least-squares solution nearest to ``start``, of shape (d,) or (d, c).
 
-        Parameters
-        ----------
-        start : array of shape (d,) or (d, c), optional
-            w₀; the origin if omitted.
-
-        Returns
-        -------
-        array of shape (d,) or (d, c)
-            w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other.
+        It is w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other; w₀ is the origin if omitted.
         """
         w0 = self.start(start)
+        # Most calls start from the origin, and engines ask for the same solution at every call.
+        return self._nearest(w0) if bool(self.xp.any(w0 != 0)) else self.xp.asarray(self._least_norm, copy=True)
+
+    @cached_property
+    def _least_norm(self) -> Array:
+        return self._nearest(self.start())
+
+    def _nearest(self, w0: Array) -> Array:
         xp, basis = self.xp, self.span
         columns = xp.reshape(w0, (self.n_features, self.n_targets))
-        missing = self.targets - self.directions @ columns
-        A = self.directions if basis is None else self.directions @ basis
-        found = linalg.joint_solution(to_numpy(A), to_numpy(missing), self.singular_values, self.radii)
-        z = from_numpy(found, like=columns)
-        moved = z if basis is None else basis @ z
-        return xp.reshape(columns + moved, w0.shape)
+        missing = self.targets - self.singular_vectors @ columns
+        A, b = to_numpy(self.span_vectors), to_numpy(missing)
+        z = from_numpy(linalg.joint_solution(A, b, self.singular_values, self.radii), like=columns)
+        return xp.reshape(columns + (z if basis is None else basis @ z), w0.shape)
 
     @cached_property
     def residual(self) -> float:
-        """How far the tasks are from jointly realizable: 0 if they are, up to rounding; at most 1.
+        """The distance of the tasks from joint realizability: 0 if one model fits all, up to rounding; at most 1.
 
         The largest over tasks and targets of ρ / (‖X‖‖w⋆‖ + ρ) with ρ = ‖X w⋆ − y‖ and w⋆ = ``teacher()``, each target
         with its own w⋆; it does not change when a task or a target is rescaled.
@@ -250,8 +245,7 @@ class TaskCollection:
         ----------
         tol : float, default 1e-9
         start : array of shape (d,) or (d, c), optional
-            w₀; the origin if omitted. What is left of a target must be small against what is to be learned of it:
-            ``residual``, with ‖w⋆ − w₀‖ for ‖w⋆‖, is at most ``tol``.
+            w₀; the origin if omitted. ``residual``, with ‖w⋆ − w₀‖ in place of ‖w⋆‖, must be at most ``tol``.
         """
         tol = validate.number("tol", tol, "the default is 1e-9")
         return (self.residual if start is None else self._residual(start)) <= tol
@@ -262,18 +256,18 @@ class TaskCollection:
         distances, worst = linalg.norms(w - w0), 0.0
         for task in self._tasks:
             if task.X.shape[0]:
-                gaps = linalg.norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
-                scales = task.radius * distances + gaps
-                worst = max(worst, float(np.max(np.divide(gaps, scales, out=np.zeros_like(gaps), where=gaps > 0))))
+                rho = linalg.norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
+                scales = task.radius * distances + rho
+                worst = max(worst, float(np.max(np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0))))
         return worst
 
     def missing(self, w: Array) -> NDArray[np.float64]:
-        """Return the targets of all directions less what w makes of them, V X⁺y − V w, of shape (Σr, c)."""
+        """Return V X⁺y − V w over all singular vectors, of shape (Σr, c)."""
         columns = to_numpy(w).reshape(self.n_features, self.n_targets)
-        return np.asarray(to_numpy(self.targets) - to_numpy(self.directions) @ columns)
+        return np.asarray(to_numpy(self.targets) - to_numpy(self.singular_vectors) @ columns)
 
     def start(self, start: Any = None) -> Array:
-        """Return ``start`` as checked float64 weights of shape (d,) + target_shape; zeros for None."""
+        """Return ``start`` as validated float64 weights of shape (d,) + target_shape; zeros for None."""
         shape = (self.n_features, *self.target_shape)
         if start is None:
             return zeros(shape, self._tasks[0].X)

@@ -1,4 +1,4 @@
-"""One regression task and its spectrum, computed once."""
+"""One regression task and its singular value decomposition."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ class Task:
     ----------
     X : array of shape (n, d)
     y : array of shape (n,) or (n, c)
-    directions : array of shape (r, d)
-        Orthonormal rows V: the right singular vectors of X with nonzero singular value.
+    singular_vectors : array of shape (r, d)
+        V: the right singular vectors of X with nonzero singular value, as rows.
     singular_values : array of shape (r,)
         s, in decreasing order.
     targets : array of shape (r,) or (r, c)
-        V X⁺y: what ``directions @ w`` should be. The task's excess loss is ½‖s ∘ (V w − targets)‖².
+        V X⁺y, the target of ``singular_vectors @ w``. The task's excess loss is ½‖s ∘ (V w − targets)‖².
     floor : float
-        The least loss any w can reach on this task, ½‖y − X X⁺y‖².
+        The irreducible loss of this task, ½‖y − X X⁺y‖².
     """
 
     X: Array
     y: Array
-    directions: Array
+    singular_vectors: Array
     singular_values: Array
     targets: Array
     floor: float
@@ -63,7 +63,7 @@ class Task:
 
 
 def make_task(X: Any, y: Any, name: str = "task") -> Task:
-    """Check one pair (X, y) and return it with its spectrum."""
+    """Return a validated pair (X, y) with its spectrum."""
     if is_remote(X):
         X, y = equal_task(X, y)
     X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
@@ -86,7 +86,7 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
     fit = U.T @ y
     rest = y - U @ fit
     targets = fit / (s if y.ndim == 1 else s[:, None])
-    # With independent rows every y can be met, and what is left is rounding.
+    # With independent rows every y can be fitted, and the residual is rounding.
     floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(xp.sum(rest * rest))
     return Task(X, y, V, s, targets, floor)
 

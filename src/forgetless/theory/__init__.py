@@ -1,4 +1,4 @@
-"""Theory: the catalogue of bounds, constructions that attain them, surrogates and the last-iterate lemma."""
+"""Theory: the catalogue of bounds, constructions of lower bounds, surrogates and the last-iterate lemma."""
 
 from forgetless.theory import bounds, constructions
 from forgetless.theory.last_iterate import check_time_varying, descend, last_iterate_weights, linear_decay

@@ -1,4 +1,4 @@
-"""Bounds: published theorems as objects that check their hypotheses and evaluate on given numbers.
+"""Published bounds as objects with checkable hypotheses and values.
 
 All values are for squared loss ½‖Xw − y‖², radius R and distance D = ‖w₀ − w⋆‖, and scale with R²D².
 """
@@ -21,13 +21,13 @@ from forgetless.theory.hypotheses import (
     CONCAVE,
     CYCLIC,
     EXPLICIT,
+    FACTOR,
     FIRST_FREE,
     FIXED,
     IN_RANGE,
     INCREASING,
     REALIZABLE,
     SEEN,
-    SHARE,
     UNIFORM,
     UNREGULARIZED,
     UNSEEN,
@@ -41,7 +41,6 @@ from forgetless.theory.hypotheses import (
 from forgetless.theory.last_iterate import last_iterate_weights
 
 THIS = "Levinstein et al. (2025)"
-
 TABLE = f"as given in Table 1 of {THIS}"
 
 
@@ -58,11 +57,11 @@ def near_optimal_constant(k: int) -> float:
     return math.exp(2 - 1 / (4 * log)) / (2 * (2 - 1 / log))
 
 
-def general_constant(k: int, share: float) -> float:
+def general_constant(k: int, factor: float) -> float:
     """Return e / (2φ(2−φ) k^{1−φ(1−φ/4)}) for φ = φ(R²) in (0, 2): loss over R²D² at fixed strength."""
-    if not 0 < share < 2:
-        raise ValueError(f"share must lie in (0, 2), got {share}; it is φ(R²), the share learned at the radius")
-    return float(math.e / (2 * share * (2 - share) * k ** (1 - share * (1 - share / 4))))
+    if not 0 < factor < 2:
+        raise ValueError(f"factor must lie in (0, 2), got {factor}; it is φ(R²), the filter factor at the radius")
+    return float(math.e / (2 * factor * (2 - factor) * k ** (1 - factor * (1 - factor / 4))))
 
 
 def _one_half(k: int) -> float:  # noqa: ARG001 - holds for every k
@@ -82,20 +81,18 @@ class Bound:
     name : str
     kind : "upper" or "lower"
     quantity : "average_loss" or "seen_loss"
-    ordering, scheme, regularization : str
-        The setting in words.
-    rate : str
-        In words, without R²D².
+    ordering, scheme, regularization, rate : str
+        Descriptions of the setting, and of the rate without R²D².
     min_k : int
-        The least k it holds for.
+        The smallest k it holds for.
     hypotheses : tuple of Hypothesis
-        Each can be checked on a ``Setting``.
+        Conditions on a ``Setting``.
     citation : str
     status : "paper", "same proof, tight constant", "derived" (proved here, not published), "literature" or "elementary"
     per_unit : callable or None
-        ``(k, **extras)`` → value over R²D²; None where the published constant is not known to us.
+        ``(k, **extras)`` → value over R²D²; None where only a rate is published.
     extras : tuple of str
-        Further numbers ``evaluate`` needs.
+        Further arguments of ``evaluate``.
     """
 
     name: str
@@ -132,7 +129,7 @@ class Bound:
         radius, distance : float
             R and D = ‖w₀ − w⋆‖, both nonnegative.
         **extras : float
-            Those named in ``extras``: ``share`` is φ(R²), ``scale`` the factor c of an increasing schedule.
+            Those named in ``extras``: ``factor`` is φ(R²), ``scale`` the factor c of an increasing schedule.
 
         Examples
         --------
@@ -144,21 +141,21 @@ class Bound:
         radius = validate.number("radius", radius, "R is the largest spectral norm of a task")
         distance = validate.number("distance", distance, "D is the distance from the start to the joint solution")
         if self.per_unit is None:
-            raise ValueError(f"{self.name}: the rate {self.rate} is published, its constant is not known to us")
+            raise ValueError(f"{self.name}: only the rate {self.rate} is published, not a constant")
         if set(extras) != set(self.extras):
             raise TypeError(f"{self.name} needs the numbers {self.extras}, got {tuple(extras)}")
         return self.per_unit(k, **extras) * radius**2 * distance**2
 
     def failures(self, setting: Setting) -> list[str]:
-        """Return every hypothesis that fails in a setting, in words; empty where the bound applies."""
+        """Return the reason of every hypothesis that fails in a setting; empty where the bound applies."""
         reasons = [hypothesis.failure(setting) for hypothesis in self.hypotheses]
         if setting.k < self.min_k:
             reasons.append(f"k is {setting.k}, below {self.min_k}")
         return [reason for reason in reasons if reason]
 
     def value(self, setting: Setting) -> float:
-        """Return the value in a setting in which the bound applies."""
-        numbers = {"share": setting.share, "scale": setting.scale}
+        """Return the value of the bound in a setting in which it applies."""
+        numbers = {"factor": setting.factor, "scale": setting.scale}
         extras = {name: float(numbers[name] or 0.0) for name in self.extras}
         return self.evaluate(setting.k, setting.radius, setting.distance, **extras)
 
@@ -168,13 +165,9 @@ def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
 
 
 _RANDOM = {"ordering": "uniform with replacement"}
-
 _COROLLARY = f'{THIS}, Corollary "Near-optimal rates via fixed regularization strength", Section 4.1'
-
 _LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
-
 _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
-
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
 
 _PROOF = "theorem of docs/upper-bounds.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
@@ -198,18 +191,18 @@ _ENTRIES = [
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²"),
     _entry("fixed, general", REALIZABLE, UNIFORM, FIXED, CONCAVE, IN_RANGE, **_RANDOM, scheme="any concave filter",
            regularization="fixed", rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", citation=_LEMMA, status="paper",
-           per_unit=general_constant, extras=("share",)),
+           per_unit=general_constant, extras=("factor",)),
     _entry("fixed, beyond the lemma", REALIZABLE, UNIFORM, FIXED, CONCAVE, BEYOND, **_RANDOM,
            scheme="projection, or a budget that overshoots", regularization="fixed, φ(R²) in [1, 2)",
-           rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", status="literature", per_unit=general_constant, extras=("share",),
+           rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", status="literature", per_unit=general_constant, extras=("factor",),
            citation=f"Evron et al. (2025), Theorem 5.1 at step size φ(R²)/β, through the reduction of {THIS}"),
     _entry("fixed, general, without replacement", REALIZABLE, WITHOUT, FIXED, CONCAVE, ordering="without replacement",
            scheme="any concave filter", regularization="fixed", rate="k^{−1+φ(1−φ/4)}", status="paper",
            citation=f"{THIS}, Remark \"Extension to without replacement orderings\", Section 4.1"),
-    _entry("fixed, near-optimal", REALIZABLE, UNIFORM, FIXED, CONCAVE, SHARE, **_RANDOM, scheme="explicit or budget",
+    _entry("fixed, near-optimal", REALIZABLE, UNIFORM, FIXED, CONCAVE, FACTOR, **_RANDOM, scheme="explicit or budget",
            regularization="fixed, φ(R²) = 1/ln k", rate="5 ln k / k", min_k=3, status="paper",
            citation=f"{_COROLLARY} (there for k ≥ 2, where it is false)", per_unit=lambda k: 5 * math.log(k) / k),
-    _entry("fixed, near-optimal, tight", REALIZABLE, UNIFORM, FIXED, CONCAVE, SHARE, **_RANDOM,
+    _entry("fixed, near-optimal, tight", REALIZABLE, UNIFORM, FIXED, CONCAVE, FACTOR, **_RANDOM,
            scheme="explicit or budget", regularization="fixed, φ(R²) = 1/ln k", rate="C(k) ln k / k → (e²/4) ln k / k",
            min_k=3, citation=_COROLLARY, status="same proof, tight constant",
            per_unit=lambda k: near_optimal_constant(k) * math.log(k) / k),
@@ -288,7 +281,7 @@ _ENTRIES = [
 
 
 class Catalogue(tuple[Bound, ...]):
-    """All bounds in order; ``catalogue["increasing"]`` finds one by name. Prints as a table."""
+    """All bounds in order; ``catalogue["increasing"]`` is one by name. Prints as a table."""
 
     __slots__ = ()
 
@@ -301,7 +294,7 @@ class Catalogue(tuple[Bound, ...]):
         raise KeyError(f"no bound is called {key!r}; there are {', '.join(repr(bound.name) for bound in self)}")
 
     def table(self) -> Table:
-        """Return name, kind, loss, rate, ordering, regularization, least k, status and citation of every bound."""
+        """Return the table of all bounds: name, kind, loss, rate, setting, smallest k, status and citation."""
         keys = ("name", "kind", "quantity", "rate", "ordering", "regularization", "min_k", "status", "citation")
         return Table("Published bounds", {key: [getattr(bound, key) for bound in self] for key in keys})
 

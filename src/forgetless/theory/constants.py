@@ -1,6 +1,6 @@
-"""Constants that are proved for every number of steps: E L ≤ C·R²D²/(k+1) for every realizable collection.
+"""Constants proved for every number of steps: E L ≤ C·R²D²/(k+1) for every realizable collection.
 
-``forgetless proofs`` runs the proofs, which ``certificates.proofs`` states.
+``make proofs`` runs the proofs.
 """
 
 from dataclasses import dataclass
@@ -9,24 +9,12 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Constant:
-    """One constant and the schedule it is for.
+    """One constant and its schedule: λ_t = c·R²(k+1)/(k−t+2), or single gradient steps of size 1/λ_t."""
 
-    Attributes
-    ----------
-    name : str
-        Of its entry in ``bounds.catalogue``.
-    scheme : "explicit" or "one step"
-        λ_t = c·R²(k+1)/(k−t+2), or a single gradient step per task of size (k−t+2)/((k+1)·c·R²).
-    scale : Fraction
-        c.
-    value : Fraction
-        C.
-    """
-
-    name: str
-    scheme: str
-    scale: Fraction
-    value: Fraction
+    name: str  # that of its entry in ``bounds.catalogue``
+    scheme: str  # "explicit" or "one step"
+    scale: Fraction  # c
+    value: Fraction  # C
 
 
 constants = (

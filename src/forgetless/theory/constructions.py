@@ -1,4 +1,4 @@
-"""Constructions: the collections behind the lower bounds and the worst cases known, each with the value it claims."""
+"""Constructions: the task collections of the lower bounds and of bad cases, each with its claimed loss."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,17 +13,17 @@ from forgetless.tasks import TaskCollection
 
 
 class Construction(TaskCollection):
-    """A task collection that knows what it is for.
+    """A task collection with a claim about its loss.
 
     Attributes
     ----------
     name : str
     origin : array of shape (d,)
-        The start w₀ the claim is for.
+        The start w₀ of the claim.
     quantity : str
-        What is claimed: ``"average_loss"``, ``"worst_case"`` (the largest over unit teachers) or ``"seen_loss"``.
+        ``"average_loss"``, ``"worst_case"`` (the largest over unit teachers) or ``"seen_loss"``.
     statement : str
-        The claim in words.
+        The claim as text.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Construction(TaskCollection):
         return float(self._claim(resolve(schedule, k, self.radius), k))
 
 
-def _kept(filter_: Filter, k: int) -> Floats:
-    """Return 1 − φ_t(1) for t = 1..k: what a step leaves of the error of a unit row."""
+def _residual_factors(filter_: Filter, k: int) -> Floats:
+    """Return 1 − φ_t(1) for t = 1..k, the residual factors of a unit row."""
     return np.broadcast_to(np.asarray(filter_.residual_factors(np.array(1.0)), dtype=np.float64), (k,))
 
 
@@ -60,11 +60,11 @@ def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: i
     alpha, beta, p = 1 + (n - 1) * cosine, 1 - cosine, 1 / n_tasks
     fillers = (n_tasks - n) * p
     a, b, f = alpha * p, beta * p, fillers
-    for kept in _kept(filter_, k)[::-1]:
-        phi = 1 - kept
+    for residual in _residual_factors(filter_, k)[::-1]:
+        phi = 1 - residual
         c = (a * alpha + (n - 1) * b * beta) / n
         a, b = a - p * alpha * phi * (2 * a - phi * c), b - p * beta * phi * (2 * b - phi * c)
-        f = f * (1 - fillers * (1 - kept**2))
+        f = f * (1 - fillers * (1 - residual**2))
     return 0.5 * max(a, b if n > 1 else 0.0, f)
 
 
@@ -105,10 +105,10 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
 
 
 def unseen_task(k: int, sign: int = 1) -> Construction:
-    """Return k tasks of which one is often never seen in k draws: no algorithm can beat 1/(16k) on both signs.
+    """Return k tasks of which one often does not occur in k draws: no algorithm can beat 1/(16k) on both signs.
 
-    k − 1 tasks ask for w₁ = 0 and one for w₂ = ±1. With probability (1 − 1/k)^k ≥ ¼ the last is not drawn, and then
-    nothing tells its sign. R = D = 1 from w₀ = 0, where a filter's expected loss is exactly
+    k − 1 tasks require w₁ = 0 and one w₂ = ±1. With probability (1 − 1/k)^k ≥ ¼ the last is not drawn, and its sign is
+    unknown. R = D = 1 from w₀ = 0, where a filter's expected loss is exactly
     (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k) ≥ 1/(8k).
 
     Parameters
@@ -133,7 +133,7 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     frequent, rare = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
 
     def claim(filter_: Filter, steps: int) -> float:
-        return float(np.prod(1 - 1 / k + _kept(filter_, steps) ** 2 / k)) / (2 * k)
+        return float(np.prod(1 - 1 / k + _residual_factors(filter_, steps) ** 2 / k)) / (2 * k)
 
     return Construction(
         [(frequent, np.zeros(1))] * (k - 1) + [(rare, np.array([float(sign)]))],
@@ -150,7 +150,7 @@ def seen_task(k: int, start: Any = None) -> Construction:
 
     k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = w₀ − e₁, so R = D = 1. With probability
     (1 − 1/k)^{k−1} ≥ 1/e the odd task is seen exactly once, and then the seen-task loss is at least
-    (1/16k)·2(k−1)/(2k−1). The product of the two is a lower bound of the expectation, for shares in [0, 1].
+    (1/16k)·2(k−1)/(2k−1). The product of the two is a lower bound of the expectation, for filter factors in [0, 1].
 
     The claim is sharper, and for n steps of any filter: the odd task is drawn once, at step t, with probability
     (1/k)(1 − 1/k)^{n−1}; the error along e₁ is then 1 − φ_t(1)/2 for good, and the seen-task loss at least
@@ -184,7 +184,7 @@ def seen_task(k: int, start: Any = None) -> Construction:
 
     def claim(filter_: Filter, steps: int) -> float:
         once = (1 - 1 / k) ** (steps - 1) / k
-        return float(once * np.sum((1 + _kept(filter_, steps)) ** 2) * seen_task_loss(steps))
+        return float(once * np.sum((1 + _residual_factors(filter_, steps)) ** 2) * seen_task_loss(steps))
 
     teacher, rows = w0 - e[0], (e[1:2], (e[0:1] + e[1:2]) / np.sqrt(2))
     return Construction(
@@ -208,12 +208,12 @@ def seen_task_loss(k: int) -> float:
 
 
 def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3) -> Construction:
-    """Return one frequent task orthogonal to a few rare ones at equal angles: the worst collections known to us.
+    """Return one frequent task orthogonal to a few rare ones at equal angles, a family of very bad collections.
 
     Parameters
     ----------
     k : int
-        The horizon the frequencies are made for.
+        The horizon of the frequencies.
     n_rare : int, default 2
         Number of rare tasks.
     weight : float, default 7
@@ -248,10 +248,10 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     rows = np.zeros((n_rare + 1, n_rare + 1))
     rows[:n_rare, :n_rare] = np.linalg.cholesky(gram)
     rows[n_rare, n_rare] = 1.0
-    chosen = [*range(n_rare), *[n_rare] * (n_tasks - n_rare)]
+    indices = [*range(n_rare), *[n_rare] * (n_tasks - n_rare)]
     teacher = np.ones(n_rare + 1) / np.sqrt(n_rare + 1)
     return Construction(
-        [(rows[i : i + 1], rows[i : i + 1] @ teacher) for i in chosen],
+        [(rows[i : i + 1], rows[i : i + 1] @ teacher) for i in indices],
         name="rare_tasks",
         origin=np.zeros(n_rare + 1),
         quantity="worst_case",

@@ -1,4 +1,4 @@
-"""Hypotheses of theorems as predicates: each says in words why it fails in a given setting."""
+"""Hypotheses of theorems as predicates that return the reason why they fail."""
 
 import math
 from collections.abc import Callable
@@ -15,46 +15,29 @@ from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
 
-_CLOSE = 1e-9
-"""Relative tolerance within which a schedule counts as the one of a theorem."""
-
+_CLOSE = 1e-9  # Relative tolerance within which a schedule counts as the one of a theorem
+# Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent
 _UNNOTICED = 1e-3
-"""Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent."""
-
-_WHOLE = 1 - 1e-12
-"""From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there."""
-
+# From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there
+_ONE = 1 - 1e-12
 _AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything a hypothesis may ask about.
-
-    Attributes
-    ----------
-    tasks : TaskCollection
-    filter : Filter
-        The schedule resolved for k steps.
-    k : int
-    ordering : Ordering
-    start, teacher : array
-        w₀ and the joint solution nearest to it.
-    distance : float
-        D = ‖w₀ − w⋆‖.
-    """
+    """The arguments of all hypotheses."""
 
     tasks: TaskCollection
-    filter: Filter
+    filter: Filter  # the schedule resolved for k steps
     k: int
     ordering: Ordering
-    start: Any
-    teacher: Any
-    distance: float
+    start: Any  # w₀
+    teacher: Any  # w⋆, the joint solution nearest to w₀
+    distance: float  # D = ‖w₀ − w⋆‖
 
     @property
     def law(self) -> Law | None:
-        """What is exact about the ordering."""
+        """The law of the ordering; None where it can only be sampled."""
         return self.ordering.law(self.tasks.n_tasks, self.k)
 
     @property
@@ -63,7 +46,7 @@ class Setting:
         return self.tasks.radius
 
     @property
-    def share(self) -> float | None:
+    def factor(self) -> float | None:
         """φ(R²) if it is the same at every step, else None."""
         values = np.atleast_1d(self.filter.factor_at_radius(self.radius))
         return float(values[0]) if np.ptp(values) <= _CLOSE * values[0] else None
@@ -71,12 +54,12 @@ class Setting:
     @property
     def fixed(self) -> bool:
         """Whether the filter is the same at every step."""
-        low, high = self.shares
+        low, high = self.factors
         return bool(np.all(high - low <= _CLOSE * np.maximum(np.abs(low), np.abs(high))))
 
     @cached_property
-    def shares(self) -> tuple[Floats, Floats]:
-        """The smallest and the largest φ over all steps, of every direction, each of shape (Σr,)."""
+    def factors(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest φ over all steps, along every singular vector, each of shape (Σr,)."""
         different, place = np.unique(self.tasks.singular_values, return_inverse=True)
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
@@ -89,18 +72,18 @@ class Setting:
 
     @property
     def contradiction(self) -> float:
-        """How far contradictory tasks may move the weights in k steps, and be missed, relative to D; 0 if one fits."""
+        """Bound on the distance, relative to D, that contradictory tasks move the weights in k steps, or are missed."""
         tasks, s, R = self.tasks, self.tasks.singular_values, self.radius or 1.0
         missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
         owners = np.repeat(np.arange(tasks.n_tasks), tasks.ranks)
-        pulls = np.bincount(owners, (np.abs(self.shares[1]) * missing) ** 2, minlength=1)
+        moves = np.bincount(owners, (np.abs(self.factors[1]) * missing) ** 2, minlength=1)
         missed = np.bincount(owners, (s / R * missing) ** 2, minlength=tasks.n_tasks) + 2 * tasks.floors / R / R
-        worst = max(self.k * math.sqrt(pulls.max()), math.sqrt(missed.max()))
+        worst = max(self.k * math.sqrt(moves.max()), math.sqrt(missed.max()))
         return worst / self.distance if self.distance > 0 else (math.inf if worst > 0 else 0.0)
 
     @property
     def strengths(self) -> Any:
-        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem is about them."""
+        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem covers them."""
         return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.within_theory(self.radius) else None
 
     @property
@@ -115,8 +98,8 @@ class Setting:
         if not self.filter.within_theory(self.radius * (1 - _CLOSE)):
             return None
         strengths = np.broadcast_to(self.filter.strength(), (self.k,))
-        whole = self.filter.factor_at_radius(self.radius) * strengths
-        linear = np.allclose(whole, self.radius**2, rtol=_CLOSE, atol=0)
+        products = self.filter.factor_at_radius(self.radius) * strengths
+        linear = np.allclose(products, self.radius**2, rtol=_CLOSE, atol=0)
         return self.scale_of(strengths, 0) if linear else None
 
     def scale_of(self, strengths: Any, first: int) -> float | None:
@@ -130,7 +113,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One condition of a theorem: a description, and a function that returns None or why it fails."""
+    """One condition of a theorem: a description, and a function that returns None or the reason of failure."""
 
     text: str
     failure: Callable[[Setting], str | None] = field(repr=False)
@@ -145,7 +128,7 @@ def _uniform(s: Setting) -> bool:
 
 
 def _unregularized(s: Setting) -> bool:
-    low, high = s.shares
+    low, high = s.factors
     return bool(np.all(np.abs(low - 1) <= 1e-14) and np.all(np.abs(high - 1) <= 1e-14))
 
 
@@ -190,59 +173,57 @@ CYCLIC = _needs(
 )
 
 FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
-
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
-
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
-
 EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
 
 IN_RANGE = _needs(
     "φ(R²) lies in (0, 1): λ > 0, or a step size below 1/R²",
-    lambda s: s.share is not None and 0 < s.share < _WHOLE,
+    lambda s: s.factor is not None and 0 < s.factor < _ONE,
     "φ(R²) is not fixed in (0, 1)",
 )
 
 BEYOND = _needs(
     "φ(R²) lies in [1, 2): no regularization, or a step size of 1/R² and more",
-    lambda s: s.share is not None and _WHOLE <= s.share < 2,
+    lambda s: s.factor is not None and _ONE <= s.factor < 2,
     "φ(R²) is not fixed in [1, 2)",
 )
 
-SHARE = Hypothesis(
+FACTOR = Hypothesis(
     "φ(R²) = 1/ln k, as both fixed presets make it",
     lambda s: (
         None
-        if s.share is not None and s.k >= 3 and abs(s.share * math.log(s.k) - 1) <= _CLOSE
-        else f"φ(R²) is {'not fixed' if s.share is None else f'{s.share:.6g}'}, not 1/ln k = "
+        if s.factor is not None and s.k >= 3 and abs(s.factor * math.log(s.k) - 1) <= _CLOSE
+        else f"φ(R²) is {'not fixed' if s.factor is None else f'{s.factor:.6g}'}, not 1/ln k = "
         f"{1 / math.log(s.k) if s.k > 1 else math.inf:.6g}"
     ),
 )
 
 
 def of_scale(scale: Fraction) -> Hypothesis:
-    """Return that the strengths are those of the increasing schedule with a given scale."""
+    """Return the hypothesis that the strengths are those of the increasing schedule with a scale."""
     return Hypothesis(
         f"the strengths are 1/η_t = ({scale})R²(k+1)/(k−t+2)", lambda s: _scale_failure(s.scale, scale, "strengths")
     )
 
 
 def single_steps(scale: Fraction) -> Hypothesis:
-    """Return that every task takes one gradient step, of the increasing schedule with a given scale."""
+    """Return the hypothesis that every task takes one gradient step, of the increasing schedule with a scale."""
     return Hypothesis(
         f"one gradient step per task, of size (k−t+2)/((k+1)·({scale})R²)",
         lambda s: _scale_failure(s.single_step_scale, scale, "inverse sizes of single gradient steps"),
     )
 
 
-def _scale_failure(found: float | None, scale: Fraction, what: str) -> str | None:
-    if found is None:
+def _scale_failure(actual: float | None, scale: Fraction, what: str) -> str | None:
+    if actual is None:
         return f"the {what} do not increase as (k+1)/(k−t+2)"
-    return None if abs(found / float(scale) - 1) <= _CLOSE else f"the scale of the schedule is {found:.6g}, not {scale}"
+    return (
+        None if abs(actual / float(scale) - 1) <= _CLOSE else f"the scale of the schedule is {actual:.6g}, not {scale}"
+    )
 
 
 THEOREM = Fraction(13, 3)
-
 INCREASING = of_scale(THEOREM)
 
 AT_LEAST = Hypothesis(
@@ -272,26 +253,25 @@ def _not_cai(s: Setting) -> str | None:
 
 
 CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
-
 FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
 
 
 def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
-    """Return the task of n_tasks rank-one tasks that makes the angle with all others, which agree, and what each sees.
+    """Return the one of n_tasks rank-one tasks at an angle to all others, which agree, and ‖v_m (w₀ − w⋆)‖/D.
 
-    The second is ‖v_m (w₀ − w⋆)‖/D for every task's direction v_m. None if the tasks are not of that kind.
+    v_m is the singular vector of task m. None if the tasks are not of that kind.
     """
     singular = s.tasks.singular_values
     if s.tasks.n_tasks != n_tasks or set(s.tasks.ranks) != {1} or n_tasks < 2 or s.distance == 0:
         return None
     if np.ptp(singular) > _CLOSE * singular[0]:
         return None
-    rows = to_numpy(s.tasks.directions)
-    # Two of any three agree with the direction that all but one share; comparing all pairs would take n² numbers.
+    rows = to_numpy(s.tasks.singular_vectors)
+    # Two of any three tasks agree with the common singular vector; comparing all pairs would take n² numbers.
     three = np.abs(rows[:3] @ rows[:3].T) if n_tasks > 2 else np.eye(2)
     shape = (s.tasks.n_features, -1)
     seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
-    # Of two tasks either may be the odd one: it is the one that sees the error.
+    # Of two tasks either may be the odd one: it is the one with the larger error.
     common = int(np.argmax(three.sum(axis=0))) if n_tasks > 2 else int(np.argmin(seen))
     cosines = np.abs(rows @ rows[common])
     odd = int(np.argmin(cosines))
@@ -301,8 +281,8 @@ def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
 
 def _unseen(more: int, argument: str) -> Hypothesis:
     def failure(s: Setting) -> str | None:
-        found = _odd_one(s, 0.0, s.k + more)
-        if found is None or found[1][found[0]] < 1 - _CLOSE:
+        odd = _odd_one(s, 0.0, s.k + more)
+        if odd is None or odd[1][odd[0]] < 1 - _CLOSE:
             return f"the tasks are not those of constructions.unseen_task({argument}) from its start"
         return None
 
@@ -310,16 +290,14 @@ def _unseen(more: int, argument: str) -> Hypothesis:
 
 
 def _is_seen(s: Setting) -> str | None:
-    found = _odd_one(s, math.sqrt(0.5), s.k)
-    if found is not None:
-        odd, seen = found
+    result = _odd_one(s, math.sqrt(0.5), s.k)
+    if result is not None:
+        odd, seen = result
         if abs(seen[odd] - math.sqrt(0.5)) <= _CLOSE and np.all(np.delete(seen, odd) <= _CLOSE):
             return None
     return "the tasks are not those of constructions.seen_task(k) from its start"
 
 
 UNSEEN = _unseen(0, "k")
-
 UNSEEN_OF_MORE = _unseen(1, "k + 1")
-
 SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)

@@ -1,4 +1,4 @@
-"""Incremental gradient descent on time-varying functions, with the last-iterate guarantee that all rates rest on.
+"""Incremental gradient descent on time-varying functions, and its last-iterate guarantee.
 
 Reference: Levinstein et al. (2025), Algorithm 3 and Lemma "SGD bound for time-varying distributions", Section 4.2 and
 Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1), and c_t has the factor (1 + η_tβ).
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from forgetless._core import validate
 
+# A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1
 Function = Callable[[Any, int, int], Any]
-"""A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1."""
 
 
 def linear_decay(k: int, step_size: Any) -> list[Any]:
@@ -127,7 +127,7 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
 
 @dataclass(frozen=True)
 class HypothesisCheck:
-    """The hypotheses of the time-varying lemma on samples, each as the worst number found (≤ 0 where it holds).
+    """The hypotheses of the time-varying lemma on samples, each as its largest violation (≤ 0 where it holds).
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ def check_time_varying(
     minimizer: Any,
     samples: Any,
 ) -> HypothesisCheck:
-    """Return how well sampled points satisfy the hypotheses of the time-varying last-iterate lemma.
+    """Return the violations of the hypotheses of the time-varying last-iterate lemma at sampled points.
 
     Parameters
     ----------

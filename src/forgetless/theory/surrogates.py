@@ -1,4 +1,4 @@
-"""The reduction: learning a whole task by a filter is one gradient step on a surrogate of its loss.
+"""The reduction of a filter's step on a task to one gradient step on a surrogate of its loss.
 
 For a task (X, y), a filter φ and any step size η > 0, the surrogate is
 
@@ -26,33 +26,23 @@ from forgetless.tasks import Task, TaskCollection
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """The quadratic surrogate of one task.
-
-    Attributes
-    ----------
-    task : Task
-    filter : Filter
-    step_size : float
-        η.
-    radius : float
-        R, the radius the constants refer to: that of the collection the task belongs to.
-    """
+    """The quadratic surrogate of one task."""
 
     task: Task
     filter: Filter
-    step_size: float
-    radius: float
+    step_size: float  # η
+    radius: float  # R of the collection, to which the constants refer
 
     @property
     def curvature(self) -> Array:
-        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the directions of the task."""
-        share = np.asarray(self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64)
-        return from_numpy(share / self.step_size, like=self.task.X)
+        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the singular vectors of the task."""
+        factors = np.asarray(self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64)
+        return from_numpy(factors / self.step_size, like=self.task.X)
 
     @property
     def matrix(self) -> Array:
         """A, of shape (d, d)."""
-        V = self.task.directions
+        V = self.task.singular_vectors
         return (V.T * self.curvature) @ V
 
     @property
@@ -79,14 +69,14 @@ class Surrogate:
     def gradient(self, w: Any) -> Array:
         """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
         error = self._error(w)
-        return self.task.directions.T @ (error * (self.curvature if error.ndim == 1 else self.curvature[:, None]))
+        return self.task.singular_vectors.T @ (error * (self.curvature if error.ndim == 1 else self.curvature[:, None]))
 
     def step(self, w: Any) -> Array:
         """Return w − η∇f(w), which is ``forgetless.step(w, task, filter)``."""
         return same_library(as_float("w", w), like=self.task.X) - self.step_size * self.gradient(w)
 
     def _error(self, w: Any) -> Array:
-        return self.task.directions @ same_library(as_float("w", w), like=self.task.X) - self.task.targets
+        return self.task.singular_vectors @ same_library(as_float("w", w), like=self.task.X) - self.task.targets
 
 
 def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None = None) -> Surrogate:
@@ -102,10 +92,6 @@ def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None
         η > 0; it only scales the surrogate.
     radius : float, optional
         R, e.g. ``tasks.radius``; the task's own radius if omitted.
-
-    Returns
-    -------
-    Surrogate
 
     Examples
     --------
@@ -130,16 +116,13 @@ _CONCAVITY_POINTS = 400
 
 
 def check_concave(filter: Filter, radius: float) -> None:
-    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], naming the place.
-
-    Checked on a grid that is dense near 0 and near R², to rounding.
-    """
+    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], on a grid dense near both ends."""
     if radius == 0.0:
         return
     grid = np.concatenate([np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]])
     grid = np.concatenate([[0.0], grid])
     xi = grid * radius**2
-    # In units of R², and from singular values: R² may leave the range of a float, and slopes per ξ sooner.
+    # In units of R², and from singular values: R² may overflow, and slopes per ξ sooner.
     phi = np.asarray(filter.factors_of_singular(np.sqrt(grid) * radius), dtype=np.float64)
     slopes = np.diff(phi) / np.diff(grid)
     slack = 1e-9 * np.max(np.abs(phi)) / np.diff(grid)
@@ -171,7 +154,7 @@ class ReductionCheck:
     lower, upper : float
         The claimed sandwich constants: lower·f ≤ excess loss ≤ upper·f.
     smallest_ratio, largest_ratio : float
-        The extremes of excess loss / f over all tasks and all w, between the two; NaN if no task has a direction.
+        The extremes of excess loss / f over all tasks and all w, between the two; NaN if all tasks are zero.
     largest_value_at_teacher : float
         Of all surrogates at the joint solution: 0 for realizable tasks.
     """
@@ -187,7 +170,7 @@ class ReductionCheck:
 
 
 def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> ReductionCheck:
-    """Return how the surrogates of all tasks compare with the paper's claims.
+    """Return the constants of the surrogates of all tasks beside the paper's claims.
 
     Parameters
     ----------
@@ -208,7 +191,7 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     surrogates = [surrogate(task, filter, step_size, tasks.radius) for task in tasks]
     curvatures = np.concatenate([to_numpy(each.curvature) for each in surrogates])
     squares = tasks.singular_values**2
-    # Both are diagonal along the task's directions, so the ratio of the forms runs between those of single directions.
+    # Both forms are diagonal along the singular vectors, so their ratio lies between those of single vectors.
     ratios: Floats = np.divide(squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0)
     teacher = tasks.teacher()
     first = surrogates[0]

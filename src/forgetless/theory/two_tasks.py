@@ -1,7 +1,7 @@
-"""Two unit tasks at an angle: the worst-case expected loss in closed form, and the best fixed coefficient.
+"""Two unit tasks at an angle: worst-case expected loss in closed form, and the best fixed coefficient.
 
-In the basis of the bisector and its normal the moment operator of random draws keeps diagonal matrices diagonal, so it
-is a 2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]] with c = cos²(θ/2), s = sin²(θ/2) and φ = 1/(1+λ).
+In the basis of the bisector and its normal the moment operator of random draws preserves diagonal matrices, so it is a
+2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]] with c = cos²(θ/2), s = sin²(θ/2) and φ = 1/(1+λ).
 """
 
 from typing import Any
@@ -23,10 +23,6 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
         λ ≥ 0; 0 is no regularization.
     k : int or array
         Number of steps, drawn with replacement. All three broadcast.
-
-    Returns
-    -------
-    float or array
 
     Examples
     --------
@@ -61,13 +57,13 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     larger = radius + np.abs(delta)
     smaller = o * o / np.where(larger > 0, larger, 1.0)
     plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
-    lost = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
+    decrease = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        missing = np.minimum(o * (4 - 2 * phi) / lost, 1.0)
+        missing = np.minimum(o * (4 - 2 * phi) / decrease, 1.0)
         # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its distance from 1 is.
         weak = shrunk * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o) / (1.0 - missing)
-        logarithm = np.where(phi * lost < 0.5, np.log1p(-np.minimum(phi * lost, 0.5)), np.log(weak))
+        logarithm = np.where(phi * decrease < 0.5, np.log1p(-np.minimum(phi * decrease, 0.5)), np.log(weak))
         high = np.exp(k * np.log1p(-missing))  # much faster than a power
         low = np.exp(k * logarithm)
     high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
@@ -83,13 +79,9 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
 # Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips close together,
 # and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
 _COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
-
 _FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
-
 _DROP = (0.25, 5.0)
-
 _SECTIONS = 44
-
 _AT_ONCE = 64
 
 
@@ -136,10 +128,10 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
         parts += [_brackets(c, s, k, grid, group[i : i + _AT_ONCE]) for i in range(0, len(group), _AT_ONCE)]
     low, high, columns = (np.concatenate(values) for values in zip(*parts, strict=True))
     best, best_loss = np.zeros_like(k), _loss(c, s, np.zeros_like(k), k)
-    found, found_loss = _golden(low, high, c[columns], s[columns], k[columns])
-    order = np.argsort(-found_loss, kind="stable")  # so that the best of two dips of one problem is written last
-    order = order[found_loss[order] < best_loss[columns[order]]]
-    best[columns[order]], best_loss[columns[order]] = found[order], found_loss[order]
+    minimizers, minima = _golden(low, high, c[columns], s[columns], k[columns])
+    order = np.argsort(-minima, kind="stable")  # so that the best of two dips of one problem is written last
+    order = order[minima[order] < best_loss[columns[order]]]
+    best[columns[order]], best_loss[columns[order]] = minimizers[order], minima[order]
     if not shape:
         return float(best[0]), float(best_loss[0])
     return best.reshape(shape), best_loss.reshape(shape)
@@ -150,7 +142,7 @@ def _brackets(
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Return the ends of an interval around every dip of the loss over a grid, and the problem each belongs to."""
     c, s, k = c[part], s[part], k[part]
-    # Beyond a few times its size in the linear regime λ⋆ is never found; near π/2 that size is infinite, λ⋆ is 0.
+    # λ⋆ never exceeds a few times its size in the linear regime; near π/2 that size is infinite and λ⋆ is 0.
     size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
     grid = relative[:, None] * size
     losses = _loss(c, s, np.concatenate([np.zeros((1, len(k))), grid]), k)
@@ -161,7 +153,7 @@ def _brackets(
 
 
 def _golden(low: Floats, high: Floats, c: Floats, s: Floats, k: Floats) -> tuple[Floats, Floats]:
-    """Return minimisers inside brackets by golden sections; a kink, where the worst teacher changes, does no harm."""
+    """Return minimisers inside brackets by golden sections, which tolerate kinks where the worst teacher changes."""
     ratio = (np.sqrt(5.0) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = _loss(c, s, a, k), _loss(c, s, b, k)
