@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from forgetless.advice.results import OBJECTIVES
-from forgetless.cli.shared import Source, about_file, examples, say
+from forgetless.cli.shared import Source, about_file, examples, print_lines
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import terminal_progress
 
@@ -51,7 +51,7 @@ def advise(
     if as_json:
         click.echo(json.dumps(advice.to_dict(), ensure_ascii=False))
         return
-    say(repr(advice))
+    print_lines(repr(advice))
     lines = [f"tasks = {source.code(loss=loss, intercept=intercept)}"]
     if goal == "validation" and validation is not None:
         lines.append(f"held_out = {source.beside(validation).code(loss=loss, intercept=intercept)}")
@@ -62,7 +62,7 @@ def advise(
         lines += ["", "# where the number of tasks is not known:"]
         lines += [f"anytime_{line}" for line in _loss_lines(advice, ordering, advice.average.code, f", {more}")]
         lines.append(f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r}, fit_intercept={intercept})")
-    say("\n".join(["\nTo use it:\n\n    import forgetless as fl\n", *(f"    {line}" for line in lines)]))
+    print_lines("\n".join(["\nTo use it:\n\n    import forgetless as fl\n", *(f"    {line}" for line in lines)]))
 
 
 def _objective(objective: str | None, validation: Path | None) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from forgetless.cli import advice, explore, files, lab, streams, sweeps
-from forgetless.cli.shared import examples, say
+from forgetless.cli.shared import examples, print_lines
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        say(text.getvalue().rstrip("\n"), err=True)
+        print_lines(text.getvalue().rstrip("\n"), err=True)
         return 2 if isinstance(error, click.UsageError) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
         if debug:
             raise
-        say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
+        print_lines(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 
@@ -114,7 +114,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {line}")
-    say(f"\nreport: {written}")
+    print_lines(f"\nreport: {written}")
 
 
 def _summary(table: Table) -> Table:

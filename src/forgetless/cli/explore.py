@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, Source, examples, say, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, Source, examples, print_lines, schedule_of
 
 
 @click.command(
@@ -50,15 +50,15 @@ def explore(
     else:
         page = _with_tasks(Source(file, options["task"], options["target"]), k, schedule, options, large=out is None)
     if out is not None:
-        say(f"wrote {page.save(out)}: open it in any browser")
+        print_lines(f"wrote {page.save(out)}: open it in any browser")
         return
     with ExplorerServer(page, port) as server:
-        say(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
+        print_lines(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
         with _opened(server.address if browser else None):
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                say("stopped", err=True)
+                print_lines("stopped", err=True)
 
 
 def _with_tasks(source: Source, k: int | None, schedule: str | None, options: dict[str, Any], *, large: bool) -> Any:

@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ SCHEDULE_HELP = f"{usage()}."
 ORDERINGS = tuple(NAMES)
 
 
-def say(text: str, *, err: bool = False) -> None:
+def print_lines(text: str, *, err: bool = False) -> None:
     """Print lines with control codes escaped, on standard error if ``err``."""
     click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
-def say_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print JSON, with null for NaN and infinities."""
 
     def plain(value: Any) -> Any:
@@ -123,11 +123,9 @@ _SCHEDULE = click.option(
 )
 
 
-def add_options(command: Any, options: Sequence[Any]) -> Any:
-    """Return a command with more options, in the order of the list."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+def with_options(options: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command, in the order of the list."""
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def about_file(command: Any) -> Any:
@@ -137,7 +135,7 @@ def about_file(command: Any) -> Any:
     def wrapped(file: Path, task: str | None, target: str | None, ordering: str, **options: Any) -> None:
         command(source=Source(file, task, target), ordering=as_ordering(ordering), **options)
 
-    return add_options(wrapped, [*_SOURCE, *_STEPS])
+    return with_options([*_SOURCE, *_STEPS])(wrapped)
 
 
 def about_tasks(command: Any) -> Any:
@@ -151,4 +149,4 @@ def about_tasks(command: Any) -> Any:
         inputs = Inputs(tasks, schedule_of(schedule, tasks.n_tasks), k, as_ordering(ordering), ordering)
         command(inputs=inputs, **options)
 
-    return add_options(wrapped, [*_SOURCE, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])
+    return with_options([*_SOURCE, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])(wrapped)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from forgetless._core.extras import needs
-from forgetless.cli.shared import examples, say
+from forgetless.cli.shared import examples, print_lines
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.progress import terminal_progress
@@ -55,13 +55,13 @@ def run(
         with nullcontext() if cluster is None else _connect(cluster) as client:
             loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
     except KeyboardInterrupt:
-        say(f"finished cells are in {store}; the same command resumes", err=True)
+        print_lines(f"finished cells are in {store}; the same command resumes", err=True)
         raise
     with Store(store) as opened:
-        say(_lines(opened.status()))
+        print_lines(_lines(opened.status()))
     failed = loaded.failures(store)
     if len(failed):
-        say(failed.text(), err=True)
+        print_lines(failed.text(), err=True)
     if len(failed) == len(loaded):
         raise StoreError(f"all {len(loaded)} cells failed; once the cause is removed, --retry computes them again")
 
@@ -91,7 +91,7 @@ def status(store: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({name: value for name, (value,) in state.columns.items()}))
         return
-    say(_lines(state))
+    print_lines(_lines(state))
 
 
 @sweep.command()
@@ -107,7 +107,7 @@ def table(store: Path, y: str | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     elif form == "text":
-        say("\n".join([summary.text(), *summary.facts]))
+        print_lines("\n".join([summary.text(), *summary.facts]))
     else:
         click.echo(summary.to_frame().to_csv(index=False), nl=False)
 
@@ -123,7 +123,7 @@ def export(store: Path, out: Path) -> None:
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
     frame = report.everything(store).to_frame()
     replace_file(out, frame.to_csv(index=False).encode() if out.suffix == ".csv" else frame.to_parquet(index=False))
-    say(f"{len(frame)} rows in {out}")
+    print_lines(f"{len(frame)} rows in {out}")
 
 
 @sweep.command()
@@ -135,4 +135,4 @@ def merge(target: Path, sources: tuple[Path, ...]) -> None:
 
     with terminal_progress():
         count = merge_stores(target, *sources)
-    say(f"{count} cells copied into {target}")
+    print_lines(f"{count} cells copied into {target}")
