@@ -24,7 +24,6 @@ CORE = {
     "solvers/rows.py": ("solvers", "test_arrays.py"),
     "solvers/_direct.py": ("solvers", "test_arrays.py"),
     "solvers/_krylov.py": ("solvers", "test_arrays.py"),
-    "solvers/_scaling.py": ("solvers",),
     "engines/independent.py": EXACT,
     "engines/draws.py": EXACT,
     "engines/epochs.py": EXACT,
