@@ -14,7 +14,6 @@ import numpy as np
 import forgetless as fl
 from forgetless.tables import alarms
 from forgetless.tables.grouped import Part
-from forgetless.tables.run import follow
 from harness import machine
 
 TASKS, CHANGE = 60, 40
@@ -34,8 +33,8 @@ def stream(seed, n, d, heavy, changed):
 def rates(streams, n, d, heavy, changed):
     drift, forgotten, together, hit, looked = 0, 0, 0, 0, 0
     for seed in range(streams):
-        model = fl.ContinualRidge(schedule="auto", rank=100, loss="mean", fit_intercept=True, standardize=True)
-        run = follow(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
+        model = fl.ContinualRidge(schedule="auto", memory=100, loss="mean", fit_intercept=True, standardize=True)
+        run = fl.evaluate_stream(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
         rung = alarms.drifted(run.before, run.rows)
         hit += CHANGE in rung
         drift += len(rung)

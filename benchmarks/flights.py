@@ -115,13 +115,13 @@ def continual(**solver: Any) -> list[Method]:
     """Return the estimators of this library with a state of O(d)."""
 
     def ridge(**settings: Any) -> fl.ContinualRidge:
-        return fl.ContinualRidge(fit_intercept=True, history_size=0, **settings, **solver)
+        return fl.ContinualRidge(fit_intercept=True, **settings, **solver)
 
     def scheduled(schedule: Any, k: int) -> fl.ContinualRidge:
         return ridge(schedule=schedule, n_tasks=k, loss="mean")
 
     def descent(n_steps: int) -> fl.ContinualGD:
-        return fl.ContinualGD(n_steps, loss="mean", fit_intercept=True, history_size=0, **solver)
+        return fl.ContinualGD(n_steps, loss="mean", fit_intercept=True, **solver)
 
     increasing, exact_first = fl.schedules.increasing, fl.schedules.unregularized_first
     return [
@@ -142,10 +142,10 @@ OTHERS = [
     Method("sklearn Ridge(alpha), last task only", lambda a, _: LastTask(a), PER_TASK),
     Method("mean arrival delay so far", lambda *_: MeanChange(0.0)),
 ]
-JOINT = Method("JointRidge(alpha)", lambda a, _: fl.JointRidge(a, fit_intercept=True, history_size=0), FEW)
+JOINT = Method("JointRidge(alpha)", lambda a, _: fl.JointRidge(a, fit_intercept=True), FEW)
 RECURSIVE = Method(
     "RecursiveLeastSquares(alpha)",
-    lambda a, _: fl.RecursiveLeastSquares(a, fit_intercept=True, history_size=0),
+    lambda a, _: fl.RecursiveLeastSquares(a, fit_intercept=True),
     FEW,
 )
 ALL_ROWS = Method("sklearn Ridge(alpha), all rows kept", lambda a, _: AllRows(a), (100.0,), at_the_end=True)

@@ -32,8 +32,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
+from forgetless.estimators.evaluation import _split
 from forgetless.tables.grouped import TableTasks
-from forgetless.tables.run import _split
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r
 
@@ -140,7 +140,7 @@ def coverage(names):
             path = Path(place) / "t.csv"
             read().dropna(subset=[target]).to_csv(path, index=False)
             parts = list(TableTasks(path, task, (target,)))
-        ridge = fl.ContinualRidge(schedule="auto", loss="mean", rank=100, fit_intercept=True, standardize=True)
+        ridge = fl.ContinualRidge(schedule="auto", loss="mean", memory=100, fit_intercept=True, standardize=True)
         model, far = fl.tables.make_pipeline(fl.tables.TableEncoder(), ridge), []
         for t, part in enumerate(parts):
             if t >= max(3, len(parts) // 4):  # tasks to come, once some have been seen

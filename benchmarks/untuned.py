@@ -1,4 +1,4 @@
-"""Classes with nothing chosen: the share wrong of ``ContinualRidgeClassifier(rank=r)`` on held-out rows of all tasks.
+"""Classes with nothing chosen: the share wrong of ``ContinualRidgeClassifier(memory=r)`` on held-out rows of all tasks.
 
     python benchmarks/untuned.py [--seeds N] [names]
 
@@ -28,9 +28,9 @@ def row(name, seeds):
     found = []
     for seed in range(seeds):
         tasks = list(load_stream(name, seed=seed))
-        found.append([wrong(fl.ContinualRidgeClassifier(rank=rank), tasks) for rank in RANKS])
+        found.append([wrong(fl.ContinualRidgeClassifier(memory=rank), tasks) for rank in RANKS])
         d = tasks[0].X.shape[1]
-        whole = fl.ContinualRidgeClassifier(rank=d, precision="float64")  # it forgets nothing
+        whole = fl.ContinualRidgeClassifier(memory=fl.LowRankMemory(d, dtype="float64"))  # it forgets nothing
         found[-1].append(wrong(whole, tasks) if d <= 2000 else np.nan)
     means, spread = np.mean(found, axis=0), np.std(found, axis=0, ddof=1 if seeds > 1 else 0) / np.sqrt(seeds)
     told = [f"{mean:.4f} ± {error:.4f}" if mean == mean else "" for mean, error in zip(means, spread, strict=True)]

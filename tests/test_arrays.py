@@ -114,9 +114,10 @@ def test_streams_of_tensors_in_either_precision(dtype, n, rng):
     torch = pytest.importorskip("torch")
     tasks = [(rng.standard_normal((n, 12)), np.arange(n) % 3) for _ in range(4)]
     models = [fl.ContinualRidge, fl.ContinualRidgeClassifier, fl.ContinualGD]
-    memories = [{"rank": 5}, {"rank": 4, "metric": "diagonal"}, {"rank": 20, "forget": 0.1}, {"schedule": "auto"}]
+    parameters = ({"rank": 5}, {"rank": 4, "diagonal": True}, {"rank": 20, "decay": 0.1})
+    memories = [{"memory": fl.LowRankMemory(**each, dtype="float64")} for each in parameters] + [{"schedule": "auto"}]
     for model, options in [*((model, {}) for model in models), *((m, o) for m in models[:2] for o in memories)]:
-        here, there = (model(**options, **({"precision": "float64"} if options else {})) for _ in "ab")
+        here, there = (model(**options) for _ in "ab")
         declared = {"classes": [0, 1, 2]} if model is fl.ContinualRidgeClassifier else {}
         with config_context(array_api_dispatch=True):
             for X, y in tasks:

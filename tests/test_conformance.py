@@ -96,11 +96,12 @@ def test_recursive_least_squares_forgets_nothing_where_one_model_fits(rng):
     assert seen(isotropic) > 1e-2
 
 
-def test_baselines_refuse_more_memory_than_allowed(rng):
-    for model in (fl.JointRidge(memory=1000), fl.RecursiveLeastSquares(memory=1000)):
+def test_baselines_refuse_more_memory_than_allowed(rng, monkeypatch):
+    monkeypatch.setattr("forgetless._core.free_memory.FACTORIZATION_LIMIT", 1000)
+    for model in (fl.JointRidge(), fl.RecursiveLeastSquares()):
         with pytest.raises(MemoryError, match=r"\(50, 50\).*ContinualRidge"):
             model.partial_fit(rng.standard_normal((2, 50)), rng.standard_normal(2))
     with pytest.raises(MemoryError, match="read once"):
-        fl.ContinualRidge(memory=1000).partial_fit_blocks(b for b in [(rng.standard_normal((2, 50)), np.ones(2))])
+        fl.ContinualRidge().partial_fit_blocks(b for b in [(rng.standard_normal((2, 50)), np.ones(2))])
     with pytest.raises(fl.errors.ConvergenceError, match="generator"):
         fl.RecursiveLeastSquares().partial_fit_blocks(b for b in [(rng.standard_normal((2, 5)), np.ones(2))])

@@ -122,7 +122,7 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
     catalogue = fl.theory.bounds.catalogue
     page, text = catalogue._repr_html_(), repr(catalogue)
     assert all(bound.name in text and bound.name in page for bound in catalogue)
-    model = fl.ContinualRidge(alpha=1.0, history_size=30)
+    model = fl.ContinualRidge(alpha=1.0)
     for _ in range(20):
         model.partial_fit([[1.0]], [2.0])
     shown_numbers(model.history_)

@@ -21,12 +21,12 @@ ESTIMATORS = [
     fl.ContinualRidge(),
     fl.ContinualRidge(schedule="increasing", fit_intercept=True, loss="mean", radius=0.5),
     fl.ContinualRidge(schedule="auto"),
-    fl.ContinualRidge(rank=2),
-    fl.ContinualRidge(rank=2, standardize=True, fit_intercept=True),
-    fl.ContinualRidge(rank=1, metric="diagonal", forget=0.1, precision="float64", fit_intercept=True),
+    fl.ContinualRidge(memory=2),
+    fl.ContinualRidge(memory=2, standardize=True, fit_intercept=True),
+    fl.ContinualRidge(memory=fl.LowRankMemory(1, diagonal=True, decay=0.1, dtype="float64"), fit_intercept=True),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),
-    fl.ContinualRidgeClassifier(rank=2),
+    fl.ContinualRidgeClassifier(memory=2),
     fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(fit_intercept=True),
@@ -65,8 +65,8 @@ def check_tensors(model, device, dtype):
 CONTINUAL = [
     fl.ContinualRidge(),
     fl.ContinualRidge(schedule="auto"),
-    fl.ContinualRidge(rank=3, precision="float64"),
-    fl.ContinualRidge(rank=3, metric="diagonal", precision="float32"),
+    fl.ContinualRidge(memory=fl.LowRankMemory(3, dtype="float64")),
+    fl.ContinualRidge(memory=fl.LowRankMemory(3, diagonal=True)),
     fl.ContinualGD(),
     fl.ContinualRidgeClassifier(),
 ]
@@ -97,9 +97,9 @@ def test_torch_targets_weights_groups_and_baselines(rng):
     X, y, weight = rng.standard_normal((12, 3)), rng.standard_normal(12), rng.uniform(0.5, 2, 12)
     groups = np.repeat([0, 1], 6)
     T = [torch.tensor(array) for array in (X, y, weight, groups)]
-    expected = fl.ContinualRidge(holdout=0.2, random_state=0).fit(X, y, groups, weight)
+    expected = fl.ContinualRidge().fit(X, y, groups, weight)
     with config_context(array_api_dispatch=True):
-        tensors = fl.ContinualRidge(holdout=0.2, random_state=0).fit(T[0].requires_grad_(), T[1], T[3], T[2])
+        tensors = fl.ContinualRidge().fit(T[0].requires_grad_(), T[1], T[3], T[2])
         np.testing.assert_allclose(tensors.coef_.detach().numpy(), expected.coef_, rtol=1e-10)
         mixed = fl.ContinualRidge().partial_fit(X, T[1])
         np.testing.assert_allclose(mixed.coef_, fl.ContinualRidge().partial_fit(X, y).coef_, rtol=1e-10)
@@ -124,13 +124,13 @@ def test_pandas_names_are_checked(rng):
 
 
 def test_clone_pickle_and_copy_keep_the_model(rng):
-    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=9, holdout=0.3, random_state=1), stream(rng))
+    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=9), stream(rng))
     others = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
     more = list(stream(np.random.default_rng(5), 2))
     learned(model, more)
     for other in others:
         np.testing.assert_array_equal(learned(other, more).coef_, model.coef_)
-        assert other.seen_mse_ == model.seen_mse_
+        assert other.prequential_mse_ == model.prequential_mse_
     assert not hasattr(clone(model), "coef_")
     assert clone(model).get_params() == model.get_params()
 

@@ -11,6 +11,7 @@ import numpy as np
 from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
 from forgetless.estimators.budget import ContinualGD
 from forgetless.estimators.classifier import ContinualRidgeClassifier
+from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.ridge import ContinualRidge
 from forgetless.schedules import increasing
 from forgetless.solvers.rows import is_sparse
@@ -51,13 +52,13 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:
         return [partial(learner, partial(make, setting)) for setting in settings]
 
     def gradient_steps(n_steps: int) -> Any:
-        return ContinualGD(n_steps=n_steps, fit_intercept=True, history_size=1)
+        return ContinualGD(n_steps=n_steps, fit_intercept=True)
 
     def joint(alpha: float) -> Any:
-        return JointRidge(alpha=alpha, fit_intercept=True, history_size=1)
+        return JointRidge(alpha=alpha, fit_intercept=True)
 
     def recursive(alpha: float) -> Any:
-        return RecursiveLeastSquares(alpha=alpha, fit_intercept=True, history_size=1)
+        return RecursiveLeastSquares(alpha=alpha, fit_intercept=True)
 
     def fewer(n_columns: int, alpha: float) -> Any:
         return Fewer(joint(alpha), n_columns)
@@ -73,7 +74,7 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:
     for r in (rank for rank in RANKS if 10 * rank <= d):
         found[f"reservoir, {r} rows"] = regressors(partial(Reservoir, r), alphas)
         found[f"frequent directions, {r}"] = regressors(partial(FrequentDirections, r), alphas)
-        width = int(np.sqrt(r * d / 2))  # its triangle has the bytes of r directions
+        width = int(np.sqrt(r * d))  # its triangle has the bytes of a memory of rank r
         if not is_sparse(first) and 10 * width <= 8 * d:
             found[f"joint ridge, {width} features"] = regressors(partial(fewer, width), alphas)
     found |= _from_scikit_learn(stream, classes)
@@ -87,12 +88,12 @@ def _ours(stream: Stream, alphas: list[float], metric: str) -> dict[str, list[Ma
     options: dict[str, Any]
     found: dict[str, list[Maker]] = {}
     for r in (0, *(rank for rank in RANKS if rank < stream.n_features)):
-        options = {"rank": r, "metric": metric, "fit_intercept": True, "history_size": 1}
+        options = {"memory": LowRankMemory(r, metric == "diagonal"), "fit_intercept": True}
         found[f"r = {r}"] = [partial(made, alpha=a, **options) for a in alphas]
         found[f"r = {r}, auto"] = [partial(made, schedule="auto", **options)]
         if r and stream.kind == "classes":
             found[f"r = {r}, untuned"] = [partial(made, **options)]
-    options = {"n_tasks": stream.n_tasks, "fit_intercept": True, "history_size": 1}
+    options = {"n_tasks": stream.n_tasks, "fit_intercept": True}
     found["increasing"] = [partial(made, schedule=increasing(scale=c), **options) for c in SCALES]
     return found
 

@@ -64,7 +64,7 @@ def evaluate(make: Maker, tasks: Sequence[Task], kind: str, n_first: int = 0) ->
         after.append(_error(model, task.X_held, task.y_held, kind))
     final = float(np.mean([_error(model, task.X_held, task.y_held, kind) for task in tasks])) / unit
     prequential = before / rows / unit if rows else math.nan
-    kept = float(getattr(model, "kept_", math.nan))
+    kept = float(getattr(model, "retained_fraction_", math.nan))
     return Score(prequential, final, float(np.mean(after)) / unit, seconds, int(model.nbytes_), kept)
 
 

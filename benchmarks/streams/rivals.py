@@ -10,8 +10,8 @@ from forgetless.equation import step
 from forgetless.filters import Ridge
 from forgetless.solvers.rows import is_sparse
 
-NUMBER = 8
-"""Bytes of a number; kept rows and directions are counted as two bytes a number, like ours."""
+NUMBER, SINGLE = 8, 4
+"""Bytes of a number; stored rows and vectors are counted in float32, like those of a low-rank memory."""
 
 
 class OneHot:
@@ -131,7 +131,7 @@ class Reservoir(Linear):
         if self.W is None:
             return 0
         numbers = 2 * self.X.nnz if is_sparse(self.X) else self.X.size  # a column for every number of a sparse row
-        return int(NUMBER * self.W.size + 2 * numbers + NUMBER * self.Y.size)
+        return int(NUMBER * self.W.size + SINGLE * numbers + NUMBER * self.Y.size)
 
 
 class AllRows(Linear):
@@ -184,7 +184,7 @@ class FrequentDirections(Linear):
     @property
     def nbytes_(self) -> int:
         """Bytes of the moment and the weights, and of the sketch at two bytes a number."""
-        return 0 if self.B is None else NUMBER * 2 * self.moment.size + 2 * self.B.size
+        return 0 if self.B is None else NUMBER * 2 * self.moment.size + SINGLE * self.B.size
 
 
 class Counted:

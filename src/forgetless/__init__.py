@@ -29,9 +29,10 @@ _LATER = {
     "ContinualRidge": "estimators.ridge",
     "ContinualRidgeClassifier": "estimators.classifier",
     "JointRidge": "estimators.baselines",
+    "LowRankMemory": "estimators.low_rank",
     "RecursiveLeastSquares": "estimators.baselines",
+    "evaluate_stream": "estimators.evaluation",
     "explore": "explorer",
-    "load_model": "tables.pipeline",
 }
 
 _PARTS = ("plots", "sweeps", "tables")
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.estimators.budget import ContinualGD
     from forgetless.estimators.classifier import ContinualRidgeClassifier
+    from forgetless.estimators.evaluation import evaluate_stream
+    from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.tables.pipeline import load_model
 
 
 def __getattr__(name: str) -> Any:
@@ -64,6 +66,7 @@ __all__ = [
     "FixedOrder",
     "GradientDescent",
     "JointRidge",
+    "LowRankMemory",
     "Projection",
     "RandomReshuffling",
     "RecursiveLeastSquares",
@@ -77,12 +80,12 @@ __all__ = [
     "checks",
     "compare_bounds",
     "errors",
+    "evaluate_stream",
     "expect",
     "explore",
     "filters",
     "find_worst_collection",
     "load",
-    "load_model",
     "load_worst_collection",
     "loss_gradient",
     "metrics",

@@ -13,6 +13,8 @@ KINDS = {
     "bound-comparison": ("guarantees.results", "from_document"),
     "checkpoint": ("guarantees.search", "from_document"),
     "expectation": ("engines.results", "from_document"),
+    "model": ("estimators.files", "from_document"),
+    "pipeline": ("tables.pipeline", "from_document"),
     "tasks": ("tasks.collection", "from_document"),
     "trace": ("engines.results", "from_document"),
     "worst-collection": ("guarantees.collection", "from_document"),
@@ -50,10 +52,6 @@ def load(path: str | Path, *, mmap: bool = False) -> Any:
     >>> fl.load(path)
     TaskCollection(n_tasks=2, n_features=2, rows=1, ranks=1, radius=2)
     """
-    if is_archive(path):  # models, until they are documents
-        from forgetless.tables.pipeline import load_model
-
-        return load_model(path)
     return build(read(path, mmap=mmap), Path(path))
 
 
@@ -65,11 +63,3 @@ def build(document: Document, path: Path) -> Any:
     construct = getattr(import_module(f"forgetless.{module}"), function)
     with file_errors(path):
         return construct(document)
-
-
-def is_archive(path: str | Path) -> bool:
-    """Return whether a file is a NumPy archive, as files of models are until they become documents."""
-    if not Path(path).is_file():
-        return False
-    with open(path, "rb") as file:
-        return file.read(2) == b"PK"

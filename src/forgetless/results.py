@@ -4,6 +4,7 @@ from forgetless.advice.optimal import OptimalSchedule
 from forgetless.advice.results import Advice
 from forgetless.engines.adjoint import LossGradient
 from forgetless.engines.results import Expectation, Trace, WorstCase
+from forgetless.estimators.evaluation import StreamResult
 from forgetless.guarantees.collection import BoundConstant, WorstCollection
 from forgetless.guarantees.minimax import MinimaxSchedule
 from forgetless.guarantees.results import BoundComparison, BoundComparisons
@@ -18,6 +19,7 @@ __all__ = [
     "LossGradient",
     "MinimaxSchedule",
     "OptimalSchedule",
+    "StreamResult",
     "Trace",
     "UpperBound",
     "WorstCase",

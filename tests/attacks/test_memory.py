@@ -22,7 +22,7 @@ tasks = [(rng.standard_normal((4, 3)), rng.standard_normal(4)) for _ in range(3)
 row = rng.standard_normal((1, 3)), rng.standard_normal(1)
 model = {
     "row": fl.ContinualRidge(fit_intercept=True),
-    "rows": fl.ContinualRidge(holdout=0.5, random_state=0, schedule="increasing", n_tasks=99),
+    "rows": fl.ContinualRidge(memory=2, schedule="increasing", n_tasks=99),
     "auto": fl.ContinualRidge(schedule="auto"),
     "joint": fl.JointRidge(),
     "save": fl.ContinualRidge(fit_intercept=True),
@@ -31,11 +31,11 @@ model = {
 for X, y in tasks:
     model.partial_fit(X, y)
 model.partial_fit(*row)
-path = folder / "m.npz"
+path = folder / "m.fl"
 model.save(path)
 old = path.read_bytes()
 X, y = row if kind == "row" else tasks[0]
-act = {"save": lambda: model.save(path), "load": lambda: fl.ContinualRidge.load(path)}.get(
+act = {"save": lambda: model.save(path), "load": lambda: fl.load(path)}.get(
     kind, lambda: model.partial_fit(X, y)
 )
 
@@ -73,9 +73,9 @@ while quiet < 20:
             assert found in (before, after), "a mixture"
             model.partial_fit(*row)
             if kind == "save":
-                assert fl.ContinualRidge.load(path).coef_.tobytes() == np.frombuffer(before[0]).tobytes()
+                assert fl.load(path).coef_.tobytes() == np.frombuffer(before[0]).tobytes()
                 model.save(path)
-                assert sorted(p.name for p in folder.iterdir()) == ["m.npz"], "leftovers"
+                assert sorted(p.name for p in folder.iterdir()) == ["m.fl"], "leftovers"
         except BaseException as error:
             print(n, repr(error), file=sys.stderr)
             code = 4

@@ -70,7 +70,7 @@ def test_a_strange_table_gives_a_model_that_predicts(make, tmp_path, capsys, mon
     table.to_csv("t.csv", index=False)
     assert cli.main(["fit", "t.csv", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"]) == 0
     assert capsys.readouterr().err == ""
-    found = fl.load_model("m.npz").predict(pandas.read_csv("t.csv"))
+    found = fl.load("m.npz").predict(pandas.read_csv("t.csv"))
     assert np.all(np.isfinite(found))
     if make in (duplicates, unsorted):
         np.testing.assert_allclose(found, table["y"], atol=1e-3)

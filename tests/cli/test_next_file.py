@@ -41,18 +41,18 @@ def begin(capsys, *more):
 
 def test_codes_are_what_the_file_says(folder, capsys):
     begin(capsys)
-    named = set(fl.load_model("m.npz")[0].get_feature_names_out())
+    named = set(fl.load("m.npz")[0].get_feature_names_out())
     assert {"zip=01234", "zip=00123", "zip=98765"} <= named
     # One more code with a letter makes pandas read all of them as words; a gap makes it write 123.0.
     table(3, zip=["01234", "AB"] * 20).to_csv("letters.csv", index=False)
     assert run(capsys, "fit", "letters.csv", *ON)[0] == 0
-    assert set(fl.load_model("next.npz")[0].get_feature_names_out()) - named == {"zip=AB"}
+    assert set(fl.load("next.npz")[0].get_feature_names_out()) - named == {"zip=AB"}
     codes = pandas.concat([table(1, zip=5), table(2, zip=7)])
     codes.to_csv("begin.csv", index=False)
     begin(capsys)
     codes.assign(month=3, zip=[5.0, None] * 40).to_csv("gaps.csv", index=False)
     assert run(capsys, "fit", "gaps.csv", *ON)[0] == 0
-    found = fl.load_model("next.npz")[0].get_feature_names_out().tolist()
+    found = fl.load("next.npz")[0].get_feature_names_out().tolist()
     assert [name for name in found if name.startswith("zip")] == ["zip=5", "zip=7", "zip is missing"]
 
 
@@ -60,9 +60,9 @@ def test_words_of_the_first_chunk_are_words_in_all(folder, capsys):
     parts = [table(1, kind="A1"), table(2, kind="007"), table(3, kind=["007", "A1"] * 20)]
     pandas.concat(parts).to_csv("begin.csv", index=False)
     begin(capsys)
-    whole = fl.load_model("m.npz")[0].get_feature_names_out().tolist()
+    whole = fl.load("m.npz")[0].get_feature_names_out().tolist()
     begin(capsys, "--chunk-rows", 40)
-    assert fl.load_model("m.npz")[0].get_feature_names_out().tolist() == whole
+    assert fl.load("m.npz")[0].get_feature_names_out().tolist() == whole
     assert "kind=007" in whole
 
 
@@ -84,7 +84,7 @@ def test_large_integers_stay_apart(folder, capsys):
     many.to_parquet("many.parquet")
     code, out, _ = run(capsys, "fit", "many.parquet", *FIT, "--drop", "order", "--json")
     assert (code, json.loads(out)["tasks"]) == (0, 3)
-    assert fl.load_model("m.npz").table_["tasks"] == [str(first + month) for month in (1, 2, 3)]
+    assert fl.load("m.npz").table_["tasks"] == [str(first + month) for month in (1, 2, 3)]
 
 
 def test_what_is_new_or_comes_again_is_said(folder, capsys):
@@ -125,7 +125,7 @@ def test_json_has_no_words_that_json_lacks(folder, capsys):
 def test_spaces_around_names_are_not_part_of_them(folder, capsys):
     (folder / "begin.csv").write_text((folder / "begin.csv").read_text().replace(",price,sales", ", price, sales"))
     begin(capsys)
-    assert "price" in fl.load_model("m.npz")[0].columns_
+    assert "price" in fl.load("m.npz")[0].columns_
 
 
 def test_decimal_commas_of_a_short_file(folder, capsys):
@@ -177,7 +177,7 @@ def test_schedules_that_are_made_for_a_number_of_tasks_go_on(folder, capsys, sch
     assert not any("the schedule was made" in note for note in json.loads(out)["notes"])
     pandas.concat([table(1), table(2), table(3), table(4)]).to_csv("begin.csv", index=False)
     begin(capsys, "--schedule", schedule)
-    assert fl.load_model("m.npz")[-1].coef_.tolist() == fl.load_model("next.npz")[-1].coef_.tolist()
+    assert fl.load("m.npz")[-1].coef_.tolist() == fl.load("next.npz")[-1].coef_.tolist()
 
 
 def test_tasks_have_one_name_in_every_file_and_chunk(folder, capsys):
@@ -185,11 +185,11 @@ def test_tasks_have_one_name_in_every_file_and_chunk(folder, capsys):
     many.to_csv("begin.csv", index=False)
     for rows in (0, 30):
         begin(capsys, "--chunk-rows", rows)
-        assert fl.load_model("m.npz").table_["tasks"] == ["1.5", "2", "3", "4.5"]
+        assert fl.load("m.npz").table_["tasks"] == ["1.5", "2", "3", "4.5"]
     days = pandas.to_datetime(["2024-01-01 00:00"] * 80 + ["2024-02-01 06:00"] * 80)
     many.assign(month=days).to_parquet("days.parquet")
     assert run(capsys, "fit", "days.parquet", *FIT)[0] == 0
-    assert fl.load_model("m.npz").table_["tasks"] == ["2024-01-01", "2024-02-01 06:00:00"]
+    assert fl.load("m.npz").table_["tasks"] == ["2024-01-01", "2024-02-01 06:00:00"]
 
 
 @pytest.mark.parametrize("delimiter", [":", " ", "^"])

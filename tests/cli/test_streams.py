@@ -1,6 +1,7 @@
 """``forgetless fit`` and ``predict``, and the report of a stream, as a user meets them."""
 
 import json
+from pathlib import Path
 
 import html5lib
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.tables import report as page
-from forgetless.tables.run import run_stream
+from forgetless.tables.grouped import TableTasks
 from forgetless.tables.task_files import load_table
 
 FEATURES = ["f0", "f1", "f2"]
@@ -41,12 +42,12 @@ def run(capsys, *words):
 
 
 def test_fit_with_a_memory(folder, capsys):
-    words = ("--schedule", "ridge:0.01", "--rank", 2, "--metric", "diagonal")
+    words = ("--schedule", "ridge:0.01", "--rank", 2, "--diagonal")
     code, _, err = run(capsys, "fit", "data.csv", *FIT, *words)
     assert (code, err) == (0, "")
-    model = fl.load_model("model.npz")[-1]
-    assert (model.rank, model.metric) == (2, "diagonal")
-    assert 0 < model.kept_ < 1
+    model = fl.load("model.npz")[-1]
+    assert model.memory == fl.LowRankMemory(2, diagonal=True)
+    assert 0 < model.retained_fraction_ < 1
     code, _, err = run(capsys, "fit", "data.csv", *FIT, "--schedule", "fixed-budget:5", "--rank", 2)
     assert code == 2
     assert "need explicit L2" in err
@@ -65,7 +66,7 @@ def test_fit_then_predict(folder, frame, file, schedule, capsys):
     assert (code, err) == (0, "")
     assert "4 tasks learned" in out
     kind = fl.ContinualGD if "budget" in schedule else fl.ContinualRidge
-    model = fl.load_model("model.npz")
+    model = fl.load("model.npz")
     assert isinstance(model[-1], kind)
     assert model[-1].n_tasks_seen_ == 4
     assert model[0].get_feature_names_out().tolist() == FEATURES
@@ -78,13 +79,19 @@ def test_fit_then_predict(folder, frame, file, schedule, capsys):
     np.testing.assert_allclose(pandas.read_csv("p.csv")["prediction"], model.predict(frame[FEATURES]))
 
 
+def parts(table, labels):
+    """Return the tasks of a table in some order."""
+    return [(label, table.X[table.groups == label], table.y[table.groups == label]) for label in labels]
+
+
 def test_fit_is_what_the_library_does(folder, frame, capsys):
     code, out, _ = run(capsys, "fit", "data.csv", *FIT, "--schedule", "ridge:0.3", "--json", "--seed", 3)
     found = json.loads(out)
     model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
-    stream = run_stream(model, load_table("data.csv", "station", "pm25"), seed=3)
+    tasks = parts(load_table("data.csv", "station", "pm25"), ["north", "south", "east", "west"])
+    stream = fl.evaluate_stream(model, tasks, holdout=0.2, seed=3)
     assert code == 0
-    np.testing.assert_allclose(fl.load_model("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
+    np.testing.assert_allclose(fl.load("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
     assert stream.tasks == ["north", "south", "east", "west"]
     assert found["rmse_at_the_end"] == pytest.approx(np.sqrt(stream.errors[-1].mean()))
     assert found["prequential_rmse"] == pytest.approx(np.sqrt(model.history_["mse_before"][1:].mean()))
@@ -95,7 +102,7 @@ def test_fit_of_an_average(folder, frame, capsys):
     words = ["data.csv", "--task", "station", "--target", "pm25", "--schedule", "ridge:0.5", "--out", "m.npz"]
     code, _, err = run(capsys, "fit", *words, "--average", 2)
     assert (code, err) == (0, "")
-    model = fl.load_model("m.npz")[-1]
+    model = fl.load("m.npz")[-1]
     assert model.average == 2
     assert model._state.iterate.total == pytest.approx((1 + 4 + 9 + 16) / 16)
 
@@ -114,7 +121,7 @@ def test_several_targets(folder, frame, capsys):
     assert code == 0
     code, out, _ = run(capsys, "predict", "model.npz", "two.csv")
     assert out.splitlines()[0] == "prediction_pm25,prediction_ozone"
-    assert fl.load_model("model.npz")[-1].coef_.shape == (2, 3)
+    assert fl.load("model.npz")[-1].coef_.shape == (2, 3)
     assert json.loads(run(capsys, "show", "model.npz", "--json")[1])["coefficients"].keys() == {
         "feature",
         "pm25",
@@ -145,7 +152,8 @@ def test_curves_watch_rows_that_were_not_trained_on(frame, folder):
             seen.append(X)
             return super().partial_fit(X, y)
 
-    run_ = run_stream(Spy(fit_intercept=True), table, order="sorted", holdout=0.4, seed=1)
+    tasks = parts(table, ["east", "north", "south", "west"])
+    run_ = fl.evaluate_stream(Spy(fit_intercept=True), tasks, holdout=0.4, seed=1)
     assert run_.tasks == ["east", "north", "south", "west"]
     assert [len(X) for X in seen] == [9, 9, 9, 9]
     # The error of each task on its held-out rows, from the definition.
@@ -160,10 +168,11 @@ def test_curves_watch_rows_that_were_not_trained_on(frame, folder):
 
 
 def test_random_order_is_seeded(folder):
-    table = load_table("data.csv", "station", "pm25")
-    orders = [run_stream(fl.ContinualRidge(), table, order="random", seed=seed).tasks for seed in (0, 0, 1, 2, 3)]
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) > 1
+    def order(seed):
+        return [part.label for part in TableTasks(Path("data.csv"), "station", ("pm25",), order="random", seed=seed)]
+
+    assert order(0) == order(0)
+    assert len({tuple(order(seed)) for seed in range(4)}) > 1
 
 
 def test_a_model_worse_than_the_mean_says_so(folder, capsys):
@@ -194,9 +203,9 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
         (("fit", "data.csv", "--from", "model.npz", "--out", "m.npz", "--rank", "3"), 2, "--rank was decided"),
         (("fit", "few.csv", "--from", "model.npz", "--out", "m.npz"), 1, "no column 'station' for the task"),
         (("fit", "data.csv", *FIT, "--chunk-rows", "7", "--order", "sorted"), 1, "needs the order of the file"),
-        (("evaluate", "data.parquet", "data.csv"), 1, "damaged or not a model file"),
+        (("evaluate", "data.parquet", "data.csv"), 1, "damaged or not a forgetless file"),
         (("predict", "model.npz", "data.csv", "--id", "name"), 1, "no column 'name' for --id"),
-        (("predict", "data.parquet", "data.csv"), 1, "damaged or not a model file"),
+        (("predict", "data.parquet", "data.csv"), 1, "damaged or not a forgetless file"),
         (("predict", "model.npz", "few.csv"), 1, "X lacks 2 of the 3 columns known so far, e.g. 'f1'"),
         (("predict", "model.npz", "data.txt"), 1, "there is no file data.txt"),
     ],

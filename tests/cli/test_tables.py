@@ -58,14 +58,14 @@ def test_the_practitioners_path(folder, capsys):
         assert told in out
     code, out, err = run(capsys, "fit", "november.csv", "--from", "model.npz", "--out", "model.npz")
     assert (code, err) == (0, "")
-    assert fl.load_model("model.npz")[-1].n_tasks_seen_ == 11
+    assert fl.load("model.npz")[-1].n_tasks_seen_ == 11
     code, out, _ = run(capsys, "evaluate", "model.npz", "december.csv", "--json")
     found = json.loads(out)
     assert code == 0
     assert found["tasks"]["task"] == ["12"]
     assert found["rmse_of_ridge_fitted_here"] <= found["rmse"] < 0.2 * found["rmse_of_the_mean"]
     december = pandas.read_csv("december.csv")["sales"]
-    learned = fl.load_model("model.npz").table_["mean"]
+    learned = fl.load("model.npz").table_["mean"]
     assert found["rmse_of_the_mean_learned"] == pytest.approx(np.sqrt(np.mean((december - learned) ** 2)))
     code, out, _ = run(capsys, "predict", "model.npz", "december.csv", "--id", "date", "--std", "--out", "p.csv")
     found, december = pandas.read_csv("p.csv"), pandas.read_csv("december.csv")
@@ -75,7 +75,7 @@ def test_the_practitioners_path(folder, capsys):
     assert np.sqrt(np.mean((found["prediction"] - december["sales"])[kept] ** 2)) < 0.5
     code, out, _ = run(capsys, "show", "model.npz")
     assert "last tasks: 7, 8, 9, 10, 11" in out
-    history = fl.load_model("model.npz")[-1].history_
+    history = fl.load("model.npz")[-1].history_
     expected = np.sqrt(np.average(history["mse_before"][1:], weights=history["n_rows"][1:]))
     assert f"RMSE of rows before they were learned, from the second task on: {expected:.6g}" in out
     assert "price" in out
@@ -95,7 +95,7 @@ def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
     assert (folder / "whole.npz").read_bytes() == (folder / "m.npz").read_bytes()
-    whole, parts = fl.load_model("whole.npz"), fl.load_model("m.npz")
+    whole, parts = fl.load("whole.npz"), fl.load("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))
     assert whole.table_ == parts.table_
@@ -106,7 +106,7 @@ def test_units_do_not_matter(folder, capsys):
     table = pandas.read_csv("all.csv")
     table.assign(price=1e-6 * table["price"], weight=1e6 * table["weight"]).to_csv("other.csv", index=False)
     assert run(capsys, "fit", "other.csv", *FIT, "--out", "other.npz")[0] == 0
-    one, other = fl.load_model("one.npz"), fl.load_model("other.npz")
+    one, other = fl.load("one.npz"), fl.load("other.npz")
     np.testing.assert_allclose(other.predict(pandas.read_csv("other.csv")), one.predict(table), rtol=1e-6)
 
 
@@ -124,7 +124,7 @@ def test_every_format_gives_the_same_model(folder, capsys, name):
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "one.npz")[0] == 0
     code, _, err = run(capsys, "fit", name, *FIT, "--out", "m.npz")
     assert (code, err) == (0, "")
-    np.testing.assert_allclose(fl.load_model("m.npz")[-1].coef_, fl.load_model("one.npz")[-1].coef_, rtol=1e-9)
+    np.testing.assert_allclose(fl.load("m.npz")[-1].coef_, fl.load("one.npz")[-1].coef_, rtol=1e-9)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -142,7 +142,7 @@ def test_archives_need_no_names(folder, capsys):
     X = rng.standard_normal((60, 3))
     np.savez("t.npz", X=X, y=X @ [1.0, 2.0, 3.0], groups=np.repeat(np.arange(6), 10))
     assert run(capsys, "fit", "t.npz", "--out", "m.npz")[0] == 0
-    np.testing.assert_allclose(fl.load_model("m.npz")[-1].coef_, [1, 2, 3], rtol=1e-3)
+    np.testing.assert_allclose(fl.load("m.npz")[-1].coef_, [1, 2, 3], rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["all.csv", "all.parquet"])
@@ -153,7 +153,7 @@ def test_chunks_give_the_same_model(folder, capsys, name, rows):
     code, out, err = run(capsys, "fit", name, *FIT, "--out", "m.npz", "--chunk-rows", rows)
     assert (code, err) == (0, "")
     assert "12 tasks learned" in out
-    assert fl.load_model("m.npz")[-1].coef_.tolist() == fl.load_model("one.npz")[-1].coef_.tolist()
+    assert fl.load("m.npz")[-1].coef_.tolist() == fl.load("one.npz")[-1].coef_.tolist()
 
 
 def test_chunks_of_tasks_that_are_not_in_one_piece_are_refused(folder, capsys):
@@ -164,7 +164,7 @@ def test_chunks_of_tasks_that_are_not_in_one_piece_are_refused(folder, capsys):
     assert "are not in one piece; sort it by month, or read it at once with --chunk-rows 0" in err
     code, _, _ = run(capsys, "fit", "mixed.csv", *FIT, "--out", "m.npz", "--order", "sorted")
     assert code == 0
-    assert fl.load_model("m.npz").table_["tasks"] == [str(month) for month in range(1, 13)]
+    assert fl.load("m.npz").table_["tasks"] == [str(month) for month in range(1, 13)]
 
 
 def test_large_files_are_read_in_chunks_without_being_told(folder, capsys, monkeypatch):
@@ -178,10 +178,10 @@ def test_large_files_are_read_in_chunks_without_being_told(folder, capsys, monke
 def test_columns_are_chosen_and_declared(folder, capsys):
     words = ("--drop", "weight", "--categorical", "price", "--text", "shop", "--impute", "zero")
     assert run(capsys, "fit", "sales.csv", *FIT, *words, "--out", "m.npz")[0] == 0
-    kinds = {name: column.kind for name, column in fl.load_model("m.npz")[0].columns_.items()}
+    kinds = {name: column.kind for name, column in fl.load("m.npz")[0].columns_.items()}
     assert kinds == {"shop": "text", "price": "category", "date": "date"}
     assert run(capsys, "fit", "sales.csv", *FIT, "--features", "price", "--out", "m.npz")[0] == 0
-    assert fl.load_model("m.npz")[0].feature_names_in_.tolist() == ["price"]
+    assert fl.load("m.npz")[0].feature_names_in_.tolist() == ["price"]
 
 
 def test_what_was_left_out_is_said(folder, capsys):

@@ -8,6 +8,7 @@ import pytest
 
 import forgetless as fl
 from forgetless._core import products
+from forgetless.estimators.rules import Scheduled
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (1, 3, 2), (7, 0, 2), (5, 4, 3), (301, 200, 400)])
@@ -74,13 +75,13 @@ def test_fit_keeps_to_one_thread(rng, monkeypatch):
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     seen = []
-    step = fl.ContinualRidge._step
+    step = Scheduled.step
 
     def watched(self, state, task):
         seen.extend(each["num_threads"] for each in controller.info() if each["user_api"] == "blas")
         return step(self, state, task)
 
-    monkeypatch.setattr(fl.ContinualRidge, "_step", watched)
+    monkeypatch.setattr(Scheduled, "step", watched)
     with controller.limit(limits=2, user_api="blas"):
         fl.ContinualRidge().fit(rng.standard_normal((200, 60)), rng.standard_normal(200), np.repeat([0, 1], 100))
     assert seen

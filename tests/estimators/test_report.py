@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.estimators.evaluation import Baselines
 from forgetless.tables import alarms
 from forgetless.tables import report as page
 from forgetless.tables.grouped import Part
-from forgetless.tables.run import follow
 
 
 def stream(count=30, n=40, d=3, change=None, seed=0):
@@ -20,18 +20,22 @@ def stream(count=30, n=40, d=3, change=None, seed=0):
         yield Part(f"task {t}", X, sign * X @ teacher + 0.5 * rng.standard_normal(n))
 
 
+def evaluated(model, tasks, holdout=0.2, **options):
+    return fl.evaluate_stream(model, tasks, holdout=holdout, **options)
+
+
 def made(**more):
     return fl.ContinualRidge(alpha=1e-3, fit_intercept=True, standardize=True, **more)
 
 
 def test_nothing_is_said_where_nothing_happened():
-    run = follow(made(rank=10), stream())
+    run = evaluated(made(memory=10), stream())
     assert page.warnings_of(run) == []
     assert page.summary(run)["drift_alarms"] == page.summary(run)["forgetting_alarms"] == []
 
 
 def test_a_change_is_drift_and_forgetting():
-    run = follow(made(), stream(n=600, change=20))
+    run = evaluated(made(), stream(n=600, change=20))
     assert alarms.drifted(run.before, run.rows) == [20]
     assert alarms.forgotten(run) == list(range(20))
     told = " ".join(page.warnings_of(run))
@@ -41,18 +45,18 @@ def test_a_change_is_drift_and_forgetting():
 
 
 def test_forgetting_of_all_tasks_is_seen_where_that_of_each_is_not():
-    run = follow(made(), stream(n=40, change=20))
+    run = evaluated(made(), stream(n=40, change=20))
     assert alarms.forgotten(run) == []
     assert page.summary(run)["forgetting_together"]
     learned, now = (np.sqrt(each[:-1].mean()) for each in (np.diag(run.errors), run.errors[-1]))
     assert f"of {learned:.4g} when they were learned and have one of {now:.4g} now" in " ".join(page.warnings_of(run))
-    assert not alarms.forgotten_together(follow(made(rank=10), stream()))
-    assert not alarms.forgotten_together(follow(made(), stream(1)))
-    assert not alarms.forgotten_together(follow(made(), stream(3), holdout=0.0))
+    assert not alarms.forgotten_together(evaluated(made(memory=10), stream()))
+    assert not alarms.forgotten_together(evaluated(made(), stream(1)))
+    assert not alarms.forgotten_together(evaluated(made(), stream(3), holdout=0.0))
 
 
 def test_errors_that_grew_by_what_may_be_chance_are_counted():
-    run = follow(made(), stream(n=60, change=20), seed=0)
+    run = evaluated(made(), stream(n=60, change=20), seed=0)
     clear, grown = len(alarms.forgotten(run)), int(np.sum(run.forgetting > 0))
     told = [line for line in page.warnings_of(run) if line.startswith("Forgetting")]
     assert (f"Of {grown - clear} more the error has grown" in told[0]) == (grown - clear > clear)
@@ -61,7 +65,7 @@ def test_errors_that_grew_by_what_may_be_chance_are_counted():
 
 def test_errors_before_learning_are_those_of_the_definition():
     model, other, tasks = made(), made(), list(stream(6))
-    run = follow(model, tasks, holdout=0.0)
+    run = evaluated(model, tasks, holdout=0.0)
     for t, part in enumerate(tasks):
         if t:
             so_far = np.concatenate([each.y for each in tasks[:t]])
@@ -75,10 +79,10 @@ def test_errors_before_learning_are_those_of_the_definition():
 
 def test_a_model_that_goes_on_is_judged_as_in_one_run():
     tasks = list(stream(16, change=12))
-    whole, model = follow(made(rank=10), tasks), made(rank=10)
-    first = follow(model, tasks[:11])
-    parts = [first, follow(model, tasks[11:12], begin=first.end)]
-    parts.append(follow(model, tasks[12:], begin=parts[-1].end))
+    whole, model = evaluated(made(memory=10), tasks), made(memory=10)
+    first = evaluated(model, tasks[:11])
+    parts = [first, evaluated(model, tasks[11:12], baselines=Baselines(first.end))]
+    parts.append(evaluated(model, tasks[12:], baselines=Baselines(parts[-1].end)))
     for name in ("before", "mean_before", "last_before", "rows"):
         np.testing.assert_array_equal(np.concatenate([getattr(p, name) for p in parts]), getattr(whole, name))
     assert [page.summary(run)["drift_alarms"] for run in parts] == [[], [], page.summary(whole)["drift_alarms"]]
@@ -88,24 +92,24 @@ def test_a_model_that_goes_on_is_judged_as_in_one_run():
 
 
 def test_growth_of_an_error_and_its_uncertainty_come_from_the_same_rows():
-    run = follow(made(), stream(change=20), seed=3)
+    run = evaluated(made(), stream(change=20), seed=3)
     np.testing.assert_allclose(run.change[:, 0], run.forgetting, rtol=1e-9, atol=1e-12)
     assert np.all(run.change[:-1, 1] > 0)
 
 
 def test_progress_is_a_bar_or_told_or_refused():
     told = []
-    follow(made(), stream(3), progress=lambda *what: told.append(what))
+    evaluated(made(), stream(3), progress=lambda *what: told.append(what))
     assert [what[:2] for what in told] == [(0, 0), (1, 0), (2, 0)]
     assert told[2][2].startswith("tasks, now ")
-    bar, none = (follow(made(), stream(3), progress=progress) for progress in (True, None))
+    bar, none = (evaluated(made(), stream(3), progress=progress) for progress in (True, None))
     np.testing.assert_array_equal(bar.errors, none.errors)
     with pytest.raises(TypeError, match="progress must be True or a callable"):
-        follow(made(), stream(3), progress="yes")
+        evaluated(made(), stream(3), progress="yes")
 
 
 def test_too_few_rows_are_given_as_the_reason():
-    run = follow(made(), stream(4, n=3, d=20))
+    run = evaluated(made(), stream(4, n=3, d=20))
     assert "too few to tell them apart" in page._why(run, [1], "mean_before")
 
 
@@ -116,13 +120,13 @@ def test_cures_name_what_was_not_tried():
 
     def told(model):
         return next(
-            line for line in page.warnings_of(follow(model, noise())) if "than the mean on the tasks seen" in line
+            line for line in page.warnings_of(evaluated(model, noise())) if "than the mean on the tasks seen" in line
         )
 
     assert told(fl.ContinualRidge(alpha=1e-6)).endswith(
         "try --schedule auto or --rank 6 or --intercept or --standardize or features that say more of the target."
     )
-    best = fl.ContinualRidge(schedule="auto", rank=100, fit_intercept=True, standardize=True)
+    best = fl.ContinualRidge(schedule="auto", memory=100, fit_intercept=True, standardize=True)
     assert told(best).endswith("seen: try features that say more of the target.")
 
 
@@ -134,15 +138,15 @@ def test_levels_that_move_are_told_from_features_that_change():
             sign = -1.0 if t >= change else 1.0
             yield Part(f"task {t}", X, level + sign * X.sum(axis=1) + 0.1 * rng.standard_normal(200))
 
-    moving = follow(made(rank=10), tasks(20.0 * np.arange(10), 10))
+    moving = evaluated(made(memory=10), tasks(20.0 * np.arange(10), 10))
     assert any("Levels move from task to task" in line for line in page.warnings_of(moving))
-    turned = follow(made(rank=10), tasks(np.zeros(10), 5))
+    turned = evaluated(made(memory=10), tasks(np.zeros(10), 5))
     assert "worse than the mean of the last task" in " ".join(page.warnings_of(turned))
     assert not any("Levels move" in line for line in page.warnings_of(turned))
 
 
 def test_tasks_of_single_rows_are_decided_by_chance():
-    run = follow(made(rank=10), stream(200, n=1, seed=1))
+    run = evaluated(made(memory=10), stream(200, n=1, seed=1))
     told = [line for line in page.warnings_of(run) if "mean of all targets so far" in line]
     assert told
     assert all("few rows" in line for line in told)
@@ -178,7 +182,7 @@ def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
 def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
     covered = []
     for seed in range(20):
-        model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(rank=10))
+        model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(memory=10))
         rng = np.random.default_rng(seed)
         for part in stream(20, seed=seed):
             names = {f"f{i}": part.X[:, i] * 10.0**i for i in range(3)}
@@ -191,9 +195,9 @@ def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
 
 
 def test_the_page_holds_all_of_it(tmp_path):
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(rank=10))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(memory=10))
     tasks = [Part(part.label, {f"f{i}": part.X[:, i] for i in range(3)}, part.y) for part in stream(12, change=8)]
-    run = follow(model, [Part(p.label, frame(p.X), p.y) for p in tasks])
+    run = evaluated(model, [Part(p.label, frame(p.X), p.y) for p in tasks])
     page.write(run, tmp_path / "r.html", "settings", ["a note"])
     text = (tmp_path / "r.html").read_text()
     html5lib.HTMLParser(strict=True).parse(text)
@@ -207,26 +211,26 @@ def test_only_what_is_there_is_drawn_and_explained(tmp_path):
         page.write(run, tmp_path / "r.html", "settings")
         return (tmp_path / "r.html").read_text()
 
-    one = page_of(follow(made(rank=10), list(stream(1))))
+    one = page_of(evaluated(made(memory=10), list(stream(1))))
     assert one.count("data:image/png;base64,") == 1
     assert "Error of each task before" not in one
-    unheld = page_of(follow(made(), list(stream(3)), holdout=0.0))
+    unheld = page_of(evaluated(made(), list(stream(3)), holdout=0.0))
     assert unheld.count("data:image/png;base64,") == 1
     assert "a curve that rises is forgetting" not in unheld
     assert "± is one standard deviation" not in unheld  # nothing is remembered
-    nothing = page_of(follow(made(), list(stream(1)), holdout=0.0))
+    nothing = page_of(evaluated(made(), list(stream(1)), holdout=0.0))
     assert "There is one task, and no row of it was held out." in nothing
 
 
 def test_single_rows_are_not_called_held_out():
-    assert any("3 of them have a single row" in line for line in page.sentences(follow(made(), stream(3, n=1))))
-    assert not any("single row" in line for line in page.sentences(follow(made(), stream(3, n=2))))
+    assert any("3 of them have a single row" in line for line in page.sentences(evaluated(made(), stream(3, n=1))))
+    assert not any("single row" in line for line in page.sentences(evaluated(made(), stream(3, n=2))))
 
 
 def test_an_effect_is_that_of_one_deviation_of_sparse_rows_too():
     rng = np.random.default_rng(0)
     size, words = 50 + rng.random(200), rng.choice(["good thing", "bad thing"], 200)
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(text=["words"]), made(rank=30))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(text=["words"]), made(memory=30))
     model.partial_fit({"size": size, "words": words}, 3 * size + (words == "good thing"))
     found = page.coefficients(model).columns
     at = found["feature"].index("size")

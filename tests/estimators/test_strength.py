@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators import _strength
-from forgetless.estimators._strength import Strength
+from forgetless.estimators import strength as _strength
+from forgetless.estimators.strength import Strength
 from forgetless.schedules.names import REGISTRY, named
 from support import literal
 from support.streams import learned, stream
@@ -25,7 +25,7 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
         trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
         np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
         model.save(tmp_path / "m.npz")
-        np.testing.assert_array_equal(fl.ContinualRidge.load(tmp_path / "m.npz").coef_, model.coef_)
+        np.testing.assert_array_equal(fl.load(tmp_path / "m.npz").coef_, model.coef_)
     assert (
         fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
         == optimised.coefficients[0]
@@ -40,15 +40,10 @@ def test_presets_scale_with_the_radius(schedule):
     for t in range(9):
         expected = 9.0 * unit.at(t).strength()
         assert other.at(t).strength() == pytest.approx(expected, rel=1e-12)
-    strength = Strength(schedule, 9, "error")
+    strength = Strength(schedule, 9)
     for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
         expected = schedule(9, radius).at(t - 1).strength()
         assert strength.at(t, radius).strength() == pytest.approx(expected, rel=1e-12)
-
-
-def test_listed_coefficients_cannot_go_on():
-    with pytest.raises(ValueError, match="cannot go on after 3 listed coefficients"):
-        fl.ContinualRidge(schedule=fl.Ridge([1.0, 2.0, 3.0]), beyond="anytime").partial_fit([[1.0]], [1.0])
 
 
 @pytest.mark.parametrize(
@@ -64,10 +59,8 @@ def test_a_filter_per_step_means_the_same_under_constant(rng, kind, filter_):
     plain, wrapped = (kind(schedule=schedule) for schedule in (filter_, fl.schedules.constant(filter_)))
     np.testing.assert_array_equal(learned(plain, tasks).coef_, learned(wrapped, tasks).coef_)
     for model in (plain, wrapped):
-        with pytest.raises(ValueError, match="beyond the declared horizon of 3 tasks"):
+        with pytest.raises(ValueError, match="task 4 is beyond the 3 coefficients that the schedule lists"):
             model.partial_fit(*tasks[0])
-    with pytest.raises(ValueError, match="cannot go on after 3 listed"):
-        kind(schedule=fl.schedules.constant(filter_), beyond="anytime").partial_fit(*tasks[0])
 
 
 def test_default_budget_goes_on_after_the_groups_of_fit(rng):
@@ -85,20 +78,15 @@ def test_running_radius_is_the_largest_norm_so_far(rng):
     assert model.radius_ == pytest.approx(norms[-1])
 
 
-def test_beyond_the_horizon_is_an_error_or_goes_on(rng):
-    tasks = list(stream(rng, 7))
-    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2), tasks[:2])
-    before = model.coef_
-    with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
-        model.partial_fit(*tasks[2])
-    assert model.coef_ is before
-    constant = learned(fl.ContinualRidge(alpha=1.0, n_tasks=2), [(X[:1], y[:1]) for X, y in tasks[:2]])
-    for rows in (1, 5):
-        with pytest.raises(ValueError, match="task 3 is beyond the declared horizon of 2 tasks"):
-            constant.partial_fit(tasks[2][0][:rows], tasks[2][1][:rows])
-    # The groups of fit declare nothing for a strength that is the same at every task.
-    assert fl.ContinualRidge().fit(*tasks[0], groups=[0, 0, 1, 1, 2]).partial_fit(*tasks[1]).n_tasks_seen_ == 4
-    on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, beyond="anytime", radius=1.0), tasks)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_tasks_beyond_the_horizon_come_in_epochs_with_one_warning(rng, rows):
+    tasks = [(X[:rows], y[:rows]) for X, y in stream(rng, 7)]
+    # No warning for a strength that is the same at every task.
+    assert learned(fl.ContinualRidge(alpha=1.0, n_tasks=2), tasks).n_tasks_seen_ == 7
+    on = learned(fl.ContinualRidge(schedule="increasing", n_tasks=2, radius=1.0), tasks[:2])
+    with pytest.warns(UserWarning, match="task 3 is beyond the horizon of 2 tasks"):
+        on.partial_fit(*tasks[2])
+    learned(on, tasks[3:])
     ratios = [(k + 1) / (k - t + 2) for k, t in [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]]
     np.testing.assert_allclose(on.history_["strength"], 13 / 3 * np.array(ratios))
 
@@ -139,12 +127,9 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
         ({"schedule": "fixed", "n_tasks": 2}, ValueError, "k must be at least 3"),
         ({"n_tasks": 0}, ValueError, "n_tasks must be at least 1"),
         ({"radius": 0.0}, ValueError, "radius must be positive"),
-        ({"beyond": "stop"}, ValueError, "beyond must be one of error, anytime"),
         ({"loss": "median"}, ValueError, "loss must be one of sum, mean"),
         ({"solver": "lu"}, ValueError, "solver must be one of"),
         ({"tol": 0.0}, ValueError, "tol must be positive"),
-        ({"holdout": 1.0}, ValueError, "holdout must be a share"),
-        ({"history_size": -1}, ValueError, "history_size"),
         ({"memory": 1.5}, TypeError, "memory"),
     ],
 )
@@ -188,24 +173,24 @@ def own(k, radius):
 
 def test_coefficients_ready_for_single_rows_are_those_of_the_schedule():
     """Known from an earlier task of the same epoch, and for the same radius unless they are proportional to R²."""
-    strength = Strength(own, 6, "error")
+    strength = Strength(own, 6)
     assert math.isnan(strength.ready_coefficient(1, 2.0))
     assert strength.at(2, 2.0).coefficient == 4.0
     assert [strength.ready_coefficient(task, 2.0) for task in range(1, 7)] == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     for task, radius in ((0, 2.0), (7, 2.0), (3, 2.5)):
         assert math.isnan(strength.ready_coefficient(task, radius))
-    proportional = Strength(fl.schedules.increasing(), 6, "error")
+    proportional = Strength(fl.schedules.increasing(), 6)
     assert proportional.at(1, 5.0).coefficient == pytest.approx(25 * 13 / 3)
     for task in range(1, 7):
         expected = 9 * 13 / 3 * 7 / (8 - task)
         assert proportional.ready_coefficient(task, 3.0) == pytest.approx(expected, rel=1e-14)
         assert proportional.at(task, 3.0).coefficient == pytest.approx(expected, rel=1e-14)
-    constant = Strength(fl.Ridge(0.5), None, "error")
+    constant = Strength(fl.Ridge(0.5))
     assert constant.ready_coefficient(10**9, 1.0) == 0.5
 
 
 def test_coefficients_of_epochs_of_doubling_length():
-    strength = Strength(own, None, "anytime")
+    strength = Strength(own)
     found = [float(strength.at(task, 1.0).coefficient) for task in range(1, 17)]
     assert found == [2.0, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7, 8, 9]
     assert strength.ready_coefficient(9, 1.0) == 2.0
@@ -246,7 +231,7 @@ def test_the_running_radius_is_that_of_the_loss(rng):
 @pytest.mark.parametrize("radius", [1.0, 3.0])
 def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
     monkeypatch.setattr(_strength, "CHUNK", 4)
-    strength, whole = Strength(schedule, 11, "error"), schedule(11, radius)
+    strength, whole = Strength(schedule, 11), schedule(11, radius)
     for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
         found, expected = strength.at(task, radius), whole.at(task - 1)
         assert found.factor_at_radius(radius) == pytest.approx(expected.factor_at_radius(radius), rel=1e-13)
@@ -263,4 +248,4 @@ def test_which_schedules_ask_for_a_radius():
         (fl.GradientDescent(2, 0.1), False),
         (fl.Ridge([1.0, 2.0]), False),
     ):
-        assert Strength(schedule, 2, "error").needs_radius is asks
+        assert Strength(schedule, 2).needs_radius is asks

@@ -154,8 +154,8 @@ RIDGES = {
 MEMORIES = {
     "rank-2": {"rank": 2},
     "rank-6": {"rank": 6},
-    "diagonal": {"rank": 2, "metric": "diagonal"},
-    "decay": {"rank": 3, "forget": 0.2},
+    "diagonal": {"rank": 2, "diagonal": True},
+    "decay": {"rank": 3, "decay": 0.2},
 }
 
 
@@ -182,9 +182,9 @@ def learned(model, n_rows=7):
     ]
 
 
-def with_memory(**options):
+def with_memory(memory, dtype="float64", **options):
     """Return a regressor with a low-rank memory in double precision."""
-    return fl.ContinualRidge(alpha=0.5, precision="float64", **options)
+    return fl.ContinualRidge(alpha=0.5, memory=fl.LowRankMemory(dtype=dtype, **memory), **options)
 
 
 def estimators():
@@ -195,21 +195,21 @@ def estimators():
             yield f"ridge/{name}/rows", learned(fl.ContinualRidge(**options), n_rows=1)
     for name, options in MEMORIES.items():
         for rows in (1, 7):
-            yield f"memory/{name}/{rows}", learned(with_memory(**options), n_rows=rows)
-        model = with_memory(standardize=True, fit_intercept=True, **options)
-        yield f"memory/{name}/standardize", [*learned(model), model.kept_]
-        single = fl.ContinualRidge(alpha=0.5, precision="float32", **options)
-        yield f"memory/{name}/float32", learned(single)
+            yield f"memory/{name}/{rows}", learned(with_memory(options), n_rows=rows)
+        model = with_memory(options, standardize=True, fit_intercept=True)
+        yield f"memory/{name}/standardize", [*learned(model), model.retained_fraction_]
+        yield f"memory/{name}/float32", learned(with_memory(options, dtype="float32"))
     yield "gd/steps", learned(fl.ContinualGD(n_steps=5))
     yield "gd/increasing", learned(fl.ContinualGD(n_steps=5, schedule="increasing", n_tasks=8))
     yield "rls", learned(fl.RecursiveLeastSquares(alpha=0.5, fit_intercept=True))
     yield "joint", learned(fl.JointRidge(alpha=0.5, fit_intercept=True, standardize=True))
-    for name, options in {"untuned": {}, "alpha": {"alpha": 0.5}, "rank": {"rank": 3, "precision": "float64"}}.items():
+    low_rank = fl.LowRankMemory(rank=3, dtype="float64")
+    for name, options in {"untuned": {}, "alpha": {"alpha": 0.5}, "rank": {"memory": low_rank}}.items():
         model = fl.ContinualRidgeClassifier(**options)
         for X, y in stream():
             model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])
         yield f"classifier/{name}", [*np.ravel(model.coef_), *np.ravel(model.intercept_)]
-    model = fl.ContinualRidge(alpha=0.5, rank=3, fit_intercept=True, precision="float64")
+    model = fl.ContinualRidge(alpha=0.5, memory=low_rank, fit_intercept=True)
     for X, y in stream():
         model.partial_fit(X, y)
     yield "ridge/std", np.ravel(model.predict(X, return_std=True))

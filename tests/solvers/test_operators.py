@@ -84,7 +84,7 @@ def test_budgets_too(rng):
     ("model", "options", "error"),
     [
         (fl.ContinualRidge(fit_intercept=True), {}, "fit_intercept needs the rows of X"),
-        (fl.ContinualRidge(holdout=0.5), {}, "holdout needs the rows of X"),
+        (fl.ContinualRidge(memory=2), {}, "memory needs the rows of X"),
         (fl.ContinualRidge(), {"sample_weight": 2.0}, "sample_weight needs the rows of X"),
         (fl.JointRidge(), {}, "JointRidge reads rows, and X is an operator"),
         (fl.RecursiveLeastSquares(), {}, "RecursiveLeastSquares reads rows"),

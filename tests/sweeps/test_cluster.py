@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import forgetless as fl
-from forgetless.estimators import _scheme
+from forgetless.estimators import rules
 from forgetless.solvers import _costs, remote
 from forgetless.sweeps import _driver, workers
 from support.sweeping import gauss, small, waiting
@@ -102,7 +102,7 @@ def test_a_worker_without_the_sweep_is_given_it(client, path, monkeypatch):
 
 @pytest.mark.parametrize("side", [1000, 3], ids=["gram", "passes"])
 def test_one_task_is_learned_where_its_blocks_are(client, monkeypatch, side):
-    for module in (remote, _costs, _scheme):
+    for module in (remote, _costs, rules):
         monkeypatch.setattr(module, "GRAM_SIDE" if module is remote else "SMALL_SIDE", side)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 8)), rng.standard_normal(60)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import forgetless as fl
 from forgetless.estimators import counted as encoded
-from forgetless.tables import pipeline
+from forgetless.estimators import regressor
 
 
 def table(n, seed, gaps=0.1):
@@ -63,9 +63,10 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch):
     np.testing.assert_array_equal(encoder.transform(X).toarray(), dense)
 
 
+MEMORY = fl.LowRankMemory(80, dtype="float64")
 MODELS = {
     "ridge": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True, standardize=True),
-    "rank": lambda: fl.ContinualRidge(alpha=0.3, rank=80, precision="float64", fit_intercept=True, standardize=True),
+    "rank": lambda: fl.ContinualRidge(0.3, memory=MEMORY, fit_intercept=True, standardize=True),
     "average": lambda: fl.ContinualRidge(alpha=0.3, average=1, fit_intercept=True, standardize=True),
     "joint": lambda: fl.JointRidge(alpha=0.3, fit_intercept=True, standardize=True),
 }
@@ -75,17 +76,18 @@ MODELS = {
 def test_tall_tasks_are_learned_as_those_written_down(name, count, monkeypatch):
     """Row by row the ordinary way, and from counts and sums: the same functions, units and errors before learning."""
     models = [fl.tables.make_pipeline(fl.tables.TableEncoder(), MODELS[name]()) for _ in range(2)]
-    known, done = pipeline._learned_encoded, []
-    monkeypatch.setattr(pipeline, "_learned_encoded", lambda *given: done.append(known(*given)) or done[-1])
+    encoded_task, tasks = regressor.encoded_task, []
+    monkeypatch.setattr(regressor, "encoded_task", lambda *args: tasks.append(encoded_task(*args)) or tasks[-1])
     rng = np.random.default_rng(3)
     for t in range(2):
         X = table(10_000, t)
         y = target(X, rng)
         y = y if count == 1 else np.column_stack([y, 1.0 - 2.0 * y])
         for model, limit in zip(models, (10**9, 50), strict=True):
-            monkeypatch.setattr(pipeline, "TALL", limit)
+            monkeypatch.setattr(regressor, "TALL", limit)
             model.partial_fit(X, y)
-    assert done == [True, True]
+    assert len(tasks) == 2
+    assert None not in tasks
     plain, summed = (model[-1] for model in models)
     X = table(50, 9)
     np.testing.assert_allclose(models[1].predict(X), models[0].predict(X), rtol=1e-5, atol=1e-6)

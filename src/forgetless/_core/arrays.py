@@ -34,8 +34,10 @@ __all__ = [
     "is_array_api_obj",
     "is_numpy_namespace",
     "namespace_of",
+    "nbytes",
     "same_library",
     "to_numpy",
+    "with_zeros",
     "zeros",
 ]
 
@@ -111,3 +113,26 @@ def eps_of(array: Array) -> float:
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Return zeros of the given shape, in the library, dtype and device of ``like``."""
     return array_namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
+
+
+def with_zeros(array: Array, at: int, count: int, axis: int) -> Array:
+    """Return an array with ``count`` zeros before index ``at`` of an axis."""
+    before: list[Any] = [slice(None)] * array.ndim
+    after = list(before)
+    before[axis], after[axis] = slice(None, at), slice(at, None)
+    shape = list(array.shape)
+    shape[axis] = count
+    return namespace_of(array).concat(
+        [array[tuple(before)], zeros(tuple(shape), array), array[tuple(after)]], axis=axis
+    )
+
+
+def nbytes(value: Any) -> int:
+    """Return the size in bytes of the numbers in a value: arrays, floats, and containers or objects of these."""
+    if isinstance(value, float):
+        return 8
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, list | tuple):
+        return sum(map(nbytes, value))
+    return sum(map(nbytes, vars(value).values())) if hasattr(value, "__dict__") else 0

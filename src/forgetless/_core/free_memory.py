@@ -7,6 +7,9 @@ from pathlib import Path
 UNKNOWN = 8 * 2**30
 """Bytes assumed to be free on a system that does not tell."""
 
+FACTORIZATION_LIMIT = int(os.environ.get("FORGETLESS_MEMORY_LIMIT", 2**31))
+"""Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved iteratively."""
+
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 

@@ -17,8 +17,7 @@ LABELS = {
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
     "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
-    "seen_mse_": "mean squared error of held-out rows of all tasks",
-    "kept_": "share of what was seen that is remembered",
+    "retained_fraction_": "fraction of all tasks in the memory",
     "radius_": "largest norm of a task so far",
 }
 """Labels of facts, which JSON has under the names of attributes."""
@@ -58,14 +57,11 @@ def show(file: Path, features: int, as_json: bool) -> None:
 
 def _read(file: Path) -> tuple[Any, dict[str, Any]]:
     """Return the object in a file; and its kind, version, size, note and provenance."""
-    from forgetless.files import build, is_archive, load
-    from forgetless.io.document import Document, read
+    from forgetless.files import build
+    from forgetless.io.document import read
 
-    if is_archive(file):  # models, until they are documents
-        content, document = load(file), Document("model", {}, provenance={}, version=0)
-    else:
-        document = read(file)
-        content = build(document, file)
+    document = read(file)
+    content = build(document, file)
     names = ("kind", "version", "note", "provenance")
     return content, {**{name: getattr(document, name) for name in names}, "n_bytes": file.stat().st_size}
 
@@ -80,20 +76,20 @@ def _lines(about: dict[str, Any]) -> list[str]:
 
 
 def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
-    """Return facts about a fitted model beside its coefficients."""
+    """Return facts about a stream beside its coefficients."""
     facts: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
-    table = getattr(fitted, "table_", None)
-    if table is not None:
-        facts |= {"rows": table["rows"], "task": table["task"], "targets": ", ".join(table["targets"])}
-        facts["last tasks"] = ", ".join(printable(label, 30) for label in table["tasks"][-5:])
+    about = getattr(fitted, "table_", None)
+    if about is not None:
+        facts |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
+        facts["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
     history = estimator.history_
     if len(history["strength"]):
         facts["strength of the last task"] = float(history["strength"][-1])
     late = history["task"] > 1
     if late.any():
         facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
-    for name in ("prequential_mse_", "seen_mse_", "kept_", "radius_"):
+    for name in ("prequential_mse_", "retained_fraction_", "radius_"):
         value = getattr(estimator, name, math.nan)
-        if value == value:  # NaN where it was not computed
+        if value == value:  # NaN where it is not known
             facts[name] = value
     return facts

@@ -1,6 +1,7 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SCHEDULES = usage("auto")
 
 RANK = 100
-"""Directions that ``fit`` remembers: with up to as many features it forgets nothing."""
+"""Rank of the memory of ``fit``: with up to as many features it forgets nothing."""
 
 REPEAT = "; repeat it for several"
 
@@ -42,9 +43,8 @@ _MODEL = [
     click.option("--horizon", type=click.IntRange(1), help="Tasks that will come in all, for schedules that are made "
                  "for a number of them; later ones come in epochs of doubling length [default: those in FILE]"),
     click.option("--rank", type=click.IntRange(0),
-                 help=f"Directions to remember, in rank × features numbers [default: {RANK} with auto, else 0]"),
-    click.option("--metric", type=click.Choice(["isotropic", "diagonal"]), default="isotropic", show_default=True,
-                 help="diagonal for many sparse or hashed features."),
+                 help=f"Rank of the memory of all tasks, rank × features numbers [default: {RANK} with auto, else 0]"),
+    click.option("--diagonal", is_flag=True, help="Also remember the size of each feature: for sparse or hashed ones."),
     average_option,
     click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True,
                  help="Loss of a task."),
@@ -65,10 +65,10 @@ def _with(options: list[Any]) -> Callable[[F], F]:
 
 @click.command(
     epilog=examples(
-        "forgetless fit sales.csv --task month --target sales --out model.npz --report report.html",
-        "forgetless fit november.csv --from model.npz --out model.npz",
-        "forgetless fit orders.parquet --task week --target price --drop order_id --categorical shop --out model.npz",
-        "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.npz",
+        "forgetless fit sales.csv --task month --target sales --out model.fl --report report.html",
+        "forgetless fit november.csv --from model.fl --out model.fl",
+        "forgetless fit orders.parquet --task week --target price --drop order_id --categorical shop --out model.fl",
+        "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.fl",
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
@@ -84,7 +84,7 @@ def _with(options: list[Any]) -> Callable[[F], F]:
               help="Share of the rows of each task that is watched and not trained on; 0 for none.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
               help="Of the rows that are watched, and of --order random.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.npz).")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.fl).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 @click.pass_context
@@ -114,9 +114,9 @@ def fit(
     FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or - for CSV on standard input.
     """
     import forgetless as fl
+    from forgetless.estimators.evaluation import Baselines, evaluate_stream
     from forgetless.tables import report as page
     from forgetless.tables.grouped import TableTasks
-    from forgetless.tables.run import Targets, follow
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     _check_outputs({"--from": previous, "--report": report})  # and --out may be what it goes on from
@@ -138,18 +138,17 @@ def fit(
         model.table_ = {"task": task, "targets": list(target), "tasks": [], "rows": 0}
         tasks.notes += notes_on.of_first_task(first.X)
     about = model.table_
-    known = {name: np.asarray(about[name]) for name in ("mean", "last") if name in about}
-    with terminal_progress() as tell:
-        run = follow(
+    # Not for a file that is read in chunks, of which every task would be learned twice.
+    joint = None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
+    with terminal_progress() as tell, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "task .* is beyond the horizon")  # a note of the report says it
+        run = evaluate_stream(
             model,
             _chained(first, parts),
             holdout=holdout,
             seed=seed,
-            # Of a file that is read in chunks every task would be met twice.
-            joint=None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True),
-            progress=tell,
-            total=tasks.total,
-            begin=Targets(about["rows"], **known) if known else None,
+            baselines=Baselines(model.target_means, joint),
+            progress=lambda done, _, text: tell(done, tasks.total or 0, text),
         )
         labels = [*about["tasks"], *run.tasks][-1000:]
         ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
@@ -175,8 +174,8 @@ def fit(
 
 @click.command(
     epilog=examples(
-        "forgetless evaluate model.npz december.csv",
-        "forgetless evaluate model.npz december.parquet --json",
+        "forgetless evaluate model.fl december.csv",
+        "forgetless evaluate model.fl december.parquet --json",
     )
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -209,8 +208,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 
 @click.command(
     epilog=examples(
-        "forgetless predict model.npz new.csv",
-        "forgetless predict model.npz new.parquet --id order_id --std --out predictions.csv",
+        "forgetless predict model.fl new.csv",
+        "forgetless predict model.fl new.parquet --id order_id --std --out predictions.csv",
     )
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -223,12 +222,14 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
 
     Columns are found by name, whatever their order; columns the model does not know are ignored.
     """
+    from forgetless.files import load
     from forgetless.io.atomic import replace_file
     from forgetless.tables import readers as tables
-    from forgetless.tables.pipeline import load_model
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
-    fitted = load_model(model)
+    fitted = load(model)
+    if not hasattr(fitted, "predict"):
+        raise ValueError(f"{model.name} holds no model, but {type(fitted).__name__}; give a file that fit has written")
     encoded = hasattr(fitted, "steps")
     words = fitted[0].words_ if encoded else ()
     numbers = () if encoded else getattr(fitted, "feature_names_in_", ())
@@ -282,7 +283,7 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 
 def _check_unchanged(context: click.Context) -> None:
     """Refuse options that a model which goes on has had decided already."""
-    names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "metric", "average",
+    names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "diagonal", "average",
              "loss", "intercept", "standardize")  # fmt: skip
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -291,12 +292,12 @@ def _check_unchanged(context: click.Context) -> None:
 
 def _pipeline(path: Path) -> Any:
     """Return a model that was written by ``fit``."""
-    from forgetless.tables.pipeline import load_model
+    from forgetless.files import load
 
-    found = load_model(path)
-    if not hasattr(found, "steps") or found.table_ is None:
-        raise ValueError(f"{path.name} was not written by forgetless fit: it does not know the columns of a table")
-    return found
+    model = load(path)
+    if not hasattr(model, "steps") or model.table_ is None:
+        raise ValueError(f"{path.name} was not written by forgetless fit: it has no columns of a table")
+    return model
 
 
 def _check_outputs(paths: dict[str, Path | None]) -> None:
@@ -322,7 +323,7 @@ def _model(
     schedule: str,
     horizon: int | None,
     rank: int | None,
-    metric: str,
+    diagonal: bool,
     intercept: bool,
     average: float | None,
     loss: str,
@@ -331,25 +332,23 @@ def _model(
     import forgetless as fl
 
     options: dict[str, Any] = {"fit_intercept": intercept, "average": average, "loss": loss, "standardize": standardize}
-    options["history_size"] = max(n_tasks or 0, 1000)
     n_tasks = horizon or n_tasks
-    if schedule == "auto":
-        memory: dict[str, Any] = {"rank": RANK if rank is None else rank, "metric": metric, "precision": "float32"}
-        return fl.ContinualRidge(schedule="auto", **memory, **options)
+    auto = schedule == "auto"
+    memory = fl.LowRankMemory(rank or (RANK if auto and rank is None else 0), diagonal=diagonal)
+    if auto:
+        return fl.ContinualRidge(schedule="auto", memory=memory, **options)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
-    # The next file goes on, unless the schedule is a list of strengths that ends.
-    made_for: dict[str, Any] = {"n_tasks": n_tasks, "beyond": "error" if hasattr(chosen, "coefficients") else "anytime"}
     if entry is not None and entry.budget:
-        if rank or metric != "isotropic":
+        if rank or diagonal:
             raise click.UsageError(
-                f"--rank and --metric need explicit L2, and {schedule} is a budget of gradient steps"
+                f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient steps"
             )
-        return fl.ContinualGD(schedule=chosen, **made_for, **options)
-    options |= {"rank": rank or 0, "metric": metric}
+        return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
+    options["memory"] = memory if rank or diagonal else None
     if isinstance(chosen, fl.Ridge):
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
-    return fl.ContinualRidge(schedule=chosen, **made_for, **options)
+    return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
 
 
 def _known_columns(fitted: Any, table: Any, file: Path) -> Any:

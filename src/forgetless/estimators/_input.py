@@ -1,4 +1,4 @@
-"""What a user hands to a streaming estimator: arrays, groups and row blocks, checked and seen from its weights."""
+"""Inputs of a streaming estimator: arrays, groups, row blocks and dask arrays, checked and relative to its weights."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,9 +9,10 @@ from array_api_compat import is_array_api_obj
 from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
+from forgetless._core import free_memory
 from forgetless._core.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
 from forgetless._core.dask_arrays import blocks_of
-from forgetless.estimators.state import Gathered, State, squares
+from forgetless.estimators.state import State, TaskData, sum_of_squares
 from forgetless.solvers.remote import RemoteRows, View
 from forgetless.solvers.rows import (
     BLOCK_BYTES,
@@ -29,14 +30,14 @@ from forgetless.solvers.rows import (
 
 
 def dispatched(X: Any) -> bool:
-    """Return whether scikit-learn was told to keep arrays of other libraries, and X is one."""
+    """Return whether X is an array of another library, and scikit-learn is configured to keep these."""
     if not get_config()["array_api_dispatch"] or is_sparse(X) or isinstance(X, np.ndarray | np.generic):
         return False
     return hasattr(X, "dtype") and not hasattr(X, "iloc")
 
 
 def check_dispatch(coef: Array) -> None:
-    """Refuse to use a model of tensors where scikit-learn was not told to keep them."""
+    """Raise ValueError for a model of tensors where scikit-learn is not configured to keep them."""
     if coef is not None and not isinstance(coef, np.ndarray) and not get_config()["array_api_dispatch"]:
         raise ValueError(
             f"the model holds {type(coef).__module__.split('.')[0]} arrays; use it inside "
@@ -45,7 +46,7 @@ def check_dispatch(coef: Array) -> None:
 
 
 def check_namespace(coef: Array, X: Any, method: str) -> None:
-    """Refuse an X of another array library than that of the fitted model; ``method`` is called by the error."""
+    """Raise ValueError for an X of another array library than that of the fitted model."""
     if not (dispatched(X) or dispatched(coef)):
         return
     ours, theirs = namespace_of(coef), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
@@ -57,7 +58,7 @@ def check_namespace(coef: Array, X: Any, method: str) -> None:
 
 
 def checked_indices(X: Any) -> Any:
-    """Return X, refusing a sparse one whose indices lie outside it before anything multiplies with it."""
+    """Return X; raises ValueError for a sparse one with indices outside it, before anything multiplies with it."""
     return check_sparse(X) if is_sparse(X) and hasattr(X, "format") and X.ndim == 2 else X
 
 
@@ -81,31 +82,21 @@ def is_plain(state: State, X: Any, y: Any) -> bool:
         )
 
 
-def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, array_api: bool) -> tuple[Any, Any, Any]:
+def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the weights so far.
 
-    ``model`` is what scikit-learn takes names and tags from; for the first rows of a stream it is told their features.
+    scikit-learn takes names and tags from ``model``, and writes the features of the first rows to it.
     """
-    known, reset = state.coef, state.origin.n_features is None
+    coef, reset = state.coef, state.origin.n_features is None
     if is_operator(X):
         return _operator(model, state, X, y, sample_weight)
     if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
         raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
-    check_dispatch(known)
-    # A graph through a fit is never wanted, and would pin every task in memory.
-    X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
-    if dispatched(X) and not array_api:
-        X = to_numpy(X)
-    if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
-        y = to_numpy(y)
-    X = checked_indices(X)
-    xp: Any = np
-    if dispatched(X):
-        xp = namespace_of(X)
-        y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
-    if known is not None:
-        check_namespace(known, X, f"{type(model).__name__}.partial_fit")
-    floats = [xp.float64, xp.float32] if known is None else [known.dtype]
+    check_dispatch(coef)
+    X, y, xp = _in_one_library(X, y, generic=model._generic_arrays)
+    if coef is not None:
+        check_namespace(coef, X, f"{type(model).__name__}.partial_fit")
+    floats = [xp.float64, xp.float32] if coef is None else [coef.dtype]
     with np.errstate(invalid="ignore"):  # the check for infinities adds them up
         X, y = validate_data(
             model, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
@@ -114,36 +105,49 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any, *, a
         X = X.copy()
         X.sum_duplicates()
     y = namespace_of(y).astype(y, X.dtype, copy=False)
-    _check_targets(known, y, X.shape[0])
+    _check_targets(coef, y, X.shape[0])
     return X, y, _weight(sample_weight, X)
 
 
-def _check_targets(known: Array, y: Any, n: int) -> None:
-    if known is not None and tuple(y.shape[1:]) != tuple(known.shape[:-1]):
-        expected = (n, *known.shape[:-1])
+def _in_one_library(X: Any, y: Any, *, generic: bool) -> tuple[Any, Any, Any]:
+    """Return X and y as arrays of one library, that of X or NumPy, and its namespace."""
+    # A graph through a fit is never wanted, and would pin every task in memory.
+    X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
+    if dispatched(X) and not generic:
+        X = to_numpy(X)
+    if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
+        y = to_numpy(y)
+    X = checked_indices(X)
+    if not dispatched(X):
+        return X, y, np
+    y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
+    return X, y, namespace_of(X)
+
+
+def _check_targets(coef: Array, y: Any, n: int) -> None:
+    if coef is not None and tuple(y.shape[1:]) != tuple(coef.shape[:-1]):
+        expected = (n, *coef.shape[:-1])
         raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
 
 
 def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, of which there are products only, and y; whatever needs single rows is refused."""
-    if not model._operators:
+    """Return X, of which there are products only, and y; raises ValueError for options that need single rows."""
+    if not model._generic_arrays:
         raise TypeError(
             f"{type(model).__name__} reads rows, and X is an operator, which gives products only; use ContinualRidge "
             "or ContinualGD, or give X as an array"
         )
-    asked = {
+    options = {
         "fit_intercept": state.fit_intercept,
-        "holdout": state.holdout is not None,
         "sample_weight": sample_weight is not None,
         "standardize": model.standardize,
-        "rank": getattr(model, "rank", 0) > 0,
-        "metric='diagonal'": getattr(model, "metric", None) == "diagonal",
-        "schedule='auto'": isinstance(model.schedule, str) and model.schedule == "auto",
+        "memory": getattr(state.rule, "memory", None) is not None,
+        "schedule='auto'": hasattr(state.rule, "objective"),
     }
-    for name, is_asked in asked.items():
-        if is_asked:
+    for name, is_used in options.items():
+        if is_used:
             raise ValueError(f"{name} needs the rows of X, which an operator does not give; leave {name} out")
-    check_operator(model, state, X, type(model).__name__)
+    check_operator(model, state, X)
     y = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
     if len(y) != X.shape[0]:
         raise ValueError(f"y must have one target per row of X, {X.shape[0]}, got shape {y.shape}")
@@ -151,12 +155,13 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     return X, y, None
 
 
-def check_operator(model: Any, state: State, X: Any, name: str) -> None:
-    """Refuse an operator with another number of features than that of the first task, from which they are learned."""
+def check_operator(model: Any, state: State, X: Any) -> None:
+    """Raise ValueError for an operator with another number of features than that of the first task."""
     if state.origin.n_features is None:
         model.n_features_in_ = int(X.shape[1])
     elif X.shape[1] != state.origin.n_features:
-        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {state.origin.n_features} features")
+        name, expected = type(model).__name__, state.origin.n_features
+        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected} features")
 
 
 def _weight(sample_weight: Any, X: Any) -> Any:
@@ -199,35 +204,30 @@ def take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
     return rows_of(X, at), rows_of(y, at), None if weight is None else rows_of(weight, at)
 
 
-def whole(state: State, X: Any, y: Any, weight: Any, memory: int) -> Gathered:
-    """Return a task given as arrays, seen from the weights of a state."""
+def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
+    """Return a task given as arrays, relative to the weights of a state."""
     start = state.start(X, y)
     residual, n, total = state.residual(X, y, start), int(X.shape[0]), float(X.shape[0])
     if weight is not None:
         total = float(to_numpy(weight).sum())
         residual = weighted(residual, weight)
-    rows = _rows(X, weight, state.fit_intercept, residual.dtype, memory)
-    shown = _shown(state, X, y, weight) if answers_otherwise(state) else None
-    return Gathered(start, rows, residual, total, n, tuple(y.shape[1:]), shown=shown)
+    rows = _rows(X, weight, state.fit_intercept, residual.dtype)
+    before = _error_before(state, X, y, weight) if state.predicts_otherwise else None
+    return TaskData(start, rows, residual, total, n, tuple(y.shape[1:]), before=before)
 
 
-def answers_otherwise(state: State) -> bool:
-    """Return whether a task starts from other weights than what the model answers with before it."""
-    return state.iterate is not None or (state.n_tasks == 0 and state.coef is not None)
-
-
-def _shown(state: State, X: Any, y: Any, weight: Any) -> float:
-    """Return the squared error of what the model answers with: zero before the first task."""
+def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
+    """Return the squared error of the predictions before a task: of zeros before the first."""
     residual = state.residual(X, y, state.weights) if state.n_tasks else columns_of(y)
     with np.errstate(over="ignore"):
-        return squares(residual if weight is None else weighted(residual, weight))
+        return sum_of_squares(residual if weight is None else weighted(residual, weight))
 
 
-def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows:
+def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
     if is_operator(X) or (weight is None and not intercept and X.dtype == dtype and not is_sparse(X)):
         return Rows.of(X)
     n, d = int(X.shape[0]), int(X.shape[1]) + intercept
-    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= memory:
+    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= free_memory.FACTORIZATION_LIMIT:
         return Rows.of(plain(X, weight, intercept, dtype))
     step = max(1, BLOCK_BYTES // (8 * d))
 
@@ -239,8 +239,8 @@ def _rows(X: Any, weight: Any, intercept: bool, dtype: Any, memory: int) -> Rows
     return Rows(blocks, (n, d), n * d)
 
 
-def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tuple[Gathered, State]:
-    """Return a task given as dask arrays, seen from the weights of a state, and the state; after one pass over it."""
+def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tuple[TaskData, State]:
+    """Return a task given as dask arrays, relative to the weights of a state, and the state; after one pass over it."""
     y = y if hasattr(y, "shape") else np.asarray(y)
     blocks = blocks_of(X, y, weight)
     wide = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)  # as for tasks in memory
@@ -248,8 +248,8 @@ def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tup
     # Shapes and types are checked like those of any task, by a row of them.
     one, _, _, state = check(state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None)
     start = state.start(one, np.zeros((1, *targets)))
-    shown = start if state.iterate is None else state.weights
-    rows, seen = RemoteRows.looked_at(blocks, View(start, shown, state.fit_intercept, one.dtype))
+    predicting = start if state.iterate is None else state.weights
+    rows, seen = RemoteRows.looked_at(blocks, View(start, predicting, state.fit_intercept, one.dtype))
     if seen.gram is not None and not np.isfinite(seen.gram).all():
         raise OverflowError("the rows of this task are too large for XᵀX on a cluster; rescale X towards 1")
     if seen.counts[0] and not seen.counts[2]:
@@ -257,64 +257,86 @@ def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tup
     if not seen.counts[3]:
         raise ValueError("X must hold at least one row that is not zero, got none; leave this task out")
     size = np.sqrt(seen.squares)[None, :].astype(one.dtype)
-    squares_shown = None if state.iterate is None else float(seen.shown.sum())
-    return Gathered(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, squares_shown), state
+    before = None if state.iterate is None else float(seen.shown.sum())
+    return TaskData(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, before), state
 
 
 Check = Callable[[State, Any, Any, Any], tuple[Any, Any, Any, State]]
-"""Returns X, y and weights of a block, checked, and the state, which learns its features from the first block."""
+"""Returns X, y and weights of a block, checked, and the state with the features of the first block."""
 
 
-def in_blocks(state: State, blocks: Any, check: Check, memory: int) -> tuple[Gathered, State]:
-    """Return a task given as blocks (X, y) or (X, y, sample_weight), seen from the weights of a state, and the state.
+def reads_once(blocks: Any) -> bool:
+    """Return whether blocks can be read only once, as those of a generator."""
+    return not callable(blocks) and iter(blocks) is iter(blocks)
 
-    ``blocks`` is iterable or returns an iterator. What can be read again is; of the rest XᵀX is added up.
-    """
-    read: Callable[[], Iterator[Any]] = (lambda: iter(blocks())) if callable(blocks) else (lambda: iter(blocks))
-    once = not callable(blocks) and iter(blocks) is iter(blocks)
-    start: Any = None
-    targets: tuple[int, ...] = ()
-    gram: Any = None
-    right: Any = None
-    size: Any = 0.0
-    residuals: list[Any] = []
-    n, rows_read, stored, total, empty = 0, 0, 0, 0.0, True
-    shown: float | None = None
-    for block in read():
-        X, y, weight, state = check(state, *triple(block))
-        if start is None:
-            start, targets = state.start(X, y), tuple(y.shape[1:])
-        r = state.residual(X, y, start).astype(np.result_type(y, start), copy=False)
+
+class _Blocks:
+    """Sums over the blocks of a task; of blocks that can be read once also XᵀX and Xᵀr."""
+
+    def __init__(self, *, once: bool) -> None:
+        self.once = once
+        self.start: Any = None
+        self.targets: tuple[int, ...] = ()
+        self.gram: Any = None
+        self.right: Any = None
+        self.squares: Any = 0.0
+        self.residuals: list[Any] = []
+        self.n, self.rows_read, self.stored, self.total, self.empty = 0, 0, 0, 0.0, True
+        self.before: float | None = None
+
+    def add(self, state: State, X: Any, y: Any, weight: Any) -> None:
+        """Add a block."""
+        intercept = state.fit_intercept
+        if self.start is None:
+            self.start, self.targets = state.start(X, y), tuple(y.shape[1:])
+        r = state.residual(X, y, self.start).astype(np.result_type(y, self.start), copy=False)
         r = r if weight is None else weighted(r, weight)
-        if answers_otherwise(state):
-            shown = (shown or 0.0) + _shown(state, X, y, weight)
-        rows_read += X.shape[0]
-        stored += X.nnz + X.shape[0] * state.fit_intercept if is_sparse(X) else X.shape[0] * len(start)
-        n += X.shape[0] if weight is None else int(np.count_nonzero(weight))
-        total += float(X.shape[0]) if weight is None else float(weight.sum())
-        kept = X if weight is None else X[np.flatnonzero(weight)]
-        empty = empty and (kept.shape[0] == 0 if state.fit_intercept else is_zero(kept))
-        if not once:
-            residuals.append(r)
-            continue
-        _check_gram(len(start), memory)
-        parts = normal_equations(X, r, weight, state.fit_intercept, start.dtype)
-        gram, right = parts if gram is None else (gram + parts[0], right + parts[1])
-        size = size + np.einsum("ij,ij->j", r, r, dtype=np.float64)
-    if empty:
+        if state.predicts_otherwise:
+            self.before = (self.before or 0.0) + _error_before(state, X, y, weight)
+        self.rows_read += X.shape[0]
+        self.stored += X.nnz + X.shape[0] * intercept if is_sparse(X) else X.shape[0] * len(self.start)
+        self.n += X.shape[0] if weight is None else int(np.count_nonzero(weight))
+        self.total += float(X.shape[0]) if weight is None else float(weight.sum())
+        counted = X if weight is None else X[np.flatnonzero(weight)]
+        self.empty = self.empty and (counted.shape[0] == 0 if intercept else is_zero(counted))
+        if not self.once:
+            self.residuals.append(r)
+            return
+        d = len(self.start)
+        if not gram_fits(d):
+            raise MemoryError(
+                f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
+                "function that returns an iterator, or allow more with FORGETLESS_MEMORY_LIMIT"
+            )
+        gram, right = normal_equations(X, r, weight, intercept, self.start.dtype)
+        self.gram, self.right = (gram, right) if self.gram is None else (self.gram + gram, self.right + right)
+        self.squares = self.squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
+
+
+def in_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]:
+    """Return a task given as blocks (X, y) or (X, y, sample_weight), relative to the weights of a state, and the state.
+
+    ``blocks`` is iterable or returns an iterator. Blocks that can be read again are; of the rest XᵀX is added up.
+    """
+    sums = _Blocks(once=reads_once(blocks))
+    for block in blocks() if callable(blocks) else blocks:
+        X, y, weight, state = check(state, *triple(block))
+        sums.add(state, X, y, weight)
+    if sums.empty:
         raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
-    if once:
-        # Of the residual only its size is left, which is all that is asked of it beside Xᵀr.
-        left = np.sqrt(size)[None, :]
-        return Gathered(start, Rows.of_gram(gram, rows_read), left, total, n, targets, right, shown), state
+    start, d = sums.start, len(sums.start)
+    counts = (sums.total, sums.n, sums.targets, sums.right, sums.before)
+    if sums.once:
+        # Of the residual only its norm is left, which together with Xᵀr is enough for a step.
+        return TaskData(start, Rows.of_gram(sums.gram, sums.rows_read), np.sqrt(sums.squares)[None, :], *counts), state
 
     def again() -> Iterator[Any]:
-        for block in read():
+        for block in blocks() if callable(blocks) else blocks:
             X, _, weight, _ = check(state, *triple(block))
             yield plain(X, weight, state.fit_intercept, start.dtype)
 
-    rows = Rows(again, (rows_read, len(start)), stored)
-    return Gathered(start, rows, np.concatenate(residuals), total, n, targets, shown=shown), state
+    rows = Rows(again, (sums.rows_read, d), sums.stored)
+    return TaskData(start, rows, np.concatenate(sums.residuals), *counts), state
 
 
 def triple(block: Any) -> tuple[Any, Any, Any]:
@@ -326,9 +348,6 @@ def triple(block: Any) -> tuple[Any, Any, Any]:
     return block[0], block[1], block[2] if len(block) == 3 else None
 
 
-def _check_gram(d: int, memory: int) -> None:
-    if 24 * d * d > memory:
-        raise MemoryError(
-            f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
-            "function that returns an iterator, or allow more with memory="
-        )
+def gram_fits(d: int) -> bool:
+    """Return whether XᵀX of d weights, with copies, is within the memory limit."""
+    return 24 * d * d <= free_memory.FACTORIZATION_LIMIT

@@ -1,8 +1,8 @@
-"""How sure a model is: the variance of a prediction from what it remembers of all rows, and from its errors so far.
+"""Standard deviations of predictions and coefficients, from the memory of all rows and the errors so far.
 
 A prediction at x has the variance σ²(1 + xᵀCx). σ² is the mean squared error of rows before they were learned, over the
-later half of the tasks in the history; C is the inverse of what is known of Σ XᵀX, plus λ. Where r directions stand for
-all rows, what their cuts left out is taken to be spread evenly over all directions.
+later half of the tasks in the history; C is the inverse of the remembered Σ XᵀX, plus λ. For a low-rank memory,
+the trace that truncations removed is taken to be spread evenly over all directions.
 """
 
 import math
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats, to_numpy
+from forgetless.estimators.low_rank import Subspace
 from forgetless.estimators.state import State
 from forgetless.solvers.rows import is_sparse
 
 
 def noise(state: State) -> float:
-    """Return σ²: the error of rows not yet learned, over the later half of the tasks known."""
+    """Return σ²: the error of rows not yet learned, over the later half of the history."""
     history = state.history.columns()
     rows, before, after = (history[name].astype(np.float64) for name in ("n_rows", "mse_before", "mse_after"))
     if len(rows) == 0:
@@ -28,37 +29,34 @@ def noise(state: State) -> float:
     return float(np.average(before[late], weights=rows[late]))
 
 
-def leverage(state: State, rows: Floats, loss: str, alpha: float) -> Floats:
+def leverage(state: State, rows: Floats, loss: str) -> Floats:
     """Return xᵀCx of rows (n, d), in the units of the state, the last column being 1 where there is an intercept."""
-    if "gram_" in state.memory:
-        A = to_numpy(state.memory["gram_"]) + alpha * np.eye(rows.shape[1])
-        return np.asarray(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
-    if "inverse_" in state.memory:
-        return np.asarray(np.einsum("ij,jk,ik->i", rows, to_numpy(state.memory["inverse_"]), rows, optimize=True))
-    known = state.directions
-    if known is None:
+    memory = state.memory
+    if memory is None:
         return np.zeros(len(rows))
-    B = to_numpy(known.rows(np.float64))
-    # Tasks that count by their means are remembered as if they had one row.
-    each = state.history.total / state.n_tasks if loss == "mean" else 1.0
-    rest = max(known.seen - float(np.sum(known.sizes**2)), 0.0) / rows.shape[1]
+    if not isinstance(memory, Subspace):
+        return np.asarray(memory.leverage(rows))
+    B = to_numpy(memory.rows(np.float64))
+    # With loss="mean" a task of n rows is remembered as if it had one row.
+    rows_per_task = state.history.total / state.n_tasks if loss == "mean" else 1.0
     strength = state.history.columns()["strength"]
-    ridge = rest + (float(strength[-1]) if len(strength) and math.isfinite(strength[-1]) else 0.0)
-    ridge = max(ridge, 1e-12 * known.seen / rows.shape[1])
+    ridge = memory.lost_trace / rows.shape[1]
+    ridge += float(strength[-1]) if len(strength) and math.isfinite(strength[-1]) else 0.0
+    ridge = max(ridge, 1e-12 * memory.trace / rows.shape[1])
     inner = rows @ B.T
     explained = np.linalg.solve(ridge * np.eye(len(B)) + B @ B.T, inner.T).T if len(B) else inner
-    found: Floats = (np.einsum("ij,ij->i", rows, rows) - np.einsum("ij,ij->i", inner, explained)) / ridge
-    return np.asarray(np.maximum(found, 0.0) / each)
+    values: Floats = (np.einsum("ij,ij->i", rows, rows) - np.einsum("ij,ij->i", inner, explained)) / ridge
+    return np.asarray(np.maximum(values, 0.0) / rows_per_task)
 
 
-def deviation(state: State, X: Any, loss: str, alpha: float) -> Floats:
+def prediction_std(state: State, X: Any, loss: str) -> Floats:
     """Return the standard deviation of the targets of rows X, in the units of the state."""
     rows = np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
     rows = np.column_stack([rows, np.ones(len(rows))]) if state.fit_intercept else rows
-    return np.sqrt(noise(state) * (1.0 + leverage(state, rows, loss, alpha)))
+    return np.sqrt(noise(state) * (1.0 + leverage(state, rows, loss)))
 
 
-def of_coefficients(state: State, loss: str, alpha: float, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
+def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
     """Return the standard deviation of every coefficient, in the user's units; None where nothing is remembered.
 
     Features of a group add up to 1, like those of the categories of a column: beside an intercept only differences of
@@ -66,7 +64,7 @@ def of_coefficients(state: State, loss: str, alpha: float, groups: Sequence[Sequ
     is the share of rows that have feature j. NaN where a feature has not varied yet.
     """
     d = state.coef.shape[-1]
-    if (state.directions is None and not state.memory) or d > 5000:
+    if state.memory is None or d > 5000:
         return None
     scale, mean = (np.ones(d), np.ones(d)) if state.units is None else (state.units.scale, state.units.mean)
     rows = np.eye(d + state.fit_intercept)[:d]
@@ -74,5 +72,5 @@ def of_coefficients(state: State, loss: str, alpha: float, groups: Sequence[Sequ
         share = np.maximum(mean[group], 0.0)
         rows[np.ix_(group, group)] -= share / max(float(share.sum()), np.finfo(np.float64).tiny)
     rows[:, :d] *= np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-    found = np.sqrt(noise(state) * leverage(state, rows, loss, alpha))
-    return np.where(scale > 0, found, np.nan)
+    std = np.sqrt(noise(state) * leverage(state, rows, loss))
+    return np.where(scale > 0, std, np.nan)

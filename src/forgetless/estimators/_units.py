@@ -1,8 +1,8 @@
 """Units of columns for ``standardize=True``: the mean and scale of every column so far, in O(d).
 
-Inside a model a column x is (x − m)/s. Statistics change with every task, and all that is expressed in columns is then
-moved from the old units to the new ones (``Move``), so that the function and what is remembered stay as they were. Only
-dense rows with an intercept are centred: without an intercept the function could not be moved, and sparse rows would
+Inside a model a column x is (x − m)/s. Statistics change with every task, and weights and memory are then converted
+from the old units to the new ones (``UnitChange``), so that the function and the memory stay as they were. Only dense
+rows with an intercept are centred: without an intercept the function could not be converted, and sparse rows would
 become dense. A column that never varied has no scale yet; it counts as zero until it has one.
 """
 
@@ -18,7 +18,7 @@ ROUNDING = 1e-10
 
 
 class Units(NamedTuple):
-    """What is known of the columns of all rows learned.
+    """Statistics of the columns over all rows learned.
 
     Attributes
     ----------
@@ -41,6 +41,13 @@ class Units(NamedTuple):
     def none(cls, d: int, *, centred: bool) -> "Units":
         """Return the units before the first row."""
         return cls(0.0, np.zeros(d), np.zeros(d), np.zeros(d), centred)
+
+    @classmethod
+    def of(cls, state: Any, X: Any) -> "Units":
+        """Return the units of a state; before the first rows X those of no row."""
+        if state.units is not None:
+            return state.units  # type: ignore[no-any-return]
+        return cls.none(int(X.shape[1]), centred=state.fit_intercept and not is_sparse(X))
 
     @property
     def center(self) -> Floats:
@@ -98,7 +105,7 @@ class Units(NamedTuple):
 
     def outward(self, weights: Array) -> Array:
         """Return weights (d, c), the last row being the intercept where columns are centred, in the user's units."""
-        return Move(_inverse(self.scale), -self.center).weights(weights)
+        return UnitChange(_inverse(self.scale), -self.center).weights(weights)
 
     def widened(self, count: int) -> "Units":
         """Return the units of ``count`` more columns, which were zero in all rows so far."""
@@ -107,14 +114,14 @@ class Units(NamedTuple):
         return self._replace(mean=mean, spread=spread, scale=scale)
 
 
-class Move(NamedTuple):
+class UnitChange(NamedTuple):
     """From units (m, s) to (m′, s′): what weights are multiplied with, s′/s, and the shift (m′ − m)/s′."""
 
     ratio: Floats
     shift: Floats
 
     @classmethod
-    def between(cls, old: Units, new: Units) -> "Move":
+    def between(cls, old: Units, new: Units) -> "UnitChange":
         """Return the way from old units to new ones.
 
         Where a column had no scale its weights and rows are zero, and every scale is as good.
@@ -129,8 +136,8 @@ class Move(NamedTuple):
         columns = weights[..., :d, :] * ratio[:, None]
         if weights.shape[-2] == d:
             return columns
-        moved = xp.sum(columns * shift[:, None], axis=-2, keepdims=True)
-        return xp.concat([columns, weights[..., d:, :] + moved], axis=-2)
+        added = xp.sum(columns * shift[:, None], axis=-2, keepdims=True)
+        return xp.concat([columns, weights[..., d:, :] + added], axis=-2)
 
     def rows(self, rows: Array) -> Array:
         """Return sums of rows (n, d), the last column being that of the intercept, where there is one."""
@@ -141,7 +148,7 @@ class Move(NamedTuple):
             return columns
         return xp.concat([columns - rows[:, d:] * shift[None, :], rows[:, d:]], axis=1)
 
-    def both(self, gram: Array) -> Array:
+    def gram(self, gram: Array) -> Array:
         """Return XᵀX."""
         return self.rows(self.rows(gram).T)
 
@@ -156,8 +163,8 @@ class Move(NamedTuple):
 
     def _like(self, array: Array) -> tuple[Array, Array, Any]:
         xp = namespace_of(array)
-        made = (xp.astype(from_numpy(each, like=array), array.dtype, copy=False) for each in self)
-        return (*made, xp)
+        converted = (xp.astype(from_numpy(each, like=array), array.dtype, copy=False) for each in self)
+        return (*converted, xp)
 
 
 def far_from_zero(mean: Floats, scale: Floats) -> Any:
@@ -167,16 +174,16 @@ def far_from_zero(mean: Floats, scale: Floats) -> Any:
 
 def _inward(X: Floats, center: Floats, inverse: Floats) -> Floats:
     """Return (X − m)/s, with as little work as it takes; X itself where there is none."""
-    scaled, moved = bool(np.any(inverse != 1.0)), np.flatnonzero(center)
-    if scaled or 4 * len(moved) > len(center):
-        made = X - center
-        return np.multiply(made, inverse, out=made) if scaled else made
-    if len(moved) == 0:
+    scaled, shifted = bool(np.any(inverse != 1.0)), np.flatnonzero(center)
+    if scaled or 4 * len(shifted) > len(center):
+        rows = X - center
+        return np.multiply(rows, inverse, out=rows) if scaled else rows
+    if len(shifted) == 0:
         return X
-    made = X.copy()
-    for column in moved.tolist():
-        made[:, column] -= center[column]
-    return made
+    rows = X.copy()
+    for column in shifted.tolist():
+        rows[:, column] -= center[column]
+    return rows
 
 
 def _moments(X: Any, weight: Any) -> tuple[float, Floats, Floats]:

@@ -1,66 +1,158 @@
 """Baselines with a memory of O(d²), in the interface of the streaming estimators.
 
-Both remember all past tasks and forget nothing that their memory holds. They are what the O(d) schemes give up.
+Both remember all past tasks and forget nothing: the reference for the schemes with O(d) memory.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core import validate
-from forgetless._core.arrays import Array
+from forgetless._core import free_memory, validate
+from forgetless._core.arrays import Array, Floats, with_zeros
 from forgetless.errors import ConvergenceError
-from forgetless.estimators._units import Move, Units
-from forgetless.estimators._wider import inserted
-from forgetless.estimators.model import StreamingModel, store
-from forgetless.estimators.state import Change, Gathered, Learned, State
+from forgetless.estimators._units import UnitChange
+from forgetless.estimators.regressor import StreamingRegressor, store
+from forgetless.estimators.rules import Rule
+from forgetless.estimators.state import Change, Learned, State, TaskData
+from forgetless.io.fields import Fields
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-class _Baseline(RegressorMixin, StreamingModel):  # type: ignore[misc]
+class NormalEquations(NamedTuple):
+    """The sums of XᵀX (d, d) and Xᵀy (d, c) of all tasks, and the ridge penalty."""
+
+    gram: Array
+    moment: Array
     alpha: float
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = False,
-        standardize: bool = False,
-        memory: int = 2**31,
-        history_size: int = 1000,
-        holdout: float = 0.0,
-        holdout_size: int = 10_000,
-        random_state: int | None = None,
-    ) -> None:
-        store(self, locals())
+    def in_units(self, change: UnitChange, total: float) -> "NormalEquations":
+        """Return the sums in other units of the columns."""
+        return self._replace(gram=change.gram(self.gram), moment=change.rows(self.moment.T).T)
 
-    def _check_parameters(self, state: State | None) -> None:
-        super()._check_parameters(state)
-        validate.number("alpha", self.alpha, "the prior must be proper; use e.g. 1e-6", positive=True)
+    def widened(self, d: int, count: int) -> "NormalEquations":
+        """Return the sums with ``count`` more features behind the first d."""
+        gram = with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
+        return self._replace(gram=gram, moment=with_zeros(self.moment, d, count, 0))
 
-    def _check_memory(self, d: int) -> None:
-        if 16 * d * d > self.memory:
-            raise MemoryError(
-                f"{type(self).__name__} keeps a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, "
-                f"more than memory={self.memory:,}; use ContinualRidge, whose memory is O(d), or allow more"
+    def arrays(self) -> dict[str, Any]:
+        """Return the memory as arrays for a file."""
+        return {name: getattr(self, name) for name in ("gram", "moment")}
+
+    def detached(self) -> "NormalEquations":
+        """Return the sums, which are never changed in place."""
+        return self
+
+    def leverage(self, rows: Floats) -> Floats:
+        """Return xᵀ(Σ XᵀX + alpha·I)⁻¹x of rows (n, d)."""
+        A = self.gram + self.alpha * np.eye(rows.shape[1])
+        return np.asarray(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
+
+
+class InverseGram(NamedTuple):
+    """P = (alpha·I + Σ XᵀX)⁻¹ of shape (d, d), the sum of ‖X‖² (Frobenius), and alpha."""
+
+    inverse: Array
+    energy: float
+    alpha: float
+
+    def in_units(self, change: UnitChange, total: float) -> "InverseGram":
+        """Return the inverse in other units of the columns, after rows of weight ``total``."""
+        P = change.weights(change.weights(self.inverse).T)
+        # In standardized units every column has a mean square of 1, and the prior is converted with the rest.
+        return self._replace(inverse=P, energy=total * len(P))
+
+    def widened(self, d: int, count: int) -> "InverseGram":
+        """Return the inverse with ``count`` more features behind the first d."""
+        P = with_zeros(with_zeros(self.inverse, d, count, 0), d, count, 1)
+        new = np.arange(d, d + count)
+        P[new, new] = 1.0 / self.alpha
+        return self._replace(inverse=P)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the memory as arrays for a file."""
+        return {name: getattr(self, name) for name in ("inverse", "energy")}
+
+    def detached(self) -> "InverseGram":
+        """Return the inverse, which is never changed in place."""
+        return self
+
+    def leverage(self, rows: Floats) -> Floats:
+        """Return xᵀPx of rows (n, d)."""
+        return np.asarray(np.einsum("ij,jk,ik->i", rows, self.inverse, rows, optimize=True))
+
+
+class JointRule(Rule):
+    """Ridge regression on all tasks together, from the sums XᵀX and Xᵀy."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        d = task.rows.shape[1]
+        _check_memory("JointRidge", d)
+        gram = _primal_gram(task.rows)
+        right = _moment(task.rows, task.residual, d) if task.right is None else _float64(task.right)
+        start = _float64(task.start)
+        moment = right + gram @ start
+        total = gram
+        if state.memory is not None:
+            total, moment = state.memory.gram + gram, state.memory.moment + moment
+        weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
+        change = weights - start
+        with np.errstate(over="ignore", invalid="ignore"):  # the state rejects infinite weights
+            after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+        memory = NormalEquations(total, moment, self.alpha)
+        return Change(change, after, self.alpha, error=10 * EPS / rcond, parts={"memory": memory})
+
+
+class RecursiveRule(Rule):
+    """Recursive least squares: updates of P = (alpha·I + Σ XᵀX)⁻¹."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        rows, residual, d = task.rows, task.residual, task.rows.shape[1]
+        _check_memory("RecursiveLeastSquares", d)
+        if isinstance(rows, RemoteRows):
+            X, residual = rows.reduced()  # an equal task of few rows
+            rows = Rows.of(X)
+        if not rows.readable:
+            raise ConvergenceError(
+                "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
+                "give a list of blocks, or use JointRidge"
             )
+        P, energy = np.eye(d) / self.alpha, 0.0
+        if state.memory is not None:
+            P, energy, _ = state.memory
+        total = np.zeros(task.start.shape)
+        for X, r in _few_rows(rows, residual, d):
+            P, change = _updated(P, X, r - X @ total)
+            total += change
+            energy += float(np.sum(X * X))
+        left = residual - rows.forward(total.astype(residual.dtype, copy=False))
+        # ‖P‖·‖P⁻¹‖ is at most this, which bounds the effect of rounding.
+        condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
+        memory = InverseGram(P, energy, self.alpha)
+        return Change(total, _squares(left), self.alpha, error=10 * EPS * condition, parts={"memory": memory})
 
 
-class JointRidge(_Baseline):
+class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     """Ridge regression on all tasks together, from the sums XᵀX and Xᵀy of the tasks seen.
 
-    The solution minimises Σ_t ½‖X_t w − y_t‖² + (alpha/2)‖w‖² over the tasks so far: O(d²) memory and O(d³) a task.
+    The solution minimizes Σ_t ½‖X_t w − y_t‖² + (alpha/2)‖w‖² over the tasks so far: O(d²) memory and O(d³) a task.
 
     Parameters
     ----------
     alpha : float, default 1.0
-        Positive pull to zero.
-    fit_intercept, standardize, memory, history_size, holdout, holdout_size, random_state
+        Positive penalty of ‖w‖²/2.
+    fit_intercept, standardize
         As in :class:`forgetless.ContinualRidge`.
 
     Examples
@@ -71,54 +163,33 @@ class JointRidge(_Baseline):
     2.3333
     """
 
-    _remembered: ClassVar[Mapping[str, str]] = {"gram_": "dd", "moment_": "dc"}
+    _generic_arrays = False
 
-    gram_ = Learned(lambda state: state.memory.get("gram_"), "The sum of XᵀX of all tasks.")
-    moment_ = Learned(lambda state: state.memory.get("moment_"), "The sum of Xᵀy of all tasks.")
+    gram_ = Learned(lambda state: state.memory and state.memory.gram, "The sum of XᵀX of all tasks.")
+    moment_ = Learned(lambda state: state.memory and state.memory.moment, "The sum of Xᵀy of all tasks.")
 
-    def _restated(self, state: State, units: Units) -> State:
-        if state.units is not None and state.memory:
-            move, gram, moment = Move.between(state.units, units), state.memory["gram_"], state.memory["moment_"]
-            state = state._replace(memory={"gram_": move.both(gram), "moment_": move.rows(moment.T).T})
-        return super()._restated(state, units)
+    def __init__(self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False) -> None:
+        store(self, locals())
 
-    def _widened(self, state: State, count: int, names: Any) -> State:
-        if state.memory:
-            d, gram, moment = state.coef.shape[-1], state.memory["gram_"], state.memory["moment_"]
-            gram = inserted(inserted(gram, d, count, 0), d, count, 1)
-            state = state._replace(memory={"gram_": gram, "moment_": inserted(moment, d, count, 0)})
-        return super()._widened(state, count, names)
+    def _make_rule(self, n_groups: int | None) -> Rule:
+        return JointRule(_checked_alpha(self.alpha))
 
-    def _step(self, state: State, task: Gathered) -> Change:
-        d = task.rows.shape[1]
-        self._check_memory(d)
-        gram = _primal_gram(task.rows)
-        right = _moment(task.rows, task.residual, d) if task.right is None else _float64(task.right)
-        start = _float64(task.start)
-        moment = right + gram @ start
-        total = gram
-        if state.memory:
-            total, moment = state.memory["gram_"] + gram, state.memory["moment_"] + moment
-        weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
-        change = weights - start
-        with np.errstate(over="ignore", invalid="ignore"):  # the state refuses what is no number
-            after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
-        memory = {"gram_": total, "moment_": moment}
-        return Change(change, after, float(self.alpha), error=10 * EPS / rcond, parts={"memory": memory})
+    def _read_memory(self, fields: Fields, d: int, c: int) -> NormalEquations:
+        return NormalEquations(fields.array("gram", "f", (d, d)), fields.array("moment", "f", (d, c)), self.alpha)
 
 
-class RecursiveLeastSquares(_Baseline):
-    """Recursive least squares, the non-isotropic alternative: the pull to the past is measured by what was seen.
+class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
+    """Recursive least squares: the penalty on a change of the weights is measured by Σ XᵀX of the tasks seen.
 
-    Keeps P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic; with ``standardize`` the
+    Stores P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic; with ``standardize`` the
     prior alpha·I stays in the units of the first task, where ``JointRidge`` has it in those of all. Where one model
     fits all tasks the loss on seen tasks vanishes with alpha. O(d²) memory, O(n d²) a task of n ≤ d rows.
 
     Parameters
     ----------
     alpha : float, default 1.0
-        Positive pull to zero before the first task.
-    fit_intercept, standardize, memory, history_size, holdout, holdout_size, random_state
+        Positive penalty of ‖w‖²/2 before the first task.
+    fit_intercept, standardize
         As in :class:`forgetless.ContinualRidge`.
 
     Examples
@@ -133,54 +204,35 @@ class RecursiveLeastSquares(_Baseline):
     Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
     """
 
-    inverse_ = Learned(lambda state: state.memory.get("inverse_"), "P, the inverse of alpha·I + Σ XᵀX.")
-    energy_ = Learned(lambda state: state.memory.get("energy_"), "The sum of ‖X‖² (Frobenius) of all tasks.")
+    _generic_arrays = False
+    _gram_suffices = False
 
-    _remembered: ClassVar[Mapping[str, str]] = {"inverse_": "dd", "energy_": ""}
+    _fixed_names = (*StreamingRegressor._fixed_names, "alpha")  # a part of the first inverse
 
-    _fixed_names = (*StreamingModel._fixed_names, "alpha")  # it went into the first inverse
+    inverse_ = Learned(lambda state: state.memory and state.memory.inverse, "P, the inverse of alpha·I + Σ XᵀX.")
+    energy_ = Learned(lambda state: state.memory and state.memory.energy, "The sum of ‖X‖² (Frobenius) of all tasks.")
 
-    def _restated(self, state: State, units: Units) -> State:
-        if state.units is not None and state.memory:
-            move, P = Move.between(state.units, units), state.memory["inverse_"]
-            # In standardised units every column has a mean square of 1, and the prior moves with the rest.
-            energy = state.units.total * len(P)
-            state = state._replace(memory={"inverse_": move.weights(move.weights(P).T), "energy_": energy})
-        return super()._restated(state, units)
+    def __init__(self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False) -> None:
+        store(self, locals())
 
-    def _widened(self, state: State, count: int, names: Any) -> State:
-        if state.memory:
-            d, P = state.coef.shape[-1], state.memory["inverse_"]
-            P = inserted(inserted(P, d, count, 0), d, count, 1)
-            new = np.arange(d, d + count)
-            P[new, new] = 1.0 / self.alpha
-            state = state._replace(memory={**state.memory, "inverse_": P})
-        return super()._widened(state, count, names)
+    def _make_rule(self, n_groups: int | None) -> Rule:
+        return RecursiveRule(_checked_alpha(self.alpha))
 
-    def _step(self, state: State, task: Gathered) -> Change:
-        rows, residual, d = task.rows, task.residual, task.rows.shape[1]
-        self._check_memory(d)
-        if isinstance(rows, RemoteRows):
-            X, residual = rows.reduced()  # an equal task of few rows
-            rows = Rows.of(X)
-        if not rows.readable:
-            raise ConvergenceError(
-                "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
-                "give a list of blocks, or use JointRidge"
-            )
-        P, energy = np.eye(d) / self.alpha, 0.0
-        if state.memory:
-            P, energy = state.memory["inverse_"], state.memory["energy_"]
-        total = np.zeros(task.start.shape)
-        for X, r in _few_rows(rows, residual, d):
-            P, change = _updated(P, X, r - X @ total)
-            total += change
-            energy += float(np.sum(X * X))
-        left = residual - rows.forward(total.astype(residual.dtype, copy=False))
-        # ‖P‖·‖P⁻¹‖ is at most this, which bounds what rounding does.
-        condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
-        memory = {"inverse_": P, "energy_": energy}
-        return Change(total, _squares(left), float(self.alpha), error=10 * EPS * condition, parts={"memory": memory})
+    def _read_memory(self, fields: Fields, d: int, c: int) -> InverseGram:
+        return InverseGram(fields.array("inverse", "f", (d, d)), fields.number("energy"), self.alpha)
+
+
+def _checked_alpha(alpha: float) -> float:
+    return validate.number("alpha", alpha, "the prior must be proper; use e.g. 1e-6", positive=True)
+
+
+def _check_memory(name: str, d: int) -> None:
+    limit = free_memory.FACTORIZATION_LIMIT
+    if 16 * d * d > limit:
+        raise MemoryError(
+            f"{name} stores a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, more than the limit of "
+            f"{limit:,}; use ContinualRidge, whose memory is O(d), or allow more with FORGETLESS_MEMORY_LIMIT"
+        )
 
 
 def _updated(P: Array, X: Array, r: Array) -> tuple[Array, Array]:

@@ -1,25 +1,24 @@
-"""Classification on a stream: explicit L2 on one-hot targets."""
+"""Classification on a stream: explicit L2 on one-hot targets. Classes may appear at any time."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy
-from forgetless.estimators._classes import COUNTS, check_class_weight, counted, labels_of, weighed, with_classes
+from forgetless._core import validate
+from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.estimators._input import dispatched
-from forgetless.estimators._remembering import Remembering
-from forgetless.estimators._scheme import alpha_filter, ridge_named
-from forgetless.estimators.directions import Directions
-from forgetless.estimators.model import store
+from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
+from forgetless.estimators.ridge import ridge_rule
+from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
-from forgetless.filters import Filter
 
 
-class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[misc]
+class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
     """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
 
     The class with the largest prediction wins. Classes may come at any time, declared or not: until then their weights
@@ -28,14 +27,13 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     Parameters
     ----------
     alpha : float, optional
-        λ at every task, if no schedule is given. If omitted, 1 without a memory; with ``rank`` s/20 + ⅔ e, where s is
-        the mean squared norm of a row of the first task and e what tasks meet of what the memory has lost
-        (``docs/memory.md``); with the diagonal metric s.
+        λ at every task, if no schedule is given. If omitted, 1 without a memory; with a low-rank memory s/20 + ⅔ e,
+        where s is the mean squared norm of a row of the first task and e the overlap of tasks with the part of Σ XᵀX
+        that the memory has lost (``docs/memory.md``); with a diagonal memory s.
     class_weight : "balanced" or dict, optional
-        Weights of classes in the loss of a task: given, or N/(K·N_k) for the N_k of N rows so far, the task included,
+        Weights of classes in the loss of a task, or N/(K·N_k) for the N_k of N rows so far, the task included,
         that are of class k, one of K.
-    rank, metric, forget, precision, schedule, objective, n_tasks, radius, beyond, average, loss, standardize, solver
-    tol, memory, history_size, holdout, holdout_size, random_state
+    schedule, n_tasks, radius, memory, average, loss, standardize, solver, tol
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
         As there; without it, all classes are predicted 0 at the origin.
@@ -46,7 +44,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     class_counts_ : array of shape (c,)
     coef_ : array of shape (c, d)
     intercept_ : array of shape (c,)
-    n_tasks_seen_, radius_, history_, prequential_mse_, seen_mse_, kept_, nbytes_
+    n_tasks_seen_, radius_, history_, prequential_mse_, retained_fraction_, nbytes_
         As in :class:`forgetless.ContinualRidge`, of the one-hot targets.
 
     Examples
@@ -61,43 +59,35 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     """
 
     _has_classes = True
-
-    _remembered: ClassVar[Mapping[str, str]] = {COUNTS: "c"}
+    _gram_suffices = False
 
     classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
-    class_counts_ = Learned(lambda state: state.memory.get(COUNTS), "Rows learned of each class.")
+    class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
+    radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known.")
+    retained_fraction_ = RETAINED_FRACTION
 
     def __init__(
         self,
         alpha: float | None = None,
         *,
-        rank: int = 0,
-        metric: str = "isotropic",
-        forget: float = 0.0,
-        precision: str = "float16",
         class_weight: Any = None,
         schedule: Any = None,
-        objective: str = "seen",
         n_tasks: int | None = None,
         radius: float | None = None,
-        beyond: str = "error",
+        memory: Any = None,
         average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = True,
         standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
-        memory: int = 2**31,
-        history_size: int = 1000,
-        holdout: float = 0.0,
-        holdout_size: int = 10_000,
-        random_state: int | None = None,
     ) -> None:
         store(self, locals())
 
-    def _check_parameters(self, state: State | None) -> None:
-        super()._check_parameters(state)
-        check_class_weight(self.class_weight)
+    def _make_rule(self, n_groups: int | None) -> Rule:
+        _check_class_weight(self.class_weight)
+        untuned = self.alpha is None and self.schedule is None
+        return ridge_rule(self, 1.0 if self.alpha is None else self.alpha, n_groups, untuned=untuned)
 
     def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -108,9 +98,9 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         ----------
         X : array or sparse matrix of shape (n, d)
         y : array of shape (n,)
-            Labels; some may be of classes that were not met before.
+            Labels; some may be of new classes.
         classes : array of shape (c,), optional
-            Classes to come, so that they are known from now on; in any call.
+            Classes of later tasks, declared in any call.
         sample_weight : float or array of shape (n,), optional
 
         Returns
@@ -123,32 +113,32 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         return self
 
     def partial_fit_blocks(self, blocks: Any, classes: Any = None) -> Self:
-        """Learn one task given as row blocks; classes not met before must be declared in ``classes``."""
+        """Learn one task given as row blocks; new classes must be declared in ``classes``."""
         self._state = self._after_blocks(self._declared(classes), blocks)
         return self
 
     def _declared(self, classes: Any) -> State:
-        """Return the state that the coming task starts from, which knows the classes declared."""
+        """Return the state that the next task starts from, with the declared classes."""
         state = self._current()
-        return state if classes is None else with_classes(state, labels_of(classes))
+        return state if classes is None else _with_classes(state, _labels_of(classes))
 
     def _validated(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
         labels = _checked(y)
-        state = counted(with_classes(state, labels), labels)
-        sample_weight = weighed(state, labels, self.class_weight, sample_weight)
+        state = _counted(_with_classes(state, labels), labels)
+        sample_weight = _row_weights(state, labels, self.class_weight, sample_weight)
         return super()._validated(state, X, _one_hot(state, labels), sample_weight)
 
     def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
         labels, classes = _checked(y), state.origin.classes
         if self.class_weight is not None:
             raise ValueError("class_weight needs tasks as arrays; give sample_weight with the blocks instead")
-        strange = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
-        if len(strange):
+        new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
+        if len(new):
             raise ValueError(
-                f"y holds labels {strange.tolist()[:5]} of classes that were not met before; in blocks these must be "
+                f"y holds labels {new.tolist()[:5]} of new classes; in blocks these must be "
                 "declared: partial_fit_blocks(blocks, classes=...)"
             )
-        return super()._validated(counted(state, labels), X, _one_hot(state, labels), sample_weight)
+        return super()._validated(_counted(state, labels), X, _one_hot(state, labels), sample_weight)
 
     def decision_function(self, X: Any) -> Array:
         """Return the predicted one-hot targets (n, c); for two classes the second minus the first, (n,)."""
@@ -168,7 +158,7 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         """Return the softmax of the predicted one-hot targets, of shape (n, c).
 
         The order of classes is that of ``predict``. These are not calibrated: predictions lie mostly between 0 and 1,
-        so that even certain answers have moderate values. For probabilities that mean what they say wrap the model in
+        so that even certain predictions have moderate values. For calibrated probabilities wrap the model in
         scikit-learn's ``CalibratedClassifierCV(FrozenEstimator(model))`` with rows it was not trained on.
         """
         scores = self._linear(self._fitted(), X, "predict_proba")
@@ -181,36 +171,91 @@ class ContinualRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         tags.target_tags.multi_output = False
         return tags
 
-    def _own_schedule(self) -> Any:
-        return alpha_filter(1.0 if self.alpha is None else self.alpha)
-
-    def _strength_of(self, filter: Filter, known: Directions) -> float:
-        if self.alpha is not None or self.schedule is not None:
-            return super()._strength_of(filter, known)
-        if known.lost is None:
-            return known.unit
-        # What was least wrong, untuned, over streams of images, digits and texts; see docs/memory.md.
-        return known.unit / 20 + 2 / 3 * known.missing * known.lost.share
-
-    @property
-    def _follows_lost(self) -> bool:
-        return self.alpha is None and self.schedule is None and self.metric == "isotropic"
-
-    def _named(self, text: str) -> Any:
-        return ridge_named(text)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.alpha, self.schedule, self.n_tasks, self.beyond)
-
 
 def _checked(y: Any) -> Any:
     """Return labels after scikit-learn's checks."""
     if y is None:
         raise ValueError("ContinualRidgeClassifier requires y to be passed, but the target y is None")
-    labels = column_or_1d(labels_of(y), warn=True)
+    labels = column_or_1d(_labels_of(y), warn=True)
     check_classification_targets(labels)
     return labels
 
 
 def _one_hot(state: State, labels: Any) -> Any:
     return (labels[:, None] == state.origin.classes[None, :]).astype(np.float64)
+
+
+def _labels_of(y: Any) -> Any:
+    """Return labels as a NumPy array."""
+    return to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
+
+
+def _with_classes(state: State, labels: Any) -> State:
+    """Return the state of a stream with the classes among ``labels`` added.
+
+    Targets of a new class were 0 at every row so far, so its weights would be zero had it been declared at first.
+    """
+    new, old = np.unique(labels), state.origin.classes
+    if old is None:
+        return state._replace(origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new)))
+    if len(np.setdiff1d(new, old)) == 0:
+        return state
+    if (new.dtype.kind in "US") != (old.dtype.kind in "US"):
+        raise ValueError(
+            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]}; convert them"
+        )
+    classes = np.union1d(old, new)
+    place = np.where(np.isin(classes, old), np.searchsorted(old, classes), -1)
+    counts = _placed(state.class_counts, place)
+    state = state._replace(origin=state.origin._replace(classes=classes), class_counts=counts)
+    if state.coef is not None:
+        intercept = _placed(state.intercept, place) if state.fit_intercept else zeros((len(classes),), state.coef)
+        state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
+    if state.iterate is not None:
+        state = state._replace(iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T))
+    if state.candidates is not None:
+        xp, candidates = namespace_of(state.candidates.weights), state.candidates
+        weights = xp.permute_dims(_placed(xp.permute_dims(candidates.weights, (2, 0, 1)), place), (1, 2, 0))
+        targets = _placed(candidates.targets.T, place).T
+        state = state._replace(candidates=candidates._replace(weights=weights, targets=targets))
+    return state
+
+
+def _placed(array: Array, place: Any) -> Array:
+    """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
+    empty = zeros((1, *array.shape[1:]), array)
+    return namespace_of(array).concat([array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0)
+
+
+def _counted(state: State, labels: Any) -> State:
+    """Return the state with the rows of a task added to the counts of their classes."""
+    classes = state.origin.classes
+    more = np.bincount(np.searchsorted(classes, labels), minlength=len(classes)).astype(np.float64)
+    return state._replace(class_counts=state.class_counts + more)
+
+
+def _check_class_weight(class_weight: Any) -> None:
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights, got {class_weight!r}")
+    for label, weight in class_weight.items():
+        validate.number(f"class_weight[{label!r}]", weight, "use 1 for a class like any other")
+
+
+def _row_weights(state: State, labels: Any, class_weight: Any, sample_weight: Any) -> Any:
+    """Return the weights of the rows of a task, those of their classes included."""
+    if class_weight is None:
+        return sample_weight
+    classes, counts = state.origin.classes, state.class_counts
+    if isinstance(class_weight, str):
+        weights = counts.sum() / np.count_nonzero(counts) / np.maximum(counts, 1.0)
+    else:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    rows = weights[np.searchsorted(classes, labels)]
+    if sample_weight is None:
+        return rows
+    own = np.asarray(_labels_of(sample_weight), dtype=np.float64)
+    if own.ndim and own.shape != rows.shape:
+        raise ValueError(f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}")
+    return rows * own

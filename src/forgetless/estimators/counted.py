@@ -49,7 +49,7 @@ class Encoded(NamedTuple):
     ----------
     shape : (int, int)
     pieces : list of (Piece, array)
-        What is known of a column, and the places of its features.
+        Features of a column in their smallest form, and their places.
     sparse : bool
         Whether rows are written down as a SciPy sparse array.
     """
@@ -66,11 +66,11 @@ class Encoded(NamedTuple):
         """Return some rows as a dense array, which is written and lies in memory column by column."""
         assert not self.sparse, "sparse rows are written as a whole"
         n, d = min(high, self.shape[0]) - low, self.shape[1]
-        made = np.zeros((d, n))
-        row, flat = np.arange(n), made.reshape(-1)
+        columns = np.zeros((d, n))
+        row, flat = np.arange(n), columns.reshape(-1)
         for piece, places in self.pieces:
             if isinstance(piece, Given):
-                made[places[piece.part]] = piece.values[low : low + n]
+                columns[places[piece.part]] = piece.values[low : low + n]
             elif isinstance(piece, OneHot):
                 parts = piece.parts[low : low + n]
                 there = row if parts.min(initial=0) >= 0 else np.flatnonzero(parts >= 0)
@@ -78,30 +78,35 @@ class Encoded(NamedTuple):
             elif isinstance(piece, Coded):
                 codes = piece.codes[low : low + n]
                 for place, values in zip(places.tolist(), piece.table.T, strict=True):
-                    np.take(values, codes, out=made[place], mode="wrap")  # −1 is the last
-        return made.T
+                    np.take(values, codes, out=columns[place], mode="wrap")  # −1 is the last
+        return columns.T
 
     def summed(self) -> "Summed":
         """Return what products with these rows need, without writing them down."""
         n, d = self.shape
-        given: list[tuple[int, Any]] = []
+        numeric: list[tuple[int, Any]] = []
         coded: list[tuple[Any, Any, Any]] = []
         for piece, places in self.pieces:
             if isinstance(piece, Given):
-                given.append((int(places[piece.part]), piece.values))
+                numeric.append((int(places[piece.part]), piece.values))
                 continue
             assert not isinstance(piece, Hashed), "texts are sparse"
             codes, table = (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
             if len(places) < FEWEST or len(table) > MOST:
-                given += [(place, values[codes]) for place, values in zip(places.tolist(), table.T, strict=True)]
+                numeric += [(place, values[codes]) for place, values in zip(places.tolist(), table.T, strict=True)]
             else:
                 coded.append((np.where(codes < 0, len(table) - 1, codes), table, places))
         # Column by column, in which they are written, centred and multiplied several times as fast.
-        dense, mean = np.empty((len(given), n)), np.zeros(len(given))
-        for i, (_, values) in enumerate(given):
+        dense, mean = np.empty((len(numeric), n)), np.zeros(len(numeric))
+        for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
-        return Summed((n, d), dense.T, mean, np.array([place for place, _ in given], dtype=np.int64), coded)
+        return Summed((n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded)
+
+
+def written(X: Any) -> Any:
+    """Return rows as arrays."""
+    return X.whole() if isinstance(X, Encoded) else X
 
 
 FEWEST = 8
@@ -112,7 +117,7 @@ MOST = 1024
 
 
 class Summed:
-    """Rows X (n, d) of which columns with few values are kept as codes: sums over rows of one value are products.
+    """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one value are products.
 
     X counts from ``center``, which is the mean of columns of numbers, and zero for those of codes.
     """
@@ -133,37 +138,37 @@ class Summed:
     def gram(self) -> Floats:
         """Return AᵀA of A = [X, 1]."""
         n, d = self.shape
-        found = np.zeros((d + 1, d + 1))
+        gram = np.zeros((d + 1, d + 1))
         last, at = np.array([d]), self._places
         # Those of numbers have mean zero: their sums, which are rounding, are left out.
-        _put(found, at, at, self._dense.T @ self._dense)
-        found[d, d] = n
+        _put(gram, at, at, self._dense.T @ self._dense)
+        gram[d, d] = n
         for i, (codes, matrix, table, places) in enumerate(self._coded):
             counts = np.bincount(codes, minlength=len(table)).astype(np.float64)
-            _put(found, places, places, (table.T * counts) @ table)
-            _put(found, places, last, (table.T @ counts)[:, None])
+            _put(gram, places, places, (table.T * counts) @ table)
+            _put(gram, places, last, (table.T @ counts)[:, None])
             if len(at):  # column by column, as they lie in memory
-                _put(found, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
+                _put(gram, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
             for others, _, other, there in self._coded[:i]:
                 pairs = np.bincount(codes * len(other) + others, minlength=len(table) * len(other))
-                _put(found, places, there, table.T @ pairs.reshape(len(table), -1) @ other)
-        return found
+                _put(gram, places, there, table.T @ pairs.reshape(len(table), -1) @ other)
+        return gram
 
     def forward(self, V: Floats) -> Floats:
         """Return X V for V of shape (d, c)."""
-        found: Floats = self._dense @ V[self._places]
+        product: Floats = self._dense @ V[self._places]
         for codes, _, table, places in self._coded:
-            found += (table @ V[places])[codes]
-        return found
+            product += (table @ V[places])[codes]
+        return product
 
     def adjoint(self, U: Floats) -> Floats:
         """Return AᵀU, of shape (d + 1, c), for U of shape (n, c)."""
-        found = np.zeros((self.shape[1] + 1, U.shape[1]))
-        found[self._places] = self._dense.T @ U
-        found[-1] = U.sum(axis=0)
+        product = np.zeros((self.shape[1] + 1, U.shape[1]))
+        product[self._places] = self._dense.T @ U
+        product[-1] = U.sum(axis=0)
         for _, matrix, table, places in self._coded:
-            found[places] = table.T @ (matrix @ U)
-        return found
+            product[places] = table.T @ (matrix @ U)
+        return product
 
 
 def _put(gram: Floats, rows: Any, columns: Any, values: Floats) -> None:
@@ -188,7 +193,7 @@ def _sparse(shape: tuple[int, int], pieces: list[tuple[Piece, NDArray[np.int64]]
 
 
 def _entries(piece: Piece, places: NDArray[np.int64]) -> list[tuple[Any, Any, Any]]:
-    """Return the rows, places and values of what is not zero."""
+    """Return the rows, places and values of the entries that are not zero."""
     if isinstance(piece, Given):
         rows = np.flatnonzero(piece.values)
         return [(rows, np.full(len(rows), places[piece.part]), piece.values[rows].astype(np.float64))]
@@ -196,12 +201,12 @@ def _entries(piece: Piece, places: NDArray[np.int64]) -> list[tuple[Any, Any, An
         rows = np.flatnonzero(piece.parts >= 0)
         return [(rows, places[piece.parts[rows]], np.ones(len(rows)))]
     if isinstance(piece, Coded):
-        found = []
+        entries = []
         for part, place in enumerate(places.tolist()):
             values = piece.table[:, part][piece.codes]
             rows = np.flatnonzero(values)
-            found.append((rows, np.full(len(rows), place), values[rows]))
-        return found
+            entries.append((rows, np.full(len(rows), place), values[rows]))
+        return entries
     block = piece.matrix[np.maximum(piece.codes, 0)].tocoo()
     there = piece.codes[block.row] >= 0
     return [(block.row[there], places[block.col[there]], block.data[there])]

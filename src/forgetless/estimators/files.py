@@ -1,223 +1,285 @@
-"""Models in files: versioned ``.npz`` archives without pickles, hashed, written atomically, the previous one kept."""
+"""Models as documents: parameters in the header, the state as arrays, each of which is validated when it is read.
 
+Rows that a model was trained on are not among them.
+"""
+
+import dataclasses
+import math
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forgetless.errors import FileError
-from forgetless.estimators import _stored
-from forgetless.estimators.state import State
-from forgetless.io.archive import pack, refusing, unpack
-from forgetless.io.atomic import replace_file
+from forgetless._core.arrays import to_numpy
+from forgetless.estimators._units import Units
+from forgetless.estimators.candidates import SKETCH, STRENGTHS, Candidates
+from forgetless.estimators.history import COLUMNS, SIZE, History
+from forgetless.estimators.low_rank import LowRankMemory
+from forgetless.estimators.state import Iterate, Origin, State
+from forgetless.io.document import Document, write
+from forgetless.io.fields import Fields
 from forgetless.reporting.text import printable
+from forgetless.schedules.base import Auto
 from forgetless.schedules.plain import describe, from_plain
-
-FORMAT = "forgetless-model"
-
-
-VERSION = 6
-
-
-STATE = "state."
-"""How the names of the arrays of a state begin."""
-
 
 STATES = ("learn", "predict")
 
-
-KINDS = {
-    "ContinualGD": "forgetless.estimators.budget",
-    "ContinualRidge": "forgetless.estimators.ridge",
-    "ContinualRidgeClassifier": "forgetless.estimators.classifier",
-    "JointRidge": "forgetless.estimators.baselines",
-    "RecursiveLeastSquares": "forgetless.estimators.baselines",
+CLASSES = {
+    "ContinualGD": "budget",
+    "ContinualRidge": "ridge",
+    "ContinualRidgeClassifier": "classifier",
+    "JointRidge": "baselines",
+    "RecursiveLeastSquares": "baselines",
 }
-"""Where the classes of models are."""
+"""Modules of the classes that files hold."""
 
-AVERAGING = ("ContinualGD", "ContinualRidge", "ContinualRidgeClassifier")
-"""Those that may answer with an average."""
+PLAIN = {"Auto": Auto, "LowRankMemory": LowRankMemory}
+"""Classes of parameters that are stored as their fields."""
 
-REMEMBERING = ("ContinualRidge", "ContinualRidgeClassifier")
-"""Those that may remember directions."""
+COUNTS = ("task", "n_rows")
+"""Columns of a history that hold integers."""
 
 
-def save(
-    state: State,
-    kind: str,
-    parameters: Mapping[str, Any],
-    path: str | Path,
-    part: str = "learn",
-    *,
-    encoder: Mapping[str, Any] | None = None,
-    table: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a fitted streaming model to ``path``: what ``model.save(path)`` does.
+def save(model: Any, path: Any, part: str) -> None:
+    """Write a fitted model to a file: see ``StreamingRegressor.save``."""
+    write(path, to_document(model, part))
 
-    The file appears whole or not at all: it is written beside, synced to disk and renamed. A model that was there
-    before is kept as ``path`` + ``.previous``. The state is stored as arrays, parameters as JSON; a schedule that is a
-    function of your own cannot be stored and must be given again to ``load``. Arrays of other libraries are stored as
-    NumPy's, and loaded as such.
 
-    Rows that the model was trained on are not stored. Directions that it remembers are, as combinations of all rows
-    seen (of a single row there is only one), and so are the random sums of rows that ``schedule="auto"`` keeps.
-    Held-out rows are, where ``holdout`` asked for them.
-
-    Parameters
-    ----------
-    state : State
-    kind : str
-        Name of the class of the model.
-    parameters : mapping
-        Those of its constructor.
-    path : str or Path
-    part : {"learn", "predict"}
-        All that is needed to go on learning; or the weights alone, of which a model can only predict.
-    encoder : mapping, optional
-        The encoder of its tables, as JSON can hold it.
-    table : mapping, optional
-        What the tables are about: see ``TaskPipeline.table_``.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from forgetless import ContinualRidge
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
-    >>> ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).save(path)
-    >>> ContinualRidge.load(path).coef_.tolist()
-    [1.0]
-    """
+def to_document(model: Any, part: str = "learn") -> Document:
+    """Return the document of a fitted model; ``part`` is "predict" for the weights alone."""
     if part not in STATES:
         raise ValueError(f"state must be one of {', '.join(STATES)}, got {part!r}")
+    state = model._fitted()
     predict = part == "predict" or state.origin.frozen
-    encoded = {name: _encoded(value, name) for name, value in parameters.items()}
-    if predict:  # what cannot be stored is needed for learning only
-        encoded = {name: None if is_note(value) else value for name, value in encoded.items()}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "class": kind,
-        "state": STATES[predict],
-        "parameters": encoded,
-        **({} if encoder is None else {"encoder": encoder}),
-        **({} if table is None else {"table": table}),
-    }
-    arrays = {STATE + name: array for name, array in _stored.to_arrays(state, predict=predict).items()}
-    # Whoever writes the weights alone does not want the rest beside them.
-    replace_file(Path(path), pack(header, arrays))
+    if predict:
+        state = state.in_user_units
+    else:
+        model._current()  # parameters that contradict the state would make a file that cannot be loaded
+    parameters = {name: _encoded(value) for name, value in model.get_params(deep=False).items()}
+    if predict:  # a function that cannot be stored is needed for learning only
+        parameters = {name: None if _is_note(value) else value for name, value in parameters.items()}
+    header = {"class": type(model).__name__, "state": STATES[predict], "parameters": parameters}
+    arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks}
+    if type(state.intercept) is not float:
+        arrays["intercept"] = state.intercept
+    for name in ("feature_names", "classes"):
+        _store_labels(getattr(state.origin, name), name, header, arrays)
+    if not predict:
+        arrays |= _learning_arrays(state)
+    return Document("model", header, {name: _numpy(value) for name, value in arrays.items()})
 
 
-def load(
-    cls: Any, path: str | Path, parameters: Mapping[str, Any], *, encoded: bool = False
-) -> tuple[dict[str, Any], State]:
-    """Return parameters and state of the model of class ``cls`` at ``path``; ``parameters`` replace stored ones.
-
-    Models that were saved with an encoder are refused unless ``encoded``, since alone they would misread tables.
-    """
-    path = Path(path)
-    header, arrays = read(path)
-    kind, known = header["class"], header["parameters"]
-    if "encoder" in header and not encoded:
-        raise FileError(f"{path.name} holds a model with the encoder of its tables; use forgetless.load_model")
-    if kind != cls.__name__:
-        kind = printable(kind, 60)
-        raise FileError(f"{path.name} holds a {kind}, not a {cls.__name__}; use {kind}.load")
-    unknown = set(parameters) - set(known)
-    if unknown:
-        raise TypeError(f"{cls.__name__} has no parameter {', '.join(sorted(unknown))}")
-    with refusing(path, "model"):
-        stored = {
-            name: parameters[name] if name in parameters else _decoded(value, name, path)
-            for name, value in known.items()
-        }
-        state = _stored.from_arrays(arrays, cls._remembered, labels=cls._has_classes)
-    if state.origin.frozen != (header.get("state") == "predict"):
-        raise FileError(f"{path.name} is damaged or not a model file (arrays of its state are missing)")
-    return stored, state
+def _learning_arrays(state: State) -> dict[str, Any]:
+    """Return the parts of a state that prediction does not need; not the rule, which follows from the parameters."""
+    history = state.history
+    arrays: dict[str, Any] = {"radius": float(state.radius)}
+    parts = {"history": {**history.columns(), "prequential": np.array([history.total, history.mean])}}
+    if state.iterate is not None:
+        parts["iterate"] = state.iterate._asdict()
+    if state.memory is not None:
+        parts["memory"] = state.memory.arrays()
+    if state.units is not None:
+        parts["units"] = state.units._asdict()
+    if state.candidates is not None:
+        parts["candidates"] = state.candidates._asdict()
+    if state.origin.n_groups is not None:
+        arrays["n_groups"] = state.origin.n_groups
+    if state.class_counts is not None:
+        arrays["class_counts"] = state.class_counts
+    return arrays | {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
-def load_any(path: str | Path) -> Any:
-    """Return the model at ``path``, of whichever class of this package it is, without its encoder if it has one.
-
-    A schedule that could not be stored is left out: the model predicts, and learns by its other parameters.
-    """
-    return load_parts(path)[1]
+def _numpy(value: Any) -> Any:
+    """Return an array of any library, or a number, as a NumPy array."""
+    return to_numpy(value) if hasattr(value, "shape") and not isinstance(value, np.generic) else np.asarray(value)
 
 
-def load_parts(path: str | Path) -> tuple[dict[str, Any], Any]:
-    """Return the header of a model file, with what is stored of its encoder, and the model."""
-    path = Path(path)
-    header, _ = read(path)
-    if header["class"] not in KINDS:
-        raise FileError(f"{path.name} holds a {printable(header['class'], 60)}, which is none of {', '.join(KINDS)}")
-    kind = getattr(import_module(KINDS[header["class"]]), header["class"])
-    noted = {name: None for name, value in header["parameters"].items() if is_note(value)}
-    with refusing(path, "model"):
-        return header, kind._loaded(path, noted, encoded=True)
+def _store_labels(values: Any, name: str, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Store names or classes: numbers as an array, times as integers with their dtype, text in the header."""
+    if values is None:
+        return
+    labels = np.asarray(values)
+    if labels.dtype.kind in "OUS":
+        header[name] = labels.astype(np.str_).tolist()
+        return
+    if labels.dtype.kind in "mM":
+        header[f"{name}_dtype"], labels = labels.dtype.str, labels.view(np.int64)
+    arrays[name] = labels
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header of a model file and the arrays of its state, which are not checked yet but for their hash."""
-    path = Path(path)
-    header, arrays = unpack(path, FORMAT, "model", tuple(range(2, VERSION + 1)))
-    with refusing(path, "model"):
-        if not isinstance(header.get("class"), str) or not isinstance(header.get("parameters"), dict):
-            raise ValueError("it does not say of which class the model is")
-        if not all(name.startswith(STATE) for name in arrays):
-            raise ValueError("it holds arrays that do not belong to a model")
-        found = {name.removeprefix(STATE): array for name, array in arrays.items()}
-        found = _stored.upgraded(found) if header["version"] == 2 else found
-        if header["version"] < 4 and header["class"] in AVERAGING:
-            header, found = _with(header, {"average": None}), _stored.with_average(found)
-        if header["version"] < 5 and header["class"] in REMEMBERING:
-            header, found = (
-                _with(header, _stored.DIRECTIONS | {"forget": 0.0, "objective": "seen"}),
-                _stored.with_directions(found),
-            )
-            if header["class"] == "ContinualRidgeClassifier":
-                header = _with(header, {"class_weight": None})
-        if header["version"] < 6:
-            header, found = _with(header, {"standardize": False}), _stored.with_units(found)
-        return header, found
+def from_document(document: Document) -> Any:
+    """Return the model in a document; ValueError where a value is not valid."""
+    header = document.header
+    name, state, parameters = (header.get(key) for key in ("class", "state", "parameters"))
+    if not isinstance(name, str) or name not in CLASSES:
+        raise ValueError(f"it holds a {printable(str(name), 60)}, which is none of {', '.join(CLASSES)}")
+    if state not in STATES or not isinstance(parameters, dict):
+        raise ValueError("its header lacks the state or the parameters of the model")
+    cls = getattr(import_module(f"forgetless.estimators.{CLASSES[name]}"), name)
+    if set(parameters) != set(cls._get_param_names()):
+        raise ValueError(f"its parameters are not those of {name}")
+    model = cls(**{key: _decoded(value, key) for key, value in parameters.items()})
+    fields = Fields(document.arrays)
+    loaded = _weights(fields, header, model)
+    if state == "predict":
+        model._make_rule(None)  # checks the parameters
+        model._state = loaded._replace(origin=loaded.origin._replace(frozen=True), radius=math.nan)
+    else:
+        model._state = model._planned(_with_learning_parts(loaded, fields, model))
+    fields.end()
+    return model
 
 
-def _with(header: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header of an older file as if it had been written with the parameters that it does not know."""
-    return {**header, "parameters": {**header["parameters"], **parameters}}
+def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
+    """Return the state for prediction."""
+    fixed = model._fixed()
+    if not isinstance(fixed["fit_intercept"], bool):
+        raise ValueError("fit_intercept is not a boolean")
+    coef = fields.array("coef", "f")
+    if coef.ndim not in (1, 2) or coef.size == 0:
+        raise ValueError(f"coef has the shape {coef.shape}")
+    coef = np.ascontiguousarray(coef.T).T  # as a step leaves it: products round by the order of rows in memory
+    d, targets = coef.shape[-1], coef.shape[:-1]
+    intercept: Any = 0.0  # Python's float where none was learned: it leaves the dtype of predictions as it is
+    if "intercept" in fields:
+        intercept = fields.array("intercept", "f", targets)
+        intercept = intercept if intercept.ndim else intercept[()]
+    elif fixed["fit_intercept"]:
+        raise ValueError("intercept is missing")
+    if not fixed["fit_intercept"] and np.any(intercept):
+        raise ValueError("intercept is not zero, although fit_intercept is False")
+    names = _labels(fields, header, "feature_names", d) if "feature_names" in header else None
+    classes = _classes(fields, header, targets) if model._has_classes else None
+    origin = Origin(fixed, n_features=d, feature_names=names, classes=classes)
+    return State(origin, History([]), coef, intercept, fields.integer("n_tasks", 1))
 
 
-def held_rows(arrays: Mapping[str, Any]) -> int:
-    """Return how many rows of the user's data are among the arrays of a state."""
-    return int(np.sum(arrays["holdout.counts"])) if "holdout.counts" in arrays else 0
+def _labels(fields: Fields, header: Mapping[str, Any], name: str, count: int) -> Any:
+    if name in header:
+        labels = header[name]
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) != count:
+            raise ValueError(f"{name} are not {count} strings")
+        return np.array(labels, dtype=object if name == "feature_names" else np.str_)
+    labels = fields.array(name, "biuf", (count,))
+    dtype = header.get(f"{name}_dtype")
+    if dtype is None:
+        return labels
+    if labels.dtype != np.int64 or np.dtype(dtype).kind not in "mM":
+        raise ValueError(f"{name} are not times")
+    return labels.view(np.dtype(dtype))
 
 
-def is_note(value: Any) -> bool:
-    """Return whether a stored parameter only says what could not be stored."""
+def _classes(fields: Fields, header: Mapping[str, Any], targets: tuple[int, ...]) -> Any:
+    classes = _labels(fields, header, "classes", targets[0] if targets else -1)
+    if len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
+        raise ValueError("classes must be different and sorted")
+    return classes
+
+
+def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
+    """Return a state with everything that learning needs, each part validated."""
+    fixed, n_tasks = state.origin.fixed, state.n_tasks
+    d, c = len(state.weights), 1 if state.coef.ndim == 1 else len(state.coef)
+    n_groups = fields.integer("n_groups", 1) if "n_groups" in fields else None
+    candidates, memory = fields.part("candidates."), fields.part("memory.")
+    state = state._replace(
+        origin=state.origin._replace(n_groups=n_groups),
+        history=_history(fields.part("history."), n_tasks),
+        radius=fields.number("radius"),
+        candidates=_candidates(candidates, d, c, state.coef.dtype) if len(candidates) else None,
+        memory=model._read_memory(memory, d, c),
+        iterate=None if fixed.get("average") is None else _iterate(fields.part("iterate."), state.weights, n_tasks),
+        units=_units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None,
+        class_counts=fields.array("class_counts", "f", (c,), low=0.0) if model._has_classes else None,
+    )
+    memory.end()
+    return state
+
+
+def _history(fields: Fields, n_tasks: int) -> History:
+    task = fields.array("task", "i", (None,), low=1, high=n_tasks)
+    columns = {"task": task, "n_rows": fields.array("n_rows", "i", task.shape, low=0)}
+    # Values that are unknown for a task are NaN; nothing is computed from these columns.
+    columns |= {name: fields.array(name, "f", task.shape, finite=False) for name in COLUMNS if name not in COUNTS}
+    if len(task) > SIZE:
+        raise ValueError(f"history.task has {len(task)} tasks, more than {SIZE}")
+    total, mean = fields.array("prequential", "f", (2,), low=0.0).tolist()
+    fields.end()
+    rows = list(zip(*(columns[name].tolist() for name in COLUMNS), strict=True))
+    return History(rows, len(rows), total, mean)
+
+
+def _iterate(fields: Fields, average: Any, n_tasks: int) -> Iterate:
+    weights = fields.array("weights", "f", average.shape)
+    if weights.dtype != average.dtype:
+        raise ValueError(f"iterate has the dtype {weights.dtype}, the weights {average.dtype}")
+    # A sum of n powers of numbers up to 1, the last of which is 1.
+    total = float(fields.array("total", "f", (), low=1.0, high=n_tasks * (1 + 1e-9)))
+    fields.end()
+    return Iterate(weights, total)
+
+
+def _units(fields: Fields, n_weights: int, intercept: bool) -> Units:
+    d, total = n_weights - intercept, fields.number("total")
+    mean = fields.array("mean", "f", (d,)).astype(np.float64)
+    spread, scale = (fields.array(name, "f", (d,), low=0.0).astype(np.float64) for name in ("spread", "scale"))
+    centred = bool(fields.array("centred", "b", ()))
+    fields.end()
+    if not total > 0 or (centred and not intercept):
+        raise ValueError("units contradict the model: without rows, or centred without an intercept")
+    return Units(total, mean, spread, scale, centred)
+
+
+def _candidates(fields: Fields, d: int, c: int, dtype: Any) -> Candidates:
+    count = len(STRENGTHS)
+    weights = fields.array("weights", "f", (count, d, c))
+    squares = fields.array("squares", "f", (d,), low=0.0).astype(np.float64)
+    before = fields.array("before", "f", (count,), low=0.0).astype(np.float64)
+    sketch, targets = fields.array("sketch", "f", (SKETCH, d)), fields.array("targets", "f", (SKETCH, c))
+    unit = fields.number("unit", low=np.finfo(np.float64).tiny)  # penalties are divided by it
+    tasks, chosen = fields.integer("tasks", 1), fields.integer("chosen", 0, count - 1)
+    fields.end()
+    if weights.dtype != dtype or sketch.dtype != targets.dtype:
+        raise ValueError(f"candidates have the dtypes {weights.dtype}, {sketch.dtype} and {targets.dtype}")
+    if sketch.dtype == np.float32 and max(np.abs(sketch).max(), np.abs(targets).max()) > 1e35:
+        raise ValueError("candidates.sketch is too large: the next sum would overflow")
+    return Candidates(weights, squares, before, sketch, targets, unit, tasks, chosen)
+
+
+def _is_note(value: Any) -> bool:
+    """Return whether a stored parameter only describes a value that could not be stored."""
     return isinstance(value, dict) and "not_stored" in value
 
 
-def _encoded(value: Any, name: str) -> Any:
-    """Return a parameter as JSON can hold it; what it cannot becomes a note of what was there."""
-    if name == "random_state" and not isinstance(value, int):
-        return None  # the seed it gave is stored with the held-out rows
+def _encoded(value: Any) -> Any:
+    """Return a parameter as JSON can hold it; a note for one that it cannot."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Auto | LowRankMemory):
+        return {"kind": type(value).__name__, **dataclasses.asdict(value)}
     try:
         return describe(value)
     except TypeError:
         return {"not_stored": repr(value)}
 
 
-def _decoded(value: Any, name: str, path: Path) -> Any:
-    if is_note(value):
-        name, was = printable(name, 60), printable(str(value["not_stored"]), 200)
-        raise FileError(
-            f"{path.name} was saved with {name}={was}, which cannot be stored; give it again: load(path, {name}=...)"
+def _decoded(value: Any, name: str) -> Any:
+    if _is_note(value):
+        warnings.warn(
+            f"{name}={printable(str(value['not_stored']), 200)} could not be stored; set it again with "
+            f"model.set_params({name}=...) before the model learns more",
+            UserWarning,
+            stacklevel=2,
         )
+        return None
     if isinstance(value, list):
         raise ValueError(f"{name} is a list")
-    return from_plain(value) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    if value.get("kind") in PLAIN:
+        return PLAIN[value["kind"]](**{key: each for key, each in value.items() if key != "kind"})
+    return from_plain(value)

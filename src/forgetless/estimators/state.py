@@ -1,28 +1,28 @@
-"""Everything a stream has learned, as one immutable value: what a task is to it, and what it is after the task.
+"""Everything a stream has learned, as one immutable value; a task as a rule sees it; and what the task changes.
 
 A model holds a single reference to its state and learns by replacing it. So an interruption, an error or a reader in
-another thread finds the state before a task or the one after it, and never a mixture.
+another thread sees the state before a task or the one after it, and never a mixture.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, namespace_of, nbytes, to_numpy, with_zeros, zeros
 from forgetless._core.averages import next_total
-from forgetless.estimators._candidates import Candidates
-from forgetless.estimators._strength import Strength
-from forgetless.estimators._units import Move, Units
-from forgetless.estimators.directions import Directions
-from forgetless.estimators.monitor import History, Holdout, nbytes
+from forgetless.estimators._units import UnitChange, Units
+from forgetless.estimators.candidates import Candidates
+from forgetless.estimators.history import History
 from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
 
+if TYPE_CHECKING:
+    from forgetless.estimators.rules import Rule
 
-class Gathered(NamedTuple):
-    """A task as a step needs it, seen from the weights it starts from.
+
+class TaskData(NamedTuple):
+    """A task relative to the weights that its step starts from.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class Gathered(NamedTuple):
     total : float
         The number of rows, or the sum of their weights.
     n : int
-        The number of rows that count.
+        The number of rows with positive weight.
     targets : tuple of int
         The shape of the targets of one row, () or (c,).
     right : array of shape (d, c), optional
         Xᵀr where it is known.
-    shown : float, optional
-        ‖y − Xw̄‖², weighted likewise, for a model that answers with the average w̄ of its iterates.
+    before : float, optional
+        The weighted squared error of the model's predictions before the task, where these are not Xw.
     """
 
     start: Array
@@ -51,27 +51,27 @@ class Gathered(NamedTuple):
     n: int
     targets: tuple[int, ...]
     right: Array | None = None
-    shown: float | None = None
+    before: float | None = None
 
-    def seen_from(self, weights: Array) -> "Gathered":
-        """Return the task as it is seen from other weights (d, c)."""
+    def relative_to(self, weights: Array) -> "TaskData":
+        """Return the same task relative to other weights (d, c)."""
         back = self.start - weights
         if self.rows.readable:
             return self._replace(start=weights, residual=self.residual + self.rows.forward(back), right=None)
         assert self.right is not None
-        moved = self.rows.gram @ back
-        inner = np.sum((2 * self.right + moved) * back, axis=0)
+        product = self.rows.gram @ back
+        inner = np.sum((2 * self.right + product) * back, axis=0)
         size = np.maximum(np.sum(self.residual**2, axis=0) + inner, 0.0)
-        return self._replace(start=weights, residual=np.sqrt(size)[None, :], right=self.right + moved)
+        return self._replace(start=weights, residual=np.sqrt(size)[None, :], right=self.right + product)
 
     def error_after(self, change: Array) -> float:
         """Return ‖r − Xδ‖² after a change δ of the weights."""
         xp = namespace_of(change)
-        return squares(self.seen_from(self.start + xp.astype(change, self.start.dtype, copy=False)).residual)
+        return sum_of_squares(self.relative_to(self.start + xp.astype(change, self.start.dtype, copy=False)).residual)
 
 
 class Change(NamedTuple):
-    """What a step makes of a task: new weights minus old (d, c), what the history records, and parts of the state."""
+    """Result of a step: new weights minus old (d, c), the record for the history, and replaced parts of the state."""
 
     weights: Array
     after: Any
@@ -82,21 +82,21 @@ class Change(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The strength of a stream, and the parameters that it was made for."""
+    """The rule of a stream, and the parameters of the model that it was made from."""
 
-    key: tuple[Any, ...]
-    strength: Strength
+    parameters: tuple[Any, ...]
+    rule: "Rule"
 
 
 class Iterate(NamedTuple):
-    """The last iterate of a model that answers with an average: its weights (d, c), and 1/g_t (``_core.averages``)."""
+    """The last iterate of a model that predicts with an average: weights (d, c), and 1/g_t (``_core.averages``)."""
 
     weights: Array
     total: float
 
 
 class Origin(NamedTuple):
-    """What the beginning of a stream decided for all its tasks.
+    """Properties of a stream that its beginning decides for all tasks.
 
     Attributes
     ----------
@@ -119,46 +119,50 @@ class Origin(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that is kept from one task to the next.
+    """Everything that passes from one task to the next.
 
     Attributes
     ----------
     origin : Origin
     history : History
-    holdout : Holdout or None
     coef : array of shape (d,) or (c, d), or None before the first task
-        What the model answers with.
+        Weights that the model predicts with.
     intercept : float or array of shape (c,)
     n_tasks : int
     radius : float
-        The running maximum of ‖X_t‖₂, where the model asks for it.
-    advisor : Candidates or None
+        The running maximum of ‖X_t‖₂, where the rule computes it.
+    candidates : Candidates or None
         The weights among which ``schedule="auto"`` chooses.
-    memory : dict
-        What a baseline knows of all tasks, e.g. the sum of XᵀX, under the names of its attributes.
+    memory : Subspace, NormalEquations, InverseGram or None
+        Second-order statistics of all tasks.
     plan : Plan or None
-        The schedule as it was resolved; made again where it is missing.
+        The rule; it follows from the parameters and is made again where it is missing.
     iterate : Iterate or None
-        What learning goes on from where that is not what the model answers with.
-    directions : Directions or None
-        What is remembered of all tasks beside the weights, where the model was asked to.
+        Weights that learning continues from where these are not the ones to predict with.
     units : Units or None
-        Those of the columns in which everything here is expressed, but for held-out rows; None for the user's own.
+        Units of the columns in which everything here is expressed; None for the user's own.
+    class_counts : array of shape (c,) or None
+        Rows learned of each class.
     """
 
     origin: Origin
     history: History
-    holdout: Holdout | None = None
     coef: Any = None
     intercept: Any = 0.0
     n_tasks: int = 0
     radius: float = 0.0
-    advisor: Candidates | None = None
-    memory: Mapping[str, Any] = {}
+    candidates: Candidates | None = None
+    memory: Any = None
     plan: Plan | None = None
     iterate: Iterate | None = None
-    directions: Directions | None = None
     units: Units | None = None
+    class_counts: Any = None
+
+    @property
+    def rule(self) -> "Rule":
+        """The rule that learns the next task."""
+        assert self.plan is not None
+        return self.plan.rule
 
     @property
     def fit_intercept(self) -> bool:
@@ -175,6 +179,13 @@ class State(NamedTuple):
         last = xp.reshape(xp.asarray(self.intercept, dtype=coef.dtype), (1, -1))
         return xp.concat([columns, last], axis=0)
 
+    @property
+    def in_user_units(self) -> "State":
+        """The state whose coefficients and intercept are in the user's units."""
+        if self.units is None:
+            return self
+        return self._replace(units=None, **self._split(self.units.outward(self.weights), self.coef.shape[:-1]))
+
     def start(self, X: Any, y: Any) -> Array:
         """Return the weights that a task starts from: zeros for the first one."""
         if self.iterate is not None:
@@ -186,30 +197,28 @@ class State(NamedTuple):
 
     def residual(self, X: Any, y: Any, start: Array) -> Array:
         """Return y − Xw, of shape (n, c)."""
-        # From zero weights there is nothing to subtract.
-        return columns_of(y) if self.coef is None else columns_of(y) - self._predicted(X, start)
-
-    def _predicted(self, X: Any, weights: Array) -> Array:
-        return product(X, weights[:-1, :]) + weights[-1, :] if self.fit_intercept else product(X, weights)
+        if self.coef is None:  # zero weights predict zero
+            return columns_of(y)
+        predicted = product(X, start[:-1, :]) + start[-1, :] if self.fit_intercept else product(X, start)
+        return columns_of(y) - predicted
 
     @property
-    def shown(self) -> "State":
-        """The state whose coefficients and intercept are in the user's units."""
-        if self.units is None:
-            return self
-        return self._replace(units=None, **self._split(self.units.outward(self.weights), self.coef.shape[:-1]))
+    def predicts_otherwise(self) -> bool:
+        """Whether the next task starts from other weights than those that the model predicts with."""
+        return self.iterate is not None or (self.n_tasks == 0 and self.coef is not None)
 
     def in_units(self, units: Units) -> "State":
         """Return the state in other units of the columns: the same function, and the same memory."""
         if self.units is None or self.coef is None:
             return self._replace(units=units)
-        move = Move.between(self.units, units)
+        change = UnitChange.between(self.units, units)
+        iterate, candidates, memory = self.iterate, self.candidates, self.memory
         return self._replace(
             units=units,
-            iterate=None if self.iterate is None else self.iterate._replace(weights=move.weights(self.iterate.weights)),
-            advisor=None if self.advisor is None else self.advisor.moved(move),
-            directions=None if self.directions is None else self.directions.moved(move),
-            **self._split(move.weights(self.weights), self.coef.shape[:-1]),
+            iterate=None if iterate is None else iterate._replace(weights=change.weights(iterate.weights)),
+            candidates=None if candidates is None else candidates.in_units(change),
+            memory=None if memory is None else memory.in_units(change, self.units.total),
+            **self._split(change.weights(self.weights), self.coef.shape[:-1]),
         )
 
     def starting(self, X: Any, y: Any, mean: Array) -> "State":
@@ -221,50 +230,35 @@ class State(NamedTuple):
         last = xp.reshape(xp.astype(mean, weights.dtype, copy=False), (1, -1))
         return self._replace(**self._split(xp.concat([weights[:-1, :], last], axis=0), targets))
 
-    def seen_error(self) -> float:
-        """Return the mean over tasks of the mean squared error on their held-out rows; NaN where there are none."""
-        if self.holdout is None:
-            return math.nan
-        return self.held_error(self.weights)
-
-    def held_error(self, weights: Array) -> float:
-        """Return the same of other weights (d, c), for a state with held-out rows."""
-        assert self.holdout is not None
-        weights = weights if self.units is None else self.units.outward(weights)
-        return self.holdout.error(lambda X: self._predicted(X, weights))
-
-    def after(self, task: Gathered, change: Change, held: Any = None) -> "State":
-        """Return the state after a task, of whose rows ``held`` were not trained on."""
+    def after(self, task: TaskData, change: Change) -> "State":
+        """Return the state after a task."""
         xp = namespace_of(task.start)
         weights = task.start + xp.astype(change.weights, task.start.dtype, copy=False)
         iterate, weights = self._averaged(weights)
         if not bool(xp.all(xp.isfinite(weights))):
             raise OverflowError("the new weights are not finite; rescale X and y towards 1")
-        learned = self._split(weights, task.targets)
-        new = self._replace(n_tasks=self.n_tasks + 1, iterate=iterate, **change.parts, **learned)
-        seen = math.nan
-        if self.holdout is not None:
-            new = new._replace(holdout=self.holdout.with_part(held, new.n_tasks))
-            seen = new.seen_error()
+        number = self.n_tasks + 1
         scale = task.total * task.residual.shape[1]
         with np.errstate(over="ignore"):
-            before = (squares(task.residual) if task.shown is None else task.shown) / scale
-        after = float(np.sum(change.after)) / scale
-        # What is infinite once would be so for good in the means over all tasks.
-        if not math.isfinite(before) or not math.isfinite(self.history.total + task.total) or math.isinf(seen):
+            before = (sum_of_squares(task.residual) if task.before is None else task.before) / scale
+        # One infinite value would make the means over all tasks infinite for ever.
+        if not math.isfinite(before) or not math.isfinite(self.history.total + task.total):
             raise OverflowError("the squared error of this task is too large for a number; rescale X and y towards 1")
-        row = (new.n_tasks, task.n, change.strength, change.radius, before, after, change.error, seen)
-        return new._replace(history=self.history.with_row(row, task.total))
+        after = float(np.sum(change.after)) / scale
+        row = (number, task.n, change.strength, change.radius, before, after, change.error)
+        history = self.history.with_row(row, task.total)
+        learned = self._split(weights, task.targets)
+        return self._replace(n_tasks=number, iterate=iterate, history=history, **change.parts, **learned)
 
     def _averaged(self, weights: Array) -> tuple[Iterate | None, Array]:
-        """Return the iterate to go on from, and what the model answers with after the new ``weights``."""
+        """Return the iterate to continue from, and the weights to predict with after the new ``weights``."""
         r = self.origin.fixed.get("average")
         if r is None:
             return None, weights
         total = next_total(0.0 if self.iterate is None else self.iterate.total, r, self.n_tasks + 1)
         # A weight that is not finite makes the average so too.
-        shown = weights if self.coef is None else self.weights + (weights - self.weights) / total
-        return Iterate(weights, total), shown
+        average = weights if self.coef is None else self.weights + (weights - self.weights) / total
+        return Iterate(weights, total), average
 
     def _split(self, weights: Array, targets: tuple[int, ...]) -> dict[str, Any]:
         """Return coefficients and intercept in the shape of the targets."""
@@ -273,38 +267,53 @@ class State(NamedTuple):
             return {"coef": columns[:, 0], "intercept": 0.0 if last is None else last[0]}
         return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
 
-    def apart(self) -> "State":
-        """Return a state that goes its own way: what is changed in place is its own."""
-        plan = None if self.plan is None else self.plan._replace(strength=copy(self.plan.strength))
-        directions = None if self.directions is None else self.directions.apart()
-        return self._replace(history=self.history.apart(), plan=plan, directions=directions)
+    def widened(self, count: int, names: Any = None) -> "State":
+        """Return the state with ``count`` more features, as if they had been zero in every row so far."""
+        origin = self.origin
+        if origin.n_features is None:
+            return self
+        d = int(origin.n_features)
+        if origin.feature_names is not None:
+            more = [f"x{d + i}" for i in range(count)] if names is None else list(names)
+            origin = origin._replace(feature_names=np.array([*origin.feature_names, *more], dtype=object))
+        iterate, candidates, memory = self.iterate, self.candidates, self.memory
+        if iterate is not None:
+            iterate = iterate._replace(weights=with_zeros(iterate.weights, d, count, 0))
+        return self._replace(
+            origin=origin._replace(n_features=d + count),
+            coef=None if self.coef is None else with_zeros(self.coef, d, count, self.coef.ndim - 1),
+            iterate=iterate,
+            candidates=None if candidates is None else candidates.widened(d, count),
+            memory=None if memory is None else memory.widened(d, count),
+            units=None if self.units is None else self.units.widened(count),
+        )
+
+    def detached(self) -> "State":
+        """Return a state whose mutable parts (log, prepared strengths, room for rows) are its own."""
+        return self._replace(
+            history=self.history.detached(),
+            plan=None if self.plan is None else self.plan._replace(rule=self.plan.rule.detached()),
+            memory=None if self.memory is None else self.memory.detached(),
+        )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers kept."""
-        origin = self.origin
-        learned = (
-            self.coef,
-            self.intercept,
-            self.radius,
-            self.memory,
-            origin.feature_names,
-            origin.classes,
-            self.iterate,
-            self.directions,
-            self.units,
+        """Size of the stored numbers in bytes."""
+        labels = (self.origin.feature_names, self.origin.classes, self.class_counts)
+        weights = (self.coef, self.intercept, self.radius, self.iterate, self.units)
+        return nbytes((labels, weights, self.memory, self.history, self.candidates)) + (
+            0 if self.plan is None else self.plan.rule.nbytes
         )
-        return nbytes((*learned, self.history, self.holdout, self.advisor, None if self.plan is None else self.plan[1]))
 
 
-def squares(residual: Array) -> float:
+def sum_of_squares(residual: Array) -> float:
     """Return the sum of squares of a residual."""
-    with np.errstate(over="ignore"):  # what is infinite is refused with the task
+    with np.errstate(over="ignore"):  # ``State.after`` rejects an infinite error
         return float(np.sum(np.square(to_numpy(residual), dtype=np.float64)))
 
 
 class Learned:
-    """An attribute of a model that shows a part of its state, and is absent as long as that is not known."""
+    """A read-only attribute of a model that shows a part of its state; absent while that part is None."""
 
     def __init__(self, read: Callable[[State], Any], doc: str) -> None:
         self.read, self.__doc__ = read, doc
@@ -315,18 +324,17 @@ class Learned:
     def __get__(self, model: Any, owner: Any = None) -> Any:
         if model is None:
             return self
-        state = model._state
-        found = None if state is None else self.read(state)
-        if found is None:
+        value = None if model._state is None else self.read(model._state)
+        if value is None:
             raise AttributeError(f"this {type(model).__name__} has no {self.name}: it comes with the first task")
-        return found
+        return value
 
     def __set__(self, model: Any, value: Any) -> None:
-        raise AttributeError(f"{self.name} is what fit and partial_fit learn; it cannot be set")
+        raise AttributeError(f"{self.name} is learned by fit and partial_fit; it cannot be set")
 
 
 class Settable(Learned):
-    """A part of the origin that can also be set: by scikit-learn where it finds features, and by users for names."""
+    """A part of the origin that can also be set: by scikit-learn, which writes the features, and by users for names."""
 
     def __init__(self, part: str, doc: str) -> None:
         super().__init__(lambda state: getattr(state.origin, part), doc)

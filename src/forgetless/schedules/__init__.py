@@ -4,7 +4,7 @@ A schedule is any callable ``(k, radius) → filter`` whose filter is constant o
 Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
-from forgetless.schedules.base import Preset, Schedule, planned_for, resolve
+from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resolve
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
     capped_budget,
@@ -20,6 +20,7 @@ from forgetless.schedules.shapes import constant, end_ramp, from_coefficients, n
 __all__ = [
     "Preset",
     "Schedule",
+    "auto",
     "capped_budget",
     "constant",
     "cyclic",

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
@@ -82,3 +83,38 @@ def check_length(k: int) -> None:
     """Raise MemoryError for a vector of strengths that does not fit into memory, before it is allocated."""
     hint = "use fewer steps, or a schedule that is the same at all steps"
     validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", hint)
+
+
+OBJECTIVES = ("seen", "next")
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The strength chosen by a streaming estimator from its data: see :func:`auto`."""
+
+    objective: str = "seen"
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+
+
+def auto(objective: str = "seen") -> Auto:
+    """Return the schedule by which an estimator learns with eight strengths and predicts with the best weights so far.
+
+    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by the name "auto". It
+    needs neither a horizon nor scaled features, eight times the weights and 64 sums of rows.
+
+    Parameters
+    ----------
+    objective : {"seen", "next"}, default "seen"
+        Small errors on all tasks seen, with a quarter of the errors on rows before they were learned; or the latter
+        alone, for streams where only the next task counts.
+
+    Examples
+    --------
+    >>> from forgetless import schedules
+    >>> schedules.auto(objective="next")
+    Auto(objective='next')
+    """
+    return Auto(objective)

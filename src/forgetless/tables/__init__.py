@@ -2,22 +2,17 @@
 
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.grouped import ORDERS
-from forgetless.tables.pipeline import TaskPipeline, load_model, make_pipeline
+from forgetless.tables.pipeline import TaskPipeline, make_pipeline
 from forgetless.tables.readers import read_table
-from forgetless.tables.run import StreamRun, follow, run_stream
 from forgetless.tables.task_files import TaskTable, load_table, load_tasks
 
 __all__ = [
     "ORDERS",
-    "StreamRun",
     "TableEncoder",
     "TaskPipeline",
     "TaskTable",
-    "follow",
-    "load_model",
     "load_table",
     "load_tasks",
     "make_pipeline",
     "read_table",
-    "run_stream",
 ]

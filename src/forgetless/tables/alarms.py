@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless.tables.run import StreamRun
+from forgetless.estimators.evaluation import StreamResult
 
 DRIFT, WINDOW, FEWEST = 5.0, 20, 5
 FORGETTING, SHARE = 4.0, 0.1
@@ -54,7 +54,7 @@ def drifted(
     return found
 
 
-def forgotten(run: StreamRun) -> list[int]:
+def forgotten(run: StreamResult) -> list[int]:
     """Return the numbers (from 0) of the tasks that are answered clearly worse than when they were learned."""
     if not run.watched:
         return []
@@ -65,7 +65,7 @@ def forgotten(run: StreamRun) -> list[int]:
     return [int(t) for t in np.flatnonzero(clear)]
 
 
-def forgotten_together(run: StreamRun) -> bool:
+def forgotten_together(run: StreamResult) -> bool:
     """Return whether all tasks before the last together are answered clearly worse than when they were learned."""
     grown, error = run.change[:-1].T
     there = np.isfinite(error)

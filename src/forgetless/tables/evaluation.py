@@ -1,4 +1,4 @@
-"""How a fitted model does on tasks that it does not learn: what ``forgetless evaluate`` tells."""
+"""Errors of a fitted model on tasks that it does not learn, for ``forgetless evaluate``."""
 
 import math
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless.estimators.baselines import JointRidge
+from forgetless.estimators.evaluation import WIDEST
 from forgetless.reporting.table import Table
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables.grouped import Part
-from forgetless.tables.run import WIDEST
 
 
 class Evaluation(NamedTuple):
-    """Errors task by task, overall (each task counting the same), and in words."""
+    """Errors task by task, overall (each task counting the same), and as sentences."""
 
     table: Table
     overall: dict[str, Any]

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from forgetless import plots
+from forgetless.estimators.evaluation import StreamResult
+from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 from forgetless.tables import alarms
-from forgetless.tables.run import StreamRun
 
 SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
@@ -49,7 +50,7 @@ NAMED = 5
 """How many tasks a sentence names."""
 
 
-def summary(run: StreamRun) -> dict[str, Any]:
+def summary(run: StreamResult) -> dict[str, Any]:
     """Return the figures of a stream: root mean squared errors, each task counting the same."""
     estimator = run.estimator
     found: dict[str, Any] = {
@@ -79,13 +80,13 @@ def summary(run: StreamRun) -> dict[str, Any]:
     return found
 
 
-def _prequential(run: StreamRun, before: Any) -> float:
+def _prequential(run: StreamResult, before: Any) -> float:
     """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
     there = np.isfinite(before)
     return math.sqrt(float(np.average(before[there], weights=run.rows[there]))) if there.any() else math.nan
 
 
-def sentences(run: StreamRun) -> list[str]:
+def sentences(run: StreamResult) -> list[str]:
     """Return what a user should know, in words and numbers."""
     s = summary(run)
     lines = []
@@ -114,7 +115,7 @@ def sentences(run: StreamRun) -> list[str]:
     return lines + warnings_of(run)
 
 
-def warnings_of(run: StreamRun) -> list[str]:
+def warnings_of(run: StreamResult) -> list[str]:
     """Return what should make a user look twice: answers no better than a mean, drift, forgetting."""
     lines = []
     names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
@@ -150,39 +151,40 @@ def warnings_of(run: StreamRun) -> list[str]:
     return lines
 
 
-def _cures(run: StreamRun) -> str:
+def _cures(run: StreamResult) -> str:
     """Return what has not been tried yet where a model is no better than a mean."""
     model, features = run.estimator, int(run.estimator.n_features_in_)
+    memory = LowRankMemory.of(getattr(model, "memory", features + 1))
     tried = {
         "--schedule auto": getattr(model, "schedule", None) == "auto",
-        f"--rank {min(features + 1, 1000)}": getattr(model, "rank", features) > min(features, 999),
+        f"--rank {min(features + 1, 1000)}": memory is not None and memory.rank > min(features, 999),
         "--intercept": model.fit_intercept,
         "--standardize": model.standardize,
     }
     return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
 
 
-def _judged(run: StreamRun) -> str:
+def _judged(run: StreamResult) -> str:
     """Return which tasks were predicted before they were learned."""
     count = int(np.sum(np.isfinite(run.before)))
     return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
 
 
-def _grown(run: StreamRun, clear: int) -> str:
+def _grown(run: StreamResult, clear: int) -> str:
     """Return how many more errors grew, where held-out rows are too few to say so of each."""
     more = int(np.sum(run.forgetting > 0)) - clear
     return f"Of {more} more the error has grown, by what may be chance for each alone. " if more > clear else ""
 
 
-def _what_to_do(run: StreamRun) -> str:
+def _what_to_do(run: StreamResult) -> str:
     """Return what may help against forgetting."""
-    kept = getattr(run.estimator, "kept_", 0.0)
+    kept = getattr(run.estimator, "retained_fraction_", 0.0)
     if kept > 0.99:
         return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
     return f"The model remembers {kept:.0%} of all rows; a larger --rank remembers more."
 
 
-def _named(run: StreamRun, which: Sequence[int]) -> str:
+def _named(run: StreamResult, which: Sequence[int]) -> str:
     """Return tasks by name, runs of them as ranges."""
     ranges: list[list[int]] = []
     for t in which:
@@ -197,7 +199,7 @@ def _named(run: StreamRun, which: Sequence[int]) -> str:
     return ", ".join(told) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
 
 
-def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
+def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
     """Return the likely reason."""
     rows = run.begin.rows + int(run.rows[: worse[-1]].sum())
     features = int(run.estimator.n_features_in_)
@@ -214,7 +216,7 @@ def _why(run: StreamRun, worse: Sequence[int], name: str) -> str:
     return "What the features mean differs from task to task, or new values of them came; see the table of tasks."
 
 
-def per_task(run: StreamRun) -> Table:
+def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
     history = run.estimator.history_
     known = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
@@ -270,7 +272,7 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
 
 
-def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
+def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
     """Write the page to ``path``, whole or not at all."""
     warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
     told = [line for line in [*sentences(run), *notes] if line not in warned]
@@ -298,7 +300,7 @@ def write(run: StreamRun, path: Path, settings: str, notes: Sequence[str] = ()) 
     )
 
 
-def _picture(run: StreamRun) -> str:
+def _picture(run: StreamResult) -> str:
     """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
     drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
     images, said = [], []

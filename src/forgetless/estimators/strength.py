@@ -1,13 +1,14 @@
-"""Which filter the next task of a stream is learned with: names, horizons, and the running radius."""
+"""Filters of a stream under one schedule: horizons, epochs of doubling length, and the running radius."""
 
 import math
+import warnings
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from forgetless._core import validate
-from forgetless.estimators.monitor import nbytes
+from forgetless._core.arrays import nbytes
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import Preset, resolve
 from forgetless.schedules.names import is_proportional
@@ -16,12 +17,8 @@ from forgetless.schedules.shapes import Constant
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
 
-
 CHUNK = 2**14
-"""Coefficients that are kept at a time: those of a longer epoch are computed again when these have been used."""
-
-
-BEYOND = ("error", "anytime")
+"""Coefficients that are stored at a time: those of a longer epoch are computed again when these have been used."""
 
 
 def epoch(task: int, first: int) -> tuple[int, int]:
@@ -53,7 +50,7 @@ class HalfStep:
 
 
 def own_horizon(schedule: Any) -> int | None:
-    """Return for how many tasks a schedule is made, where it lists the coefficients itself."""
+    """Return the number of tasks of a schedule that lists its coefficients; None for any other."""
     if isinstance(schedule, Filter):
         return schedule.horizon
     listed = getattr(schedule, "coefficients", None) if isinstance(schedule, Preset) else None
@@ -66,79 +63,77 @@ class Strength:
     Parameters
     ----------
     schedule : schedule, filter or callable
-    n_tasks : int or None
-        The horizon the user declared.
-    beyond : {"error", "anytime"}
-    groups : int or None
+    n_tasks : int, optional
+        The horizon k that the user declared. Later tasks come in epochs of doubling length, with a warning.
+    groups : int, optional
         The number of tasks that ``fit`` counted.
     """
 
-    def __init__(self, schedule: Any, n_tasks: int | None, beyond: str, groups: int | None = None) -> None:
-        if beyond not in BEYOND:
-            raise ValueError(f"beyond must be one of {', '.join(BEYOND)}, got {beyond!r}")
+    def __init__(self, schedule: Any, n_tasks: int | None = None, groups: int | None = None) -> None:
         if not isinstance(schedule, Filter) and not callable(schedule):
             raise TypeError(
                 f"schedule must be a name, a filter or a callable (k, radius) → filter, got {schedule!r}; "
                 "e.g. schedule='increasing', or alpha=1.0 for a constant coefficient"
             )
-        schedule = schedule.filter if isinstance(schedule, Constant) else schedule
-        listed = own_horizon(schedule)
-        if beyond == "anytime" and listed is not None:
-            raise ValueError(
-                f"beyond='anytime' cannot go on after {listed} listed coefficients, which say nothing about longer "
-                "epochs; use a schedule that takes k, such as schedules.increasing()"
-            )
-        self.schedule, self.beyond = schedule, beyond
-        self.declared = groups if listed is None else listed
+        self.schedule = schedule.filter if isinstance(schedule, Constant) else schedule
+        self.listed = own_horizon(self.schedule)
+        self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
-            self.declared = validate.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
-        # What does not depend on k goes on after the groups of ``fit``, but not beyond what the user declared.
-        self.ends = self.declared if n_tasks is not None or not self.timeless else None
+            self.n_tasks = validate.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
+        # One filter for all tasks, whatever k is.
+        self.constant = isinstance(self.schedule, Filter) and self.listed is None
         # The key that the filters were resolved for, and those of its next tasks.
         self._resolved: tuple[Any, Filter | None] = (None, None)
         # For the short path of rows: the radius (NaN if any), the first of these tasks, and their coefficients.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
 
     @property
-    def timeless(self) -> bool:
-        """Whether the filter depends on neither k nor the number of the task."""
-        chosen = self.schedule
-        return isinstance(chosen, HalfStep) or (isinstance(chosen, Filter) and chosen.horizon is None)
-
-    @property
     def needs_radius(self) -> bool:
-        """Whether R must be known: all callables ask for it, except those known to ignore it."""
-        return not isinstance(self.schedule, Filter) and own_horizon(self.schedule) is None
+        """Whether the schedule depends on R, as all callables may, except those that list coefficients."""
+        return not isinstance(self.schedule, Filter) and self.listed is None
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
-        if self._ended(task):
-            raise ValueError(
-                f"task {task} is beyond the declared horizon of {self.ends} tasks, for which the schedule was made; "
-                "declare more with n_tasks, or set beyond='anytime' to go on in epochs of doubling length (a heuristic)"
-            )
-        if self.timeless:
-            return resolve(self.schedule, 1, radius)
-        k, t = epoch(task, FIRST_EPOCH if self.declared is None else self.declared)
+        if self.constant:
+            return self.schedule
+        if isinstance(self.schedule, HalfStep):
+            return self.schedule(1, radius)
+        self._check_horizon(task)
+        k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
         proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
         at, chunk = (1.0 if proportional else radius), (t - 1) // CHUNK
         key, first = (k, at, chunk), chunk * CHUNK
         if self._resolved[0] != key:
-            made = resolve(self.schedule, k, at)
-            if made.horizon is not None and k > CHUNK:
-                made = deepcopy(made.at(slice(first, first + CHUNK)))  # a slice alone would hold on to all of them
+            filters = resolve(self.schedule, k, at)
+            if filters.horizon is not None and k > CHUNK:
+                filters = deepcopy(filters.at(slice(first, first + CHUNK)))  # a slice alone would keep all in memory
             count = min(CHUNK, k - first)
-            values = np.broadcast_to(made.coefficient, (count,)).tolist() if isinstance(made, Ridge) else []
+            values = np.broadcast_to(filters.coefficient, (count,)).tolist() if isinstance(filters, Ridge) else []
             begin = task - t + 1 + first
-            self._resolved, self._ready = (key, made), (math.nan if proportional else radius, begin, values)
+            self._resolved, self._ready = (key, filters), (math.nan if proportional else radius, begin, values)
         assert self._resolved[1] is not None
-        found = self._resolved[1].at(t - 1 - first)
-        return found.scaled(radius * radius) if proportional else found
+        filter_ = self._resolved[1].at(t - 1 - first)
+        return filter_.scaled(radius * radius) if proportional else filter_
+
+    def _check_horizon(self, task: int) -> None:
+        """Raise ValueError after the last listed coefficient; warn at the first task after the declared horizon."""
+        if self.n_tasks is None or task <= self.n_tasks:
+            return
+        if self.listed is not None:
+            raise ValueError(
+                f"task {task} is beyond the {self.n_tasks} coefficients that the schedule lists; list more, or use a "
+                "schedule that takes k, such as schedules.increasing()"
+            )
+        if task == self.n_tasks + 1:
+            warnings.warn(
+                f"task {task} is beyond the horizon of {self.n_tasks} tasks, for which the schedule was made; it "
+                "continues in epochs of doubling length, a heuristic without a theorem; declare more with n_tasks",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def ready_coefficient(self, task: int, radius: float) -> float:
         """Return λ of a task where it is known from an earlier call of ``at``; else NaN."""
-        if self._ended(task):
-            return math.nan
         if isinstance(self.schedule, Ridge) and type(self.schedule.coefficient) is float:
             return self.schedule.coefficient
         for_radius, first, values = self._ready
@@ -150,8 +145,5 @@ class Strength:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the coefficients kept, as filters and as the numbers of the short path, which Python keeps apart."""
+        """Size in bytes of the stored coefficients, as filters and as the numbers of the short path."""
         return nbytes(self._resolved[1]) + 32 * len(self._ready[2])
-
-    def _ended(self, task: int) -> bool:
-        return self.ends is not None and task > self.ends and self.beyond == "error"

@@ -3,13 +3,13 @@
 Candidate j learns task t with the penalty c_j·t·τ Σ_i u_i²(w_i − w_i′)²/2, which grows with t as remembering asks for.
 The units u_i² = √(m_i·m̄) lie half way between one for all features and the mean square m_i of each, so that other
 units of a column change little; τ is the size of the first task in them. All candidates share what the model remembers
-beside its weights, and the model answers with the one whose errors are smallest:
+beside its weights, and the model predicts with the one whose errors are smallest:
 
 - on the next task: Σ‖y_t − X_t w_{t−1}‖², every row predicted before it was learned;
-- on all tasks seen: Σ‖y_t − X_t w‖² for the weights of now, known from a sketch, ``SKETCH`` random sums ±1 of all rows
-  of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
+- on all tasks seen: Σ‖y_t − X_t w‖² for the present weights, estimated from a sketch, ``SKETCH`` random sums ±1 of all
+  rows of all tasks, whose expected squared error is the sum over all rows; and a quarter of the former.
 
-Nothing here grows with the number of tasks, and no row is kept.
+Nothing here grows with the number of tasks, and no row is stored.
 """
 
 import math
@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
-from forgetless.estimators._units import Move
-from forgetless.solvers.rows import Rows, is_sparse
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, with_zeros, zeros
+from forgetless.estimators._units import UnitChange
+from forgetless.solvers.rows import is_sparse
 
 STRENGTHS = 10.0 ** np.arange(-7.0, 1.0)
 """c_j: what a penalty of the first task's size is multiplied with."""
 
 SKETCH = 64
-"""Sums of rows that are kept: their squared error is known to a fifth, differences of similar candidates better."""
+"""Number of sums of rows: the squared error is estimated to a fifth, differences of similar candidates better."""
 
 SMALLEST = 1e-14
 """Columns whose mean square is a smaller share of the largest one are taken for rounding."""
@@ -35,8 +35,6 @@ LARGEST = 1e140
 
 BEFORE = 0.25
 """What the error on rows before they were learned counts for where those seen are asked for: the sketch is rough."""
-
-OBJECTIVES = ("seen", "next")
 
 
 class Candidates(NamedTuple):
@@ -49,7 +47,7 @@ class Candidates(NamedTuple):
         Σ over tasks of the squares of every column, divided like the loss of the task.
     before : array of shape (J,)
         Squared error of every row before it was learned, from the second task on, divided likewise.
-    sketch, answers : arrays of shape (K, d) and (K, c)
+    sketch, targets : arrays of shape (K, d) and (K, c)
         Random sums of rows and of their targets.
     unit : float
         τ; NaN before the first task.
@@ -62,7 +60,7 @@ class Candidates(NamedTuple):
     squares: Array
     before: Floats
     sketch: Array
-    answers: Array
+    targets: Array
     unit: float = math.nan
     tasks: int = 0
     chosen: int = len(STRENGTHS) // 2
@@ -81,12 +79,12 @@ class Candidates(NamedTuple):
         )
 
     def measured(self, squares: Array) -> "Candidates":
-        """Return the candidates that know the columns of the coming task, whose squares sum up to ``squares``."""
-        found = self._replace(squares=self.squares + squares, tasks=self.tasks + 1)
+        """Return the candidates with the columns of the next task added, whose squares sum up to ``squares``."""
+        candidates = self._replace(squares=self.squares + squares, tasks=self.tasks + 1)
         if math.isnan(self.unit):
             xp = namespace_of(squares)
-            return found._replace(unit=float(xp.sum(squares / found.units() ** 2)))
-        return found
+            return candidates._replace(unit=float(xp.sum(squares / candidates.units() ** 2)))
+        return candidates
 
     def units(self) -> Array:
         """Return u (d,), in which each column is measured."""
@@ -105,51 +103,60 @@ class Candidates(NamedTuple):
         """The penalties c_j·t·τ of the coming task."""
         return STRENGTHS * self.tasks * self.unit
 
-    def moved(self, move: Move) -> "Candidates":
+    def in_units(self, change: UnitChange) -> "Candidates":
         """Return the same candidates in other units of the columns."""
         return self._replace(
-            weights=move.weights(self.weights), squares=move.squares(self.squares), sketch=move.rows(self.sketch)
+            weights=change.weights(self.weights),
+            squares=change.squares(self.squares),
+            sketch=change.rows(self.sketch),
         )
 
-    def after(self, weights: Array, task: Any, scale: float, errors: Floats) -> "Candidates":
-        """Return the candidates with new weights (J, d, c) after a task (``Gathered``) met with squared ``errors``."""
-        if not max(float(np.max(errors)), squared_size(task.rows)) < LARGEST * scale:
+    def widened(self, d: int, count: int) -> "Candidates":
+        """Return the candidates with ``count`` more features behind the first d, zero in every row."""
+        return self._replace(
+            weights=with_zeros(self.weights, d, count, 1),
+            squares=with_zeros(self.squares, d, count, 0),
+            sketch=with_zeros(self.sketch, d, count, 1),
+        )
+
+    def after(self, weights: Array, task: Any, scale: float, errors: Floats, size: float) -> "Candidates":
+        """Return the candidates with new weights (J, d, c) after a task (``TaskData``) of ‖X‖² = ``size``.
+
+        ``errors`` are the squared errors of all candidates before it.
+        """
+        if not max(float(np.max(errors)), size) < LARGEST * scale:
             return self._replace(weights=weights)
-        sketch, answers = _sketched(task, scale, self.tasks)
         xp = namespace_of(weights)
-        old, new = (self.sketch, self.answers), (sketch, answers)
+        old, new = (self.sketch, self.targets), _sketched(task, scale, self.tasks)
         # In double from the first task on for which single precision has no room.
         single = old[0].dtype == xp.float32 and all(_fits(each) for each in new)
         dtype = xp.float32 if single else xp.float64
         rows, targets = (xp.astype(a, dtype) + xp.astype(b, dtype) for a, b in zip(old, new, strict=True))
         before = self.before + (errors / scale if self.tasks > 1 else 0.0)
-        return self._replace(weights=weights, before=before, sketch=rows, answers=targets)
+        return self._replace(weights=weights, before=before, sketch=rows, targets=targets)
 
-    def choosing(self, objective: str, *, classes: bool = False, held: Any = None) -> "Candidates":
+    def choosing(self, objective: str, *, classes: bool = False) -> "Candidates":
         """Return the candidates with the best one chosen.
 
         Parameters
         ----------
         objective : {"seen", "next"}
         classes : bool
-            Whether targets are classes: what comes next may be classes never met, which says nothing about those seen.
-        held : callable, optional
-            Weights (d, c) ↦ the mean squared error on held-out rows of the tasks seen, where there are such rows.
+            Whether targets are classes: the next task may have new classes, which says nothing about those seen.
         """
         if objective == "next":
             scores = self.before
         else:
-            seen = self.seen_errors() if held is None else self.tasks * np.array([held(own) for own in self.each()])
-            scores = seen if classes else seen + BEFORE * self.before
+            scores = self.seen_errors() if classes else self.seen_errors() + BEFORE * self.before
         return self._replace(chosen=int(np.nanargmin(scores))) if np.isfinite(scores).any() else self
 
     def seen_errors(self) -> Floats:
         """Return about Σ‖y_t − X_t w‖² over all tasks, of every candidate."""
         xp = namespace_of(self.weights)
         wide = xp.astype(self.sketch, self.weights.dtype, copy=False)
-        gaps = wide @ self.weights - xp.astype(self.answers, self.weights.dtype, copy=False)
+        residual = wide @ self.weights - xp.astype(self.targets, self.weights.dtype, copy=False)
         with np.errstate(over="ignore"):
-            return np.asarray(to_numpy(xp.sum(gaps**2, axis=(1, 2))), dtype=np.float64)
+            return np.asarray(to_numpy(xp.sum(residual**2, axis=(1, 2))), dtype=np.float64)
 
 
 def _fits(sums: Array) -> bool:
@@ -157,17 +164,6 @@ def _fits(sums: Array) -> bool:
     xp = namespace_of(sums)
     largest = float(xp.max(xp.abs(sums)))
     return largest == 0.0 or 1e-30 < largest < 1e30
-
-
-def squared_size(rows: Rows) -> float:
-    """Return the largest entry of X squared times the number of entries, or the trace of XᵀX where it is known."""
-    if rows.has_gram:
-        return float(np.trace(to_numpy(rows.gram)))
-    total = 0.0
-    for block in rows.blocks():
-        values = block.data if is_sparse(block) else block
-        total += float(namespace_of(values).sum(values * values))
-    return total
 
 
 def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
@@ -184,21 +180,21 @@ def _sketched(task: Any, scale: float, number: int) -> tuple[Array, Array]:
         values, vectors = np.linalg.eigh(gram)
         vectors *= np.sign(np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=0)[None, :], axis=0))
         side = np.random.default_rng([number, 2]).choice([-1.0, 1.0], (SKETCH, len(values)))
-        made = (side / math.sqrt(SKETCH * scale) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        sums = (side / math.sqrt(SKETCH * scale) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         d = rows.shape[1]
-        return made[:, :d], made[:, d:] + made[:, :d] @ to_numpy(start)
+        return sums[:, :d], sums[:, d:] + sums[:, :d] @ to_numpy(start)
     n = rows.shape[0]
     bits = np.random.default_rng([number, 1]).bytes(SKETCH // 8 * n)
     signs = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).reshape(SKETCH, n)
     size = 1.0 / math.sqrt(SKETCH * scale)
     total = xp.astype(zeros((SKETCH, rows.shape[1]), start), start.dtype, copy=False)
-    answers: Any = 0.0
+    targets: Any = 0.0
     first, dtype = 0, to_numpy(start[:1, :1]).dtype
     for block in rows.blocks():
         n = int(block.shape[0])
         part = from_numpy((signs[:, first : first + n] * (2 * size) - size).astype(dtype), like=start)
         mixed = (block.T @ part.T).T if is_sparse(block) else part @ block
         total = total + mixed
-        answers = answers + part @ residual[first : first + n, :] + mixed @ start
+        targets = targets + part @ residual[first : first + n, :] + mixed @ start
         first += n
-    return total, answers
+    return total, targets

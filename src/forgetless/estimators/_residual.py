@@ -1,9 +1,9 @@
-"""How much a task meets of what cuts of the memory have lost: the measure of how far a step must be held back.
+"""Sketch of the truncation residual of a low-rank memory, from which the untuned strength of the classifier follows.
 
-Cuts leave E = Σ XᵀX − BᵀB behind. A step that knows B alone moves too far where earlier tasks have been and only E
-tells. What stands for E there is λ, and its natural size is what the task meets of E: the mean of xᵀE x/‖x‖² over its
-rows x, less their part in the span of B. E itself has d² numbers. Kept is TᵀET, where T adds up the columns with random
-signs in k ≈ √d places (a count sketch, Charikar, Chen and Farach-Colton 2002). For symmetric A
+Truncations leave E = Σ XᵀX − BᵀB behind. A step penalized by B alone moves too far along the rows of E. The penalty λ
+has to replace E there, and its natural size is the overlap of the task with E: the mean of xᵀE x/‖x‖² over its rows x,
+less their part in the span of B. E itself has d² numbers. Stored is TᵀET, where T adds up the columns with random signs
+in k ≈ √d places (a count sketch, Charikar, Chen and Farach-Colton 2002). For symmetric A
 
     tr(EA) ≈ (⟨TᵀET, TᵀAT⟩ − tr(TᵀET)·tr(TᵀAT)/k)/(1 + 1/k − 2/k²),
 
@@ -16,46 +16,56 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless.io.fields import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 
 PLACES = 32, 256
 """Fewest and most columns of a sketch: eight kilobytes, and as many numbers as 65 536 features have weights."""
 
 NOTHING = 1e-3
-"""Share of a memory that rounding to half precision may take from it, about."""
-
+"""Fraction of the trace below which the residual is taken for rounding."""
 
 UnitRows = tuple[Array, Floats]
 """B as rows of norm 1 and their norms."""
 
 
-class Lost(NamedTuple):
-    """What is known of E.
+class Residual(NamedTuple):
+    """Sketch of E, and its mean overlap with tasks.
 
     Attributes
     ----------
     sketch : array of shape (k, k)
         TᵀET.
-    shared, met : float
-        Sums over the tasks, of A = XᵀX off the span of B: of tr(EA)/tr(E), and of tr(A).
+    overlap, size : float
+        Sums over the tasks, for A = XᵀX off the span of B: of tr(EA)/tr(E), and of tr(A).
     """
 
     sketch: Floats
-    shared: float = 0.0
-    met: float = 0.0
+    overlap: float = 0.0
+    size: float = 0.0
 
     @classmethod
-    def nothing(cls, d: int) -> "Lost":
-        """Return what is known before the first cut, of d features."""
+    def empty(cls, d: int) -> "Residual":
+        """Return the sketch before the first task, of d features."""
         k = min(max(math.isqrt(d), PLACES[0]), PLACES[1])
         return cls(np.zeros((k, k)))
 
-    def faded(self, left: float) -> "Lost":
-        """Return it with all tasks so far counting for a share of what they did."""
-        return Lost(left * self.sketch, left * self.shared, left * self.met)
+    @classmethod
+    def from_fields(cls, fields: Fields) -> "Residual":
+        """Return the sketch in the arrays of a file; ValueError where one is not valid."""
+        sketch = fields.array("sketch", "f", (None, None)).astype(np.float64)
+        if sketch.shape[0] != sketch.shape[1] or not PLACES[0] <= len(sketch) <= PLACES[1]:
+            raise ValueError(f"residual.sketch has the shape {sketch.shape}")
+        overlap, size = (float(fields.array(name, "f", ())) for name in ("overlap", "size"))
+        fields.end()
+        return cls(sketch, overlap, size)
 
-    def meeting(self, rows: Rows, units: Array, features: int, seen: float) -> "Lost":
-        """Return it after looking at a task to come.
+    def scaled(self, factor: float) -> "Residual":
+        """Return the sketch with all tasks so far multiplied by a factor."""
+        return Residual(factor * self.sketch, factor * self.overlap, factor * self.size)
+
+    def with_overlap(self, rows: Rows, units: Array, features: int, trace: float) -> "Residual":
+        """Return the sketch with the overlap of a task that is about to be learned.
 
         Parameters
         ----------
@@ -64,34 +74,34 @@ class Lost(NamedTuple):
             Rows that span those of B.
         features : int
             Columns that are sketched: all but the intercept's.
-        seen : float
+        trace : float
             Σ‖X‖² of the tasks so far.
         """
-        all_of_it = float(np.trace(self.sketch))
-        if not all_of_it > NOTHING * seen:
+        residual_trace = float(np.trace(self.sketch))
+        if not residual_trace > NOTHING * trace:
             return self
         A = _off(rows, units, _Places(features, len(self.sketch)))
-        size = float(np.trace(A))
-        # Divided first: the product of the two is a fourth power of entries of X, for which numbers may have no room.
-        return self._replace(shared=self.shared + inner(self.sketch / all_of_it, A), met=self.met + size)
+        # Divided first: the product of the two is a fourth power of entries of X, which may overflow.
+        overlap = self.overlap + inner(self.sketch / residual_trace, A)
+        return self._replace(overlap=overlap, size=self.size + float(np.trace(A)))
 
-    def after(self, rows: Rows, scale: float, old: "UnitRows", new: "UnitRows", features: int) -> "Lost":
-        """Return it after a task whose loss is divided by ``scale``, and B has become other rows."""
+    def after(self, rows: Rows, scale: float, old: "UnitRows", new: "UnitRows", features: int) -> "Residual":
+        """Return the sketch after a task whose loss is divided by ``scale``, with B before and after it."""
         places = _Places(features, len(self.sketch))
-        # Sizes come last: rows in single precision have room for those of length 1, not for every B.
+        # Norms come last: unit rows are in the range of float32, B may not be.
         before, now = (places.of(units) * sizes[:, None] for units, sizes in (old, new))
         return self._replace(sketch=self.sketch + _gram(rows, places) / scale + before.T @ before - now.T @ now)
 
     @property
-    def share(self) -> float:
-        """Mean share of tr(E) that a task meets: one over the number of directions that both have in common."""
-        return min(max(self.shared / self.met, 0.0), 1.0) if self.met > 0 else 0.0
+    def mean_overlap(self) -> float:
+        """Mean of xᵀE x/(‖x‖² tr E) over the rows of all tasks: one over the number of directions in common."""
+        return min(max(self.overlap / self.size, 0.0), 1.0) if self.size > 0 else 0.0
 
 
 class _Places:
     """T: the place and the sign of every feature, the same for all streams, machines and versions of NumPy.
 
-    Files hold sketches made with it. Features that come later do not change those of others.
+    Files hold sketches computed with it. Features that come later do not change those of others.
     """
 
     def __init__(self, features: int, k: int, seed: int = 0) -> None:
@@ -107,10 +117,9 @@ class _Places:
             return to_numpy(X @ T).astype(np.float64)
         from scipy import sparse
 
-        made = X @ sparse.csr_array(
-            (self.sign.astype(X.dtype), (np.arange(self.features), self.at)), shape=(X.shape[1], self.k)
-        )
-        return np.asarray(made.toarray() if is_sparse(made) else made, dtype=np.float64)
+        entries = (self.sign.astype(X.dtype), (np.arange(self.features), self.at))
+        sums = X @ sparse.csr_array(entries, shape=(X.shape[1], self.k))
+        return np.asarray(sums.toarray() if is_sparse(sums) else sums, dtype=np.float64)
 
     def dense(self, d: int) -> Floats:
         """Return T with d rows."""

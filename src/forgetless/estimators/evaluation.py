@@ -1,0 +1,287 @@
+"""Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows until the end."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import length_hint
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core.arrays import Floats
+from forgetless._core.frames import read_once
+from forgetless.estimators._held_out import HeldOut, rows_of
+from forgetless.estimators.counted import written
+from forgetless.estimators.history import BEFORE
+from forgetless.reporting.progress import Progress, progress_callback
+from forgetless.solvers.rows import is_sparse
+
+WIDEST = 500
+"""Features up to which ridge regression on all tasks, whose matrix is d × d, is a baseline."""
+
+
+class TargetMeans(NamedTuple):
+    """Targets learned so far: the number of rows, their mean, and the mean of those of the last task."""
+
+    rows: int = 0
+    mean: Any = np.nan
+    last: Any = np.nan
+
+    def after(self, y: Any) -> "TargetMeans":
+        """Return the means after one more task."""
+        rows, last = self.rows + len(y), y.mean(axis=0)
+        return TargetMeans(rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last)
+
+
+class Baselines(NamedTuple):
+    """Baselines of a stream.
+
+    Attributes
+    ----------
+    means : TargetMeans
+        Of the tasks that the model has learned before, where they are known.
+    joint : unfitted estimator or None
+        Learns all tasks together, up to 500 features.
+    """
+
+    means: TargetMeans = TargetMeans()
+    joint: Any = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamResult:
+    """Errors of a model on a stream of T tasks.
+
+    Attributes
+    ----------
+    model : the fitted estimator or pipeline
+    tasks : list of str
+        Labels in the order learned.
+    rows : array of shape (T,)
+        Rows learned of each task.
+    errors : array of shape (T, T)
+        Mean squared error on the held-out rows of task m (column) after task t ≥ m (row) was learned; NaN for later
+        tasks, and everywhere without held-out rows. The last row is of the features as they are at the end.
+    change : array of shape (T, 2)
+        Increase of the error of each task since it was learned, and the standard error of that, from the same rows.
+    before, mean_before, last_before : arrays of shape (T,)
+        Mean squared error on the rows of a task before it was learned: of the model, of the mean of all targets so far,
+        and of the mean of the task before. NaN for the first task of all.
+    constant : array of shape (T,)
+        The error on held-out rows of the mean of the trained rows of all tasks, which needs no features.
+    joint : array of shape (T,) or None
+        The same for ridge regression on all tasks together, where it was a baseline.
+    begin, end : TargetMeans
+        Of the targets learned before the first task and up to the last.
+    earlier : array
+        Values of ``before`` of the tasks in the history of a model that continues.
+    single : int
+        Number of tasks of a single row, which is both learned and watched.
+    """
+
+    model: Any
+    tasks: list[str]
+    rows: NDArray[np.int64]
+    errors: Floats
+    change: Floats
+    before: Floats
+    mean_before: Floats
+    last_before: Floats
+    constant: Floats
+    joint: Floats | None
+    begin: TargetMeans
+    end: TargetMeans
+    earlier: Floats
+    single: int
+
+    @property
+    def estimator(self) -> Any:
+        """The streaming model itself, without the steps before it."""
+        return _last_step(self.model)
+
+    @property
+    def watched(self) -> bool:
+        """Whether rows were held out."""
+        return bool(np.isfinite(self.errors[-1, -1]))
+
+    @property
+    def seen(self) -> Floats:
+        """Mean over the tasks seen so far of their error, after each task."""
+        return np.array([row[: t + 1].mean() for t, row in enumerate(self.errors)])
+
+    @property
+    def forgetting(self) -> Floats:
+        """Error of each task at the end minus that just after it was learned; negative if later tasks helped."""
+        return np.asarray(self.errors[-1] - np.diag(self.errors))
+
+    @property
+    def prequential_mse(self) -> float:
+        """Mean squared error over all rows before they were learned, from the second task of the stream on."""
+        mask = np.isfinite(self.before)
+        return float(np.average(self.before[mask], weights=self.rows[mask])) if mask.any() else float("nan")
+
+    def __repr__(self) -> str:
+        text = f"StreamResult of {len(self.tasks)} tasks: RMSE {self.prequential_mse**0.5:.4g} before learning"
+        if not self.watched:
+            return text
+        then, end = np.sqrt(np.diag(self.errors).mean()), np.sqrt(self.errors[-1].mean())
+        return f"{text}; on held-out rows {then:.4g} after learning their task, {end:.4g} at the end"
+
+
+def evaluate_stream(
+    model: Any,
+    tasks: Iterable[Any],
+    *,
+    holdout: float = 0.0,
+    seed: int = 0,
+    baselines: Baselines | None = None,
+    progress: Any = None,
+) -> StreamResult:
+    """Return the errors of a regressor that learns tasks one after the other.
+
+    Parameters
+    ----------
+    model : estimator with ``partial_fit`` and ``predict``, or a pipeline with both
+        Learned in place, on the rows that are not held out. One that has learned tasks before continues: which rows of
+        a task are held out depends on its number in the whole stream.
+    tasks : iterable of (X, y) or (label, X, y)
+    holdout : float, default 0.0
+        Fraction of the rows of each task that is held out, at least one row; tasks of one row are watched on that row.
+        0 for none. At most 20 000 rows are watched in all, about the same number of every task.
+    seed : int, default 0
+        Chooses the held-out rows.
+    baselines : Baselines, optional
+        Targets of earlier tasks, and a joint model.
+    progress : True or callable, optional
+        True for a bar; a callable is called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before
+        each task; ``n_tasks`` is 0 where it is unknown.
+
+    Returns
+    -------
+    StreamResult
+
+    Examples
+    --------
+    >>> import numpy as np, forgetless as fl
+    >>> rng = np.random.default_rng(0)
+    >>> tasks = [(X := rng.standard_normal((50, 3)), X @ [1.0, 2.0, 3.0]) for _ in range(4)]
+    >>> fl.evaluate_stream(fl.ContinualRidge(alpha=0.1), tasks, holdout=0.2).prequential_mse.__round__(4)
+    0.0
+    """
+    if not 0.0 <= holdout < 1.0:
+        raise ValueError(f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+    n_tasks = length_hint(tasks, 0)
+    with progress_callback(progress) as report_progress:
+        run = _Run(model, holdout, seed, baselines or Baselines())
+        for t, task in enumerate(tasks):
+            label, X, y = task if len(task) == 3 else (str(t + 1), *task)
+            run.report(report_progress, label, n_tasks)
+            run.learn(label, X, np.asarray(y))
+        return run.result()
+
+
+class _Run:
+    """The errors collected so far."""
+
+    def __init__(self, model: Any, holdout: float, seed: int, baselines: Baselines) -> None:
+        self.model, self.holdout, self.seed = model, holdout, seed
+        self.begin, self.joint = baselines
+        self.means, self.start = self.begin, time.perf_counter()
+        self.first, self.earlier = _past(model)
+        self.held_out = HeldOut(model)
+        self.labels: list[str] = []
+        self.counts: list[int] = []
+        self.befores: list[tuple[float, float, float]] = []
+        self.errors: list[list[float]] = []
+        self.single = 0
+
+    def report(self, report_progress: Progress, label: str, n_tasks: int) -> None:
+        """Report the number of tasks done, the next task and the speed."""
+        done, seconds = len(self.labels), max(time.perf_counter() - self.start, 1e-9)
+        speed = f", {sum(self.counts) / seconds:,.0f} rows/s" if done else ""
+        report_progress(done, n_tasks, f"tasks, now {label}{speed}")
+
+    def learn(self, label: str, X: Any, y: Any) -> None:
+        """Predict, learn and watch one task."""
+        model = self.model
+        X = np.asarray(X) if isinstance(X, list) else X
+        X = read_once(X) if getattr(model, "_reads_columns", False) else X
+        train, test = _split(len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)])
+        rows, targets = rows_of(X, train), y[train]
+        past = self.means.rows > 0
+        own_error = not hasattr(_last_step(model), "history_") and past
+        before = float(np.mean((np.asarray(model.predict(rows)) - targets) ** 2)) if own_error else np.nan
+        rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
+        if past and not own_error:
+            before = _last_step(model)._fitted().history.rows[-1][BEFORE]
+        means = self.means
+        constants = [float(np.mean((targets - mean) ** 2)) if past else np.nan for mean in (means.mean, means.last)]
+        self.befores.append((before, constants[0], constants[1]))
+        self.joint = _with_task(self.joint, rows, targets)
+        self.means = means.after(targets)
+        self.labels.append(label)
+        self.counts.append(len(train))
+        if self.holdout > 0:
+            self.single += len(y) == 1
+            self.held_out.add(X, y, test)
+            self.errors.append(self.held_out.errors())
+
+    def result(self) -> StreamResult:
+        """Return all errors, those of the last row with the features as they are at the end."""
+        if not self.labels:
+            raise ValueError("there are no tasks to learn; pass at least one (X, y)")
+        T, held_out, mean = len(self.labels), self.held_out, self.means.mean
+        table, change, constant, joint = np.full((T, T), np.nan), np.full((T, 2), np.nan), np.full(T, np.nan), None
+        if self.holdout > 0:
+            held_out.refresh()  # as new rows would be encoded now
+            self.errors[-1] = held_out.errors()
+            for t, row in enumerate(self.errors):
+                table[t, : len(row)] = row
+            change = held_out.change()
+            constant = np.array(held_out.errors(lambda X: np.broadcast_to(mean, (X.shape[0], *np.shape(mean)))))
+            joint = None if self.joint is None else np.array(held_out.errors(self.joint.predict))
+        before, mean_before, last_before = np.array(self.befores).T
+        return StreamResult(
+            self.model, self.labels, np.array(self.counts), table, change, before, mean_before, last_before, constant,
+            joint, begin=self.begin, end=self.means, earlier=self.earlier, single=self.single,
+        )  # fmt: skip
+
+
+def _last_step(model: Any) -> Any:
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _past(model: Any) -> tuple[int, Floats]:
+    """Return the number of tasks a model has learned, and the errors before learning in its history."""
+    estimator = _last_step(model)
+    if getattr(estimator, "_state", None) is None:
+        return 0, np.zeros(0)
+    history = estimator.history_
+    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]  # the first was not predicted
+
+
+def _with_task(joint: Any, X: Any, y: Any) -> Any:
+    """Return the joint model after a task; None where there is none, or it would be too wide."""
+    if joint is None or X.shape[1] > WIDEST:
+        return None
+    if getattr(joint, "_state", None) is not None and X.shape[1] > joint.n_features_in_:
+        joint.widen(int(X.shape[1]) - joint.n_features_in_)
+    if joint._learn_tall(X, y):
+        return joint
+    X = written(X)
+    return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
+
+
+def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
+    """Return the rows of a task that are learned, and those that are watched."""
+    rows = np.arange(n)
+    if holdout == 0:
+        return rows, rows[:0]
+    count = min(n - 1, max(1, round(holdout * n)))
+    if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
+        return rows, rows
+    order = np.random.default_rng(seed).permutation(n)
+    learned = np.ones(n, dtype=bool)
+    learned[order[:count]] = False
+    return np.flatnonzero(learned), order[:count]

@@ -1,0 +1,323 @@
+"""Rules of the streaming estimators: what one task does to the state of a stream."""
+
+import math
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._core import free_memory, validate
+from forgetless._core.arrays import Array, namespace_of, zeros
+from forgetless.estimators import _single_rows
+from forgetless.estimators._residual import Residual
+from forgetless.estimators.candidates import Candidates
+from forgetless.estimators.low_rank import LowRankMemory, Subspace, gram_diagonal, squared_norm
+from forgetless.estimators.state import Change, State, TaskData, sum_of_squares
+from forgetless.estimators.strength import Strength
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.solvers.inputs import Limits, OneTask
+from forgetless.solvers.many import learn_many
+from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
+from forgetless.solvers.one_task import Learned as Solution
+from forgetless.solvers.stacked import Stacked, columns_divided
+
+LOSSES = ("sum", "mean")
+
+LARGEST = 1e290
+"""‖X‖² up to which a task can be remembered: sums over tasks must remain finite."""
+
+
+class Rule(ABC):
+    """What one task does to a state."""
+
+    @abstractmethod
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+
+    def step_row(self, state: State, X: Any, y: Any) -> State | None:
+        """Return the state after a task of one plain row where there is a short path for it; else None."""
+        return None
+
+    def detached(self) -> "Rule":
+        """Return a rule that shares no mutable part with this one."""
+        return self
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the numbers that the rule stores."""
+        return 0
+
+
+class Options(NamedTuple):
+    """Options of a step: see :class:`forgetless.ContinualRidge`."""
+
+    loss: str
+    radius: float | None
+    solver: str
+    tol: float
+
+    @classmethod
+    def of(cls, model: Any) -> "Options":
+        """Return the checked options of a model."""
+        for name, value, allowed in (("loss", model.loss, LOSSES), ("solver", model.solver, SOLVERS)):
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        validate.number("tol", model.tol, "the default is 1e-10", positive=True)
+        if model.radius is not None:
+            validate.number("radius", model.radius, "leave it out for the running maximum", positive=True)
+        return cls(model.loss, model.radius, model.solver, model.tol)
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of the solvers."""
+        return Limits(self.tol, free_memory.FACTORIZATION_LIMIT)
+
+    def scale(self, task: TaskData) -> float:
+        """Return the divisor of the loss of a task."""
+        return task.total if self.loss == "mean" else 1.0
+
+    def solve(self, task: OneTask, filter: Filter) -> Solution:
+        """Return the step on a task with a filter."""
+        return learn(task, filter, self.solver, self.limits)
+
+
+class Scheduled(Rule):
+    """One step per task, with the filter of a schedule and perhaps a low-rank memory.
+
+    Parameters
+    ----------
+    strength : Strength
+    options : Options
+    memory : LowRankMemory, optional
+    untuned : bool
+        Whether λ follows from the memory instead of the schedule, as that of the classifier by default.
+    measure : bool
+        Whether ‖X‖₂ of every task is computed, whatever the schedule.
+    """
+
+    def __init__(
+        self,
+        strength: Strength,
+        options: Options,
+        memory: LowRankMemory | None = None,
+        *,
+        untuned: bool = False,
+        measure: bool = False,
+    ) -> None:
+        self.strength, self.options, self.memory = strength, options, memory
+        self.untuned, self.measure = untuned and memory is not None, measure
+
+    def detached(self) -> "Scheduled":
+        """Return a rule with prepared strengths of its own."""
+        other = copy(self)
+        other.strength = copy(self.strength)
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the prepared strengths."""
+        return self.strength.nbytes
+
+    def step_row(self, state: State, X: Any, y: Any) -> State | None:
+        """Return the state after a task of one plain row, without the overhead of the general path."""
+        return _single_rows.step_row(self, state, X, y) if type(X) is np.ndarray and len(X) == 1 else None
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        needed = self.measure or (self.strength.needs_radius and self.options.radius is None)
+        scale, norm, largest = measured(state, task, self.options, always=needed)
+        radius = largest if self.options.radius is None else self.options.radius
+        filter_ = self.strength.at(state.n_tasks + 1, radius)
+        if isinstance(filter_, GradientDescent):
+            norm = task_norm(task.rows, free_memory.FACTORIZATION_LIMIT) if norm is None else norm
+            _check_contraction(filter_, norm / math.sqrt(scale))
+        if self.memory is None:
+            scaled = filter_ if scale == 1.0 else filter_.scaled(scale)
+            solution = self.options.solve(OneTask(task.rows, task.residual, task.right, norm), scaled)
+            change = Change(solution.change, solution.after, float(filter_.strength()), error=solution.error)
+        else:
+            change = self._step_with_memory(self.memory, state, task, filter_, scale)
+        parts = {"candidates": None, **change.parts, "radius": largest}
+        return change._replace(radius=math.nan if norm is None else radius, parts=parts)
+
+    def _step_with_memory(
+        self, memory: LowRankMemory, state: State, task: TaskData, filter_: Filter, scale: float
+    ) -> Change:
+        options, recall = self.options, recalled(memory, state, task, scale)
+        subspace = recall.subspace
+        if self.untuned and not memory.diagonal:
+            subspace = _with_overlap(subspace, task, state.fit_intercept)
+            recall = recall._replace(subspace=subspace)
+        strength = _untuned_strength(subspace) if self.untuned else _coefficient(filter_)
+        if memory.diagonal:
+            solution = solve_stacked(options, task, recall.stack, scale, subspace.penalty_root(strength))
+        else:
+            solution = solve_stacked(options, task, recall.stack, strength * scale)
+        after = remembered(memory, recall, task, state.fit_intercept)
+        squares = task.error_after(solution.change)
+        return Change(solution.change, squares, strength, error=solution.error, parts={"memory": after})
+
+
+class Automatic(Rule):
+    """Eight strengths at once: the model predicts with the weights that do best so far.
+
+    Parameters
+    ----------
+    options : Options
+    memory : LowRankMemory or None
+    objective : {"seen", "next"}
+    classes : bool
+        Whether targets are classes.
+    """
+
+    def __init__(self, options: Options, memory: LowRankMemory | None, objective: str, *, classes: bool) -> None:
+        self.options, self.memory, self.objective, self.classes = options, memory, objective, classes
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        scale, norm, largest = measured(state, task, self.options)
+        memory = LowRankMemory(0, dtype="float64") if self.memory is None else self.memory
+        recall = recalled(memory, state, task, scale)
+        candidates = Candidates.starting_from(task.start) if state.candidates is None else state.candidates
+        candidates = candidates.measured(gram_diagonal(task.rows) / scale)
+        strengths = candidates.coefficients
+        views = [task.relative_to(weights) for weights in candidates.each()]
+        steps, error = self._steps(views, candidates, recall)
+        xp = namespace_of(task.start)
+        weights = xp.stack([view.start + _cast(step, view.start) for view, step in zip(views, steps, strict=True)])
+        errors = np.array([sum_of_squares(view.residual) for view in views])
+        candidates = candidates.after(weights, task, scale, errors, recall.size)
+        candidates = candidates.choosing(self.objective, classes=self.classes)
+        change = candidates.weights[candidates.chosen, ...] - task.start
+        parts: dict[str, Any] = {"candidates": candidates, "radius": largest}
+        if self.memory is not None:
+            parts["memory"] = remembered(memory, recall, task, state.fit_intercept)
+        radius = largest if self.options.radius is None else self.options.radius
+        record = (float(strengths[candidates.chosen]), math.nan if norm is None else radius, error)
+        return Change(change, task.error_after(change), *record, parts)
+
+    def _steps(self, views: list[TaskData], candidates: Candidates, recall: "Recall") -> tuple[list[Array], float]:
+        """Return the change of the weights of every candidate, and the largest error of these."""
+        subspace, stack, scale, _ = recall
+        units, strengths = candidates.units(), candidates.coefficients
+        if subspace.diagonal is None:
+            scaled = Stacked(_over(stack.above, units), columns_divided(stack.below, units))
+            tasks = [(_below_zeros(stack.above, view.residual), _maybe_over(view.right, units)) for view in views]
+            penalties = (strengths * scale).tolist()
+            steps, error = learn_many(scaled, tasks, penalties, self.options.limits, self.options.solver)
+            return [_over(step.T, units).T for step in steps], error
+        xp, rest = namespace_of(units), subspace.penalty_root(0.0) ** 2
+        roots = [xp.sqrt(strength * units**2 + rest) for strength in strengths.tolist()]
+        solutions = [
+            solve_stacked(self.options, view, stack, scale, root) for view, root in zip(views, roots, strict=True)
+        ]
+        return [solution.change for solution in solutions], max(solution.error for solution in solutions)
+
+
+def measured(
+    state: State, task: TaskData, options: Options, *, always: bool = False
+) -> tuple[float, float | None, float]:
+    """Return the divisor of the loss, ‖X‖₂ where it is cheap or needed, and the largest norm so far."""
+    scale = options.scale(task)
+    if not always and task.rows.small_side > SMALL_SIDE:
+        return scale, None, state.radius
+    norm = task_norm(task.rows, free_memory.FACTORIZATION_LIMIT)
+    return scale, norm, max(state.radius, norm / math.sqrt(scale))
+
+
+class Recall(NamedTuple):
+    """The memory before a task, √scale·B above its rows, the divisor of its loss, and ‖X‖² (Frobenius)."""
+
+    subspace: Subspace
+    stack: Stacked
+    scale: float
+    size: float
+
+
+def recalled(memory: LowRankMemory, state: State, task: TaskData, scale: float) -> Recall:
+    """Return the memory of a state with the rows of a task."""
+    size = squared_norm(task.rows)
+    if not size < LARGEST:
+        raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
+    subspace = state.memory
+    if subspace is None:
+        subspace = Subspace.empty(task.start, memory, size / task.total / scale)
+    subspace = subspace.decayed(memory.decay)
+    return Recall(subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), scale, size)
+
+
+def remembered(memory: LowRankMemory, recall: Recall, task: TaskData, intercept: bool) -> Subspace:
+    """Return the memory after a task."""
+    (before, stack, scale, size), d = recall, task.rows.shape[1]
+    after = before.with_task(stack, min(memory.rank, d), scale, size)
+    if before.residual is None:
+        return after
+    old, new = ((each.unit_rows(), each.norms) for each in (before, after))
+    return after._replace(residual=before.residual.after(task.rows, scale, old, new, d - intercept))
+
+
+def solve_stacked(
+    options: Options, task: TaskData, stack: Stacked, coefficient: float, root: Array | None = None
+) -> Solution:
+    """Return the step on a task below the rows of a memory, with the penalty λ·diag(root)²."""
+    residual, right = _below_zeros(stack.above, task.residual), task.right
+    right = task.rows.adjoint(task.residual) if right is None else right
+    if root is None:
+        return options.solve(OneTask(stack, residual, right), Ridge(coefficient))
+    stack = Stacked(_over(stack.above, root), columns_divided(task.rows, root))
+    solution = options.solve(OneTask(stack, residual, right / _cast(root, right)[:, None]), Ridge(coefficient))
+    return solution._replace(change=_over(solution.change.T, root).T)
+
+
+def _with_overlap(subspace: Subspace, task: TaskData, intercept: bool) -> Subspace:
+    """Return the memory with the overlap of the next task with what truncations have removed."""
+    features = task.rows.shape[1] - intercept
+    residual = Residual.empty(features) if subspace.residual is None else subspace.residual
+    overlap = residual.with_overlap(task.rows, subspace.unit_rows(), features, subspace.trace)
+    return subspace._replace(residual=overlap)
+
+
+def _untuned_strength(subspace: Subspace) -> float:
+    """Return λ of a classifier whose alpha and schedule are left out."""
+    if subspace.residual is None:
+        return subspace.row_scale
+    # The smallest untuned errors over streams of images, digits and texts; see docs/memory.md.
+    return subspace.row_scale / 20 + 2 / 3 * subspace.lost_trace * subspace.residual.mean_overlap
+
+
+def _coefficient(filter_: Filter) -> float:
+    """Return λ of the next task; ValueError where a memory cannot be combined with a filter."""
+    coefficient = filter_.coefficient if isinstance(filter_, Ridge) else math.nan
+    if not (isinstance(coefficient, float) and 0 < coefficient < math.inf):
+        raise ValueError(
+            "memory needs explicit L2 with a finite positive coefficient at every task, got "
+            f"{filter_!r}; use alpha > 0 or another schedule, or memory=None"
+        )
+    return coefficient
+
+
+def _check_contraction(filter_: GradientDescent, norm: float) -> None:
+    if float(filter_.step_size) * norm * norm >= 2:
+        raise ValueError(
+            f"step_size={float(filter_.step_size):.3g} diverges on this task, whose squared norm is {norm * norm:.3g}; "
+            f"it must be below 2/‖X‖² = {2 / norm / norm:.3g}, and the theorems need half of that"
+        )
+
+
+def _below_zeros(B: Array, residual: Array) -> Array:
+    """Return the residuals of [B; X]: the memory asks for no change."""
+    return namespace_of(residual).concat([zeros((B.shape[0], residual.shape[1]), residual), residual], axis=0)
+
+
+def _cast(array: Array, like: Array) -> Array:
+    return namespace_of(array).astype(array, like.dtype, copy=False)
+
+
+def _maybe_over(right: Array | None, root: Array) -> Array | None:
+    return None if right is None else _over(right.T, root).T
+
+
+def _over(B: Array, root: Array) -> Array:
+    """Return B·diag(root)⁻¹."""
+    return B / _cast(root, B)[None, :]

@@ -1,0 +1,64 @@
+"""``evaluate_stream``: errors before learning and on held-out rows, of any model with ``partial_fit``."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import SGDRegressor
+from sklearn.preprocessing import StandardScaler
+
+import forgetless as fl
+
+
+def stream(rng, n_tasks=5, n=20):
+    teacher = rng.standard_normal(3)
+    return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * rng.standard_normal(n)) for _ in range(n_tasks)]
+
+
+@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge(), SGDRegressor(random_state=0)], ids=str)
+def test_errors_before_learning_are_those_of_predictions(rng, model):
+    tasks, twin = stream(rng), clone(model)
+    result = fl.evaluate_stream(clone(model), tasks)
+    assert np.isnan(result.before[0])
+    assert result.tasks == ["1", "2", "3", "4", "5"]
+    for t, (X, y) in enumerate(tasks):
+        if t:
+            assert result.before[t] == pytest.approx(np.mean((twin.predict(X) - y) ** 2))
+        twin.partial_fit(X, y)
+    assert not result.watched
+    assert result.prequential_mse == pytest.approx(result.before[1:].mean())
+    assert repr(result) == f"StreamResult of 5 tasks: RMSE {np.sqrt(result.prequential_mse):.4g} before learning"
+
+
+@pytest.mark.parametrize("model", [fl.ContinualRidge(memory=3), SGDRegressor(random_state=0)], ids=str)
+def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
+    tasks, learned = stream(rng), []
+
+    class Spy(type(model)):
+        def partial_fit(self, X, y, **options):
+            learned.append(X)
+            return super().partial_fit(X, y, **options)
+
+    spy = Spy(**model.get_params())
+    result = fl.evaluate_stream(spy, (("task", X, y) for X, y in tasks), holdout=0.25, seed=3)
+    assert [len(X) for X in learned] == [15] * 5
+    for m, ((X, y), rows) in enumerate(zip(tasks, learned, strict=True)):
+        held = ~(X[:, None, :] == rows[None, :, :]).all(axis=2).any(axis=1)
+        assert held.sum() == 5
+        assert result.errors[-1, m] == pytest.approx(np.mean((spy.predict(X[held]) - y[held]) ** 2))
+    again = fl.evaluate_stream(Spy(**model.get_params()), tasks, holdout=0.25, seed=3)
+    np.testing.assert_array_equal(again.errors, result.errors)
+    assert "on held-out rows" in repr(result)
+
+
+def test_a_pipeline_of_other_steps_is_evaluated(rng):
+    model = fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge(alpha=1e-3, fit_intercept=True))
+    result = fl.evaluate_stream(model, stream(rng), holdout=0.2)
+    assert result.errors[-1].mean() < 0.1
+    assert result.estimator is model[-1]
+
+
+def test_wrong_arguments_are_named(rng):
+    with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
+        fl.evaluate_stream(fl.ContinualRidge(), stream(rng), holdout=1.5)
+    with pytest.raises(ValueError, match="there are no tasks to learn"):
+        fl.evaluate_stream(fl.ContinualRidge(), [])
