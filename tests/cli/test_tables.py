@@ -11,6 +11,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
+from forgetless.io.document import read
 from forgetless.tables import grouped
 from forgetless.tables import readers as tables
 
@@ -94,7 +95,10 @@ def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
-    assert (folder / "whole.npz").read_bytes() == (folder / "m.npz").read_bytes()
+    one, other = read("whole.npz"), read("m.npz")  # the time of writing may differ
+    assert one.header == other.header
+    assert one.arrays.keys() == other.arrays.keys()
+    assert all(array.tobytes() == other.arrays[name].tobytes() for name, array in one.arrays.items())
     whole, parts = fl.load("whole.npz"), fl.load("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))
