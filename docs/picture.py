@@ -13,7 +13,7 @@ import forgetless as fl
 
 mpl.use("svg")
 
-SCHEDULES = {"no pull": "none", "fixed pull": "fixed", "increasing pull": "increasing"}
+SCHEDULES = {"unregularized": "none", "fixed strength": "fixed", "increasing strength": "increasing"}
 
 
 def tasks() -> fl.TaskCollection:
