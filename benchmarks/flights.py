@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
-from forgetless.errors import DataMissingError
 from streams.data.flights import WIDTH, crossed, features, read_flights
+from streams.data.packaged import DataMissingError
 from streams.data.stream import Task
 
 HELD_OUT = 0.2  # of the rows of each task

@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.evaluation import _split
+from forgetless.estimators.evaluation import split_rows
 from forgetless.tables.grouped import TableTasks
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r
@@ -74,7 +74,9 @@ TABLES = {
 
 def parts_of(path, task, target):
     """Return the tasks of a table with the rows that ``forgetless fit`` learns and watches."""
-    return [(part, *_split(len(part.y), 0.2, 0, t)) for t, part in enumerate(TableTasks(path, task, (target,)))]
+    return [
+        (part, *split_rows(len(part.y), 0.2, [0, 0, t])) for t, part in enumerate(TableTasks(path, task, (target,)))
+    ]
 
 
 def tuned(parts):

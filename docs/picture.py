@@ -13,7 +13,7 @@ import forgetless as fl
 
 mpl.use("svg")
 
-SCHEDULES = {"no regularization": "none", "fixed": "fixed", "increasing": "increasing"}
+SCHEDULES = {"unregularized": "none", "fixed strength": "fixed", "increasing strength": "increasing"}
 
 
 def tasks() -> fl.TaskCollection:

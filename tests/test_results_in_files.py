@@ -10,7 +10,7 @@ import forgetless as fl
 from forgetless import cli
 from forgetless.io import records
 from forgetless.io.document import read
-from forgetless.tables import load_tasks
+from forgetless.tables import read_tasks
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
@@ -114,10 +114,10 @@ def test_show_prints_kind_provenance_and_summary(saved, capsys):
 
 def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
     TASKS.save(tmp_path / "tasks.fl")
-    same(TASKS, load_tasks(tmp_path / "tasks.fl"))
+    same(TASKS, read_tasks(tmp_path / "tasks.fl"))
     RESULTS["trace"].save(tmp_path / "trace.fl")
     with pytest.raises(fl.errors.FileError, match=r"trace\.fl holds 'trace', not 'tasks'"):
-        load_tasks(tmp_path / "trace.fl")
+        read_tasks(tmp_path / "trace.fl")
 
 
 def test_tasks_are_memory_mapped(tmp_path):

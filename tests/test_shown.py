@@ -84,7 +84,7 @@ def test_certificates_are_drawn_at_their_values():
 
 def test_the_coefficients_of_the_best_schedule_are_drawn():
     found = fl.optimal_schedule(TASKS, 8)
-    assert tuple(lines(found.plot())["found"]) == found.coefficients
+    assert tuple(lines(found.plot())["optimal"]) == found.coefficients
 
 
 def shown_numbers(found):

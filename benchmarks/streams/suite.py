@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.version import version
-from forgetless.errors import DataMissingError
 from forgetless.io.atomic import replace_file
 from streams.data import STREAMS, load_stream
+from streams.data.packaged import DataMissingError
 from streams.methods import methods
 from streams.protocol import tuned
 

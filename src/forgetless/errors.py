@@ -1,25 +1,23 @@
 """Errors that a caller may want to catch."""
 
-
-class ConvergenceError(ArithmeticError):
-    """The step of one task could not be computed to the accuracy asked for; the message names the cure."""
+__all__ = ["CheckError", "ConvergenceError", "FileError", "NoExactLawError", "StoreError"]
 
 
 class CheckError(AssertionError):
     """A filter, schedule or ordering lacks a property that the engines rely on; see :mod:`forgetless.checks`."""
 
 
-class NoExactLawError(TypeError):
-    """The expectation over this ordering cannot be computed here, only sampled."""
+class ConvergenceError(ArithmeticError):
+    """The step of one task could not be computed to the requested accuracy; the message has a hint."""
 
 
 class FileError(ValueError):
-    """A file is damaged, foreign, too large or unsafe to read; the message names the file and what is wrong with it."""
+    """A file is damaged, of another kind, too large or unsafe to read; the message names the file and the reason."""
 
 
-class DataMissingError(FileNotFoundError):
-    """The package that holds a data set is not installed; the message names the command that installs it."""
+class NoExactLawError(TypeError):
+    """The expectation over this ordering cannot be computed, only sampled."""
 
 
 class StoreError(ValueError):
-    """A store of a sweep cannot be used as asked, or its disk or cluster is gone; what was committed is safe."""
+    """A store of a sweep cannot be used, or its disk or cluster is not available; committed cells are safe."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, Floats, as_float, to_numpy
 from forgetless.tasks import TaskCollection
 
-__all__ = ["average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
+__all__ = ["METRICS", "average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
 
 # Every quantity has one name in Python, tables, JSON and on the command line; the text is that of reports.
 QUANTITIES = {

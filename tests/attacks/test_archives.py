@@ -12,7 +12,7 @@ import forgetless as fl
 from attacks.archives import archive, hostile, npy
 from attacks.models import written
 from forgetless.io import npz
-from forgetless.tables.task_files import load_tasks
+from forgetless.tables.task_files import read_tasks
 
 CORPUS = dict(hostile())
 
@@ -22,7 +22,7 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
     path = tmp_path / "bad.npz"
     path.write_bytes(CORPUS[name])
     readers = [
-        lambda: load_tasks(path),
+        lambda: read_tasks(path),
         lambda: npz.read_npz(path),
         lambda: fl.load(path),
         lambda: fl.find_worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
@@ -72,13 +72,13 @@ def test_a_compressed_file_takes_at_most_a_hundred_times_its_size(tmp_path, rng,
     tracemalloc.start()
     try:
         with pytest.raises(fl.errors.FileError, match="more than 100 times as many; save it with numpy"):
-            load_tasks(path)
+            read_tasks(path)
         assert tracemalloc.get_traced_memory()[1] < 1e6
     finally:
         tracemalloc.stop()
     X = rng.standard_normal((40, 3)).round(1)
     np.savez_compressed(path, X=X, y=X @ np.ones(3), groups=np.repeat(np.arange("2020", "2030", dtype="M8[Y]"), 4))
-    assert load_tasks(path).n_tasks == 10
+    assert read_tasks(path).n_tasks == 10
 
 
 def test_no_pickle_is_ever_run(tmp_path):
@@ -86,12 +86,12 @@ def test_no_pickle_is_ever_run(tmp_path):
     trace = tmp_path / "trace"
     code = f"""
 import numpy as np, pickle, forgetless as fl
-from forgetless.tables.task_files import load_tasks
+from forgetless.tables.task_files import read_tasks
 class Harm:
     def __reduce__(self): return open, ({str(trace)!r}, "w")
 for name in ("header", "sha256", "X", "key", "state.coef"):
     np.savez("bad.npz", **{{name: np.array([Harm()], dtype=object)}})
-    for read in (load_tasks, fl.load):
+    for read in (read_tasks, fl.load):
         try: read("bad.npz")
         except fl.errors.FileError: continue
         raise SystemExit("read")
@@ -105,4 +105,4 @@ def test_archives_with_too_many_arrays(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "MAX_ARRAYS", 50)
     path = written(tmp_path / "m.npz", archive([(f"{i}.npy", npy(np.zeros(1))) for i in range(51)]))
     with pytest.raises(fl.errors.FileError, match="51 arrays, more than 50"):
-        load_tasks(path)
+        read_tasks(path)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from forgetless.errors import DataMissingError, FileError
+from forgetless.errors import FileError
 from streams.data import STREAMS, RandomFeatures, load_stream
 from streams.data import packaged_tables as _tables
 from streams.data.images import fashion
-from streams.data.packaged import cache_folder, cached, packaged
+from streams.data.packaged import DataMissingError, cache_folder, cached, packaged
 from streams.data.stream import grouped
 from streams.data.text import _hashed, _parsed
 

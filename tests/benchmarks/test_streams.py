@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestCentroid
 
 import forgetless as fl
 from streams import report, suite
+from streams.data.packaged import DataMissingError
 from streams.data.stream import grouped
 from streams.methods import methods
 from streams.protocol import evaluate, tuned
@@ -150,7 +151,7 @@ def bench(monkeypatch, rng, tmp_path):
 
     def load(name, seed):
         if name == "missing":
-            raise fl.errors.DataMissingError("its package is not installed")
+            raise DataMissingError("its package is not installed")
         return made[name]
 
     monkeypatch.setattr(suite, "STREAMS", ("a", "b", "missing"))

@@ -40,9 +40,9 @@ def run(capsys, *words):
 
 
 def test_every_format_gives_the_same_tasks(archive, tables, capsys):
-    _, expected, _ = run(capsys, "expect", archive, "--k", 10, "--json")
+    _, expected, _ = run(capsys, "lab", "expect", archive, "--k", 10, "--json")
     for path in tables:
-        code, out, err = run(capsys, "expect", path, "--k", 10, "--json", "--task", "station", "--target", "y")
+        code, out, err = run(capsys, "lab", "expect", path, "--k", 10, "--json", "--task", "station", "--target", "y")
         assert (code, err) == (0, "")
         for name, values in json.loads(out).items():
             np.testing.assert_allclose(values, json.loads(expected)[name], rtol=1e-9, atol=1e-12)
@@ -54,16 +54,18 @@ def test_every_format_gives_the_same_tasks(archive, tables, capsys):
 @pytest.mark.parametrize("ordering", ["with-replacement", "cyclic", "reshuffled"])
 def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     words = [archive, "--k", 6, "--schedule", schedule, "--ordering", ordering, "--json"]
-    code, out, _ = run(capsys, "expect", *words, "--record", "last")
+    code, out, _ = run(capsys, "lab", "expect", *words, "--record", "last")
     tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
-    law = shared.ordering_of(ordering)
-    expected = fl.expect(tasks, shared.schedule_of(schedule, 3), 6, ordering=law, metrics=fl.metrics.METRICS)
+    expected = fl.expect(tasks, shared.schedule_of(schedule, 3), 6, ordering=ordering, metrics=fl.metrics.METRICS)
     assert code == 0
     assert json.loads(out)["drift"] == pytest.approx(expected.drift.tolist())
-    code, out, _ = run(capsys, "simulate", *words, "--trials", 300)
+    code, out, _ = run(capsys, "lab", "simulate", *words, "--trials", 300)
     assert json.loads(out)["step"][-1] == 6
-    code, out, _ = run(capsys, "compare-bounds", *words)
+    code, out, _ = run(capsys, "lab", "compare-bounds", *words)
     assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0])
+    code, out, _ = run(capsys, "lab", "worst-case", *words, "--record", "last")
+    worst = fl.worst_case(tasks, shared.schedule_of(schedule, 3), 6, ordering=ordering)
+    assert json.loads(out) == {"step": [6], "worst_case": pytest.approx([worst.loss], rel=1e-12)}
 
 
 @pytest.mark.parametrize("ordering", ["with-replacement", "cyclic"])
@@ -71,27 +73,27 @@ def test_averages_agree_with_the_library(archive, ordering, capsys):
     words = [archive, "--k", 20, "--schedule", "none", "--ordering", ordering, "--record", "last", "--average", 2]
     law = {"cyclic": fl.Cyclic(), "with-replacement": fl.WithReplacement()}[ordering]
     tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
-    code, out, _ = run(capsys, "expect", *words, "--json")
+    code, out, _ = run(capsys, "lab", "expect", *words, "--json")
     exact = fl.expect(tasks, fl.Projection(), 20, ordering=law, average=2).average_loss.tolist()
     assert (code, json.loads(out)) == (0, {"step": [20], "average_loss": pytest.approx(exact, rel=1e-12)})
-    code, out, _ = run(capsys, "simulate", *words, "--trials", 30, "--json")
+    code, out, _ = run(capsys, "lab", "simulate", *words, "--trials", 30, "--json")
     trace = fl.simulate(tasks, fl.Projection(), 20, ordering=law, n_trials=30, seed=0, record="last", average=2)
     assert json.loads(out)["drift"] == pytest.approx([trace.drift.mean()], rel=1e-9)
     assert json.loads(out)["drift_se"] == pytest.approx([trace.drift.std(ddof=1) / np.sqrt(30)], rel=1e-9)
-    assert "of the average with weights t^2" in run(capsys, "expect", *words)[1]
-    assert run(capsys, "expect", archive, "--k", 3, "--average", -1)[0] == 2
+    assert "of the average with weights t^2" in run(capsys, "lab", "expect", *words)[1]
+    assert run(capsys, "lab", "expect", archive, "--k", 3, "--average", -1)[0] == 2
 
 
 def test_tables_for_people(archive, capsys):
     for command in ("expect", "simulate"):
-        code, out, _ = run(capsys, command, archive, "--k", 50)
+        code, out, _ = run(capsys, "lab", command, archive, "--k", 50)
         assert code == 0
         assert "average_loss" in out
         assert out.splitlines()[-1].split()[0] == "50"
-    assert "bound that applies" in run(capsys, "compare-bounds", archive, "--k", 50)[1]
-    code, out, _ = run(capsys, "bounds")
+    assert "bound that applies" in run(capsys, "lab", "compare-bounds", archive, "--k", 50)[1]
+    code, out, _ = run(capsys, "lab", "bounds")
     assert out.count(" bound of ") == len(fl.theory.bounds.catalogue)
-    assert len(json.loads(run(capsys, "bounds", "--json")[1])) == len(fl.theory.bounds.catalogue)
+    assert len(json.loads(run(capsys, "lab", "bounds", "--json")[1])) == len(fl.theory.bounds.catalogue)
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "seen_loss", "worst_case", "worst-case"])
@@ -200,8 +202,8 @@ def test_schedule_names_mean_the_same_to_every_command_and_estimator(name, uncen
     path, frame = uncentred
     schedule = shared.schedule_of(name, 4)
     words = [path, "--task", "station", "--target", "y", "--schedule", name]
-    for command in ("expect", "compare-bounds", "simulate"):
-        assert run(capsys, command, *words, "--k", 4)[0] == 0
+    for command in ("expect", "compare-bounds", "simulate", "worst-case"):
+        assert run(capsys, "lab", command, *words, "--k", 4)[0] == 0
     assert run(capsys, "fit", *words, "--out", tmp_path / "model.npz")[0] == 0
     X, y, groups = frame[list("pqr")].to_numpy(), frame["y"].to_numpy(), frame["station"].to_numpy()
     for kind in (fl.ContinualRidge, fl.ContinualGD):
@@ -231,24 +233,28 @@ BAD = [
     (["advise", "ARCHIVE", "--k", "5", "--validation", "missing.npz"], 1, "there is no file"),
     (["advise", "ARCHIVE", "--k", "5", "--objective", "worst_case", "--trials", "2"], 1, "which no runs sample"),
     (["advise", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
-    (["expect", "missing.npz", "--k", "3"], 1, "there is no file"),
-    (["expect", "ARCHIVE", "--k", "0"], 2, "0 is not in the range"),
-    (["expect", "ARCHIVE"], 2, "Missing option '--k'"),
-    (["expect", "ARCHIVE", "--k", "3", "--schedule", "rising"], 2, "increasing[:SCALE]"),
-    (["expect", "ARCHIVE", "--k", "3", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
-    (["expect", "ARCHIVE", "--k", "2", "--schedule", "fixed"], 1, "k must be at least 3"),
-    (["expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
-    (["compare-bounds", "CSV", "--k", "3"], 1, "say which is the task"),
-    (["compare-bounds", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
+    (["lab", "expect", "missing.npz", "--k", "3"], 1, "there is no file"),
+    (["lab", "expect", "ARCHIVE", "--k", "0"], 2, "0 is not in the range"),
+    (["lab", "expect", "ARCHIVE"], 2, "Missing option '--k'"),
+    (["lab", "expect", "ARCHIVE", "--k", "3", "--schedule", "rising"], 2, "increasing[:SCALE]"),
+    (["lab", "expect", "ARCHIVE", "--k", "3", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
+    (["lab", "expect", "ARCHIVE", "--k", "2", "--schedule", "fixed"], 1, "k must be at least 3"),
+    (["lab", "expect", "ARCHIVE", "--k", "9", "--ordering", "without-replacement"], 1, "k must be at most"),
+    (["lab", "compare-bounds", "CSV", "--k", "3"], 1, "choose the task, with --task NAME"),
+    (["lab", "compare-bounds", "CSV", "--k", "3", "--task", "x", "--target", "y"], 1, "no column 'x'"),
     (
-        ["compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "y"],
+        ["lab", "compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "y"],
         1,
         "features and target must be numbers, but station",
     ),
-    (["compare-bounds", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
-    (["compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "station"], 1, "must be numbers, but station"),
-    (["expect", "FOLDER", "--k", "3"], 1, "is a folder"),
-    (["simulate", "ARCHIVE", "--k", "3", "--seed", "-1"], 2, "not in the range"),
+    (["lab", "compare-bounds", "CSV", "--k", "3", "--task", "y", "--target", "y"], 1, "different columns"),
+    (
+        ["lab", "compare-bounds", "CSV", "--k", "3", "--task", "p", "--target", "station"],
+        1,
+        "must be numbers, but station",
+    ),
+    (["lab", "expect", "FOLDER", "--k", "3"], 1, "is a folder"),
+    (["lab", "simulate", "ARCHIVE", "--k", "3", "--seed", "-1"], 2, "not in the range"),
     (["reproduce", "--out", "ARCHIVE"], 1, "is a file"),
     (["nothing"], 2, "No such command"),
     (["reproduce", "nothing"], 2, "not one of"),
@@ -273,18 +279,21 @@ def test_the_package_runs_as_a_module():
 
 
 def test_debug_shows_where_it_happened(capsys):
-    for words in (["--debug", "expect", "missing.npz", "--k", "3"], ["expect", "missing.npz", "--k", "3", "--debug"]):
+    for words in (
+        ["--debug", "lab", "expect", "missing.npz", "--k", "3"],
+        ["lab", "expect", "missing.npz", "--k", "3", "--debug"],
+    ):
         with pytest.raises(FileNotFoundError):
             cli.main(words)
 
 
 def test_other_files_are_refused(tmp_path, capsys):
     (tmp_path / "x.doc").write_text("hello")
-    assert ".npz or .fl files, not .doc" in run(capsys, "expect", tmp_path / "x.doc", "--k", 3)[2]
+    assert ".npz or .fl files, not .doc" in run(capsys, "lab", "expect", tmp_path / "x.doc", "--k", 3)[2]
     np.savez(tmp_path / "y.npz", X=np.eye(2))
-    assert "groups, y is missing" in run(capsys, "expect", tmp_path / "y.npz", "--k", 3)[2]
+    assert "groups, y is missing" in run(capsys, "lab", "expect", tmp_path / "y.npz", "--k", 3)[2]
     (tmp_path / "z.npz").write_bytes(b"PK nonsense")
-    code, _, err = run(capsys, "expect", tmp_path / "z.npz", "--k", 3)
+    code, _, err = run(capsys, "lab", "expect", tmp_path / "z.npz", "--k", 3)
     assert code == 1
     assert "damaged" in err
     assert "pickle" not in err
@@ -298,7 +307,7 @@ def test_other_files_are_refused(tmp_path, capsys):
         (b"t,y\n1,3\n", "no feature column"),
     ]:
         (tmp_path / "bad.csv").write_bytes(content)
-        code, _, err = run(capsys, "expect", tmp_path / "bad.csv", "--k", 3, "--task", "t", "--target", "y")
+        code, _, err = run(capsys, "lab", "expect", tmp_path / "bad.csv", "--k", 3, "--task", "t", "--target", "y")
         assert code == 1
         assert message in err
 
@@ -314,25 +323,47 @@ def test_the_installed_command_answers():
 
 
 def test_progress_goes_to_a_terminal_only(archive):
-    command = [sys.executable, "-c", "from forgetless.cli import run; run()", "expect", archive, "--k", "5", "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        "from forgetless.cli import run; run()",
+        "lab",
+        "expect",
+        archive,
+        "--k",
+        "5",
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stderr == ""
     assert json.loads(done.stdout)["step"][-1] == 5
 
 
 def test_certified_prints_the_bound_of_a_schedule(capsys):
-    words = ("upper-bound", "--schedule", "increasing:1", "--k", 20, "--quantity", "seen_loss", "--radius", 2)
+    words = ("lab", "upper-bound", "--schedule", "increasing:1", "--k", 20, "--quantity", "seen_loss", "--radius", 2)
     code, out, err = run(capsys, *words, "--json")
     assert (code, err) == (0, "")
     found = fl.upper_bound(fl.schedules.increasing(1.0), 20, quantity="seen_loss", radius=2.0)
     assert json.loads(out) == found.to_dict()
     assert run(capsys, *words)[1] == f"{found!r}\n"
-    code, out, _ = run(capsys, "upper-bound", "--schedule", "none", "--k", 20, "--average", 2)
+    code, out, _ = run(capsys, "lab", "upper-bound", "--schedule", "none", "--k", 20, "--average", 2)
     assert code == 0
     assert "t^2-average" in out
-    code, _, err = run(capsys, "upper-bound", "--schedule", "increasing", "--k", 20, "--average", 2)
+    code, _, err = run(capsys, "lab", "upper-bound", "--schedule", "increasing", "--k", 20, "--average", 2)
     assert code == 1
     assert "one fixed filter" in err
-    code, _, err = run(capsys, "upper-bound", "--schedule", "cyclic", "--k", 20)
+    code, _, err = run(capsys, "lab", "upper-bound", "--schedule", "cyclic", "--k", 20)
     assert code == 2
     assert "needs n_tasks" in err
+
+
+def test_help_lists_every_command_on_one_line(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    commands = cli.app.cli.commands
+    names = {*commands, *(f"lab {name}" for name in commands["lab"].commands)} - {"lab"}
+    assert names == {name for lines in cli.app.GROUPS.values() for name in lines}
+    for heading, lines in cli.app.GROUPS.items():
+        assert f"\n{heading}:\n" in out
+        for name, text in lines.items():
+            assert sum(line.split() == [*name.split(), *text.split()] for line in out.splitlines()) == 1, name

@@ -55,7 +55,7 @@ def test_a_page_is_written_with_the_tasks_inside(table, capsys):
     [
         (["explore", "--task", "t"], 2, "--task needs a FILE"),
         (["explore", "nowhere.csv"], 1, "there is no file"),
-        (["explore", "data.csv"], 1, "say which is the task"),
+        (["explore", "data.csv"], 1, "choose the task, with --task NAME"),
         (["explore", "data.csv", "--task", "task", "--target", "y", "--schedule", "nothing"], 2, "no schedule"),
         (["explore", "--k", "0"], 2, "--k"),
         (["explore", "--out", "nowhere/page.html"], 1, "there is no folder"),
@@ -75,7 +75,7 @@ def test_the_token_is_in_no_command_that_others_could_see(monkeypatch):
         opened.append((address, path.read_text(), path.parent.stat().st_mode & 0o077))
 
     monkeypatch.setattr(webbrowser, "open", note)
-    with explore._shown("http://127.0.0.1:1/?token=secret"):
+    with explore._opened("http://127.0.0.1:1/?token=secret"):
         pass
     ((address, text, others),) = opened
     assert "secret" not in address

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from forgetless import cli, plots
-from forgetless.reporting.text import drawn, printable
+from forgetless.reporting.text import figure_label, printable
 
 HOSTILE = [
     "[/]",
@@ -83,17 +83,21 @@ COMMANDS = [
     ("predict", "m.npz", "data.parquet"),
     ("evaluate", "m.npz", "data.parquet"),
     ("show", "m.npz"),
-    ("expect", *ON_TASKS),
-    ("simulate", *ON_TASKS, "--trials", 3),
-    ("compare-bounds", *ON_TASKS),
-    ("upper-bound", "--k", 30),
+    ("lab", "expect", *ON_TASKS),
+    ("lab", "simulate", *ON_TASKS, "--trials", 3),
+    ("lab", "compare-bounds", *ON_TASKS),
+    ("lab", "worst-case", *ON_TASKS),
+    ("lab", "upper-bound", "--k", 30),
     ("advise", *ON_TASKS),
-    ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
+    ("lab", "find-worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("sweep", "sweep.toml", "--store", "s.db", "--workers", 1),
     ("sweep", "table", "s.db"),
-    ("sweep", "table", "s.db", "--format", "latex"),
+    ("sweep", "table", "s.db", "--format", "csv"),
     ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
-    ("bounds",),
+    (
+        "lab",
+        "bounds",
+    ),
     ("explore", *ON_TASKS, "--out", "page.html"),
     ("completion", "bash"),
     ("reproduce", "reduction", "--out", "results"),
@@ -131,8 +135,8 @@ def harmless(text):
     [
         ("fit", "data.parquet", "--task", "\x1b[31mno", "--target", "y", "--out", "m.npz"),
         ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.npz"),
-        ("expect", *ON_TASKS, "--schedule", "\x1b]0;PWNED\x07"),
-        ("expect", *ON_TASKS, "--\x1b[31m"),
+        ("lab", "expect", *ON_TASKS, "--schedule", "\x1b]0;PWNED\x07"),
+        ("lab", "expect", *ON_TASKS, "--\x1b[31m"),
         ("\x1b[31m",),
     ],
 )
@@ -163,7 +167,7 @@ def test_a_report_and_its_figure_hold_labels_as_words(table, capsys, tmp_path, m
 def test_json_keeps_every_letter_of_what_it_holds(table, capsys):
     words = [*map(str, ON_TASKS)]
     words[0] = str(table)
-    assert cli.main(["expect", *words, "--json"]) == 0
+    assert cli.main(["lab", "expect", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["step"][-1] == 30
 
 
@@ -180,12 +184,12 @@ def test_labels_are_drawn_as_they_are(name):
         ax.figure.savefig(io.BytesIO(), format="png")
     shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
     assert shown[0] == printable(name, 14)
-    assert len(drawn(name)) <= 14 + name.count("$") + 1
+    assert len(figure_label(name)) <= 14 + name.count("$") + 1
     mpl.pyplot.close(ax.figure)
 
 
 def test_a_terminal_that_knows_few_letters():
-    command = [Path(sys.executable).parent / "forgetless", "bounds"]
+    command = [Path(sys.executable).parent / "forgetless", "lab", "bounds"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
@@ -209,7 +213,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
         "fit --out": ["fit", *on_table, "--out", place],
         "fit --report": ["fit", *on_table, "--out", "m.npz", "--report", place],
         "predict --out": ["predict", "m.npz", str(table), "--out", place],
-        "worst-collection --out": ["worst-collection", "--k", "4", "--out", place],
+        "worst-collection --out": ["lab", "find-worst-collection", "--k", "4", "--out", place],
     }[command]
     assert cli.main(words) in (1, 2)
     assert not begun

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import html5lib
 import numpy as np
@@ -12,9 +13,13 @@ import forgetless as fl
 from forgetless import cli
 from forgetless.tables import report as page
 from forgetless.tables.grouped import TableTasks
-from forgetless.tables.task_files import load_table
 
 FEATURES = ["f0", "f1", "f2"]
+
+
+def load_table(path, task, target):
+    table = pandas.read_csv(path)
+    return SimpleNamespace(X=table[FEATURES].to_numpy(), y=table[target].to_numpy(), groups=table[task].to_numpy())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
+from forgetless.io.document import read
 from forgetless.tables import grouped
 from forgetless.tables import readers as tables
 
@@ -94,7 +95,10 @@ def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
-    assert (folder / "whole.npz").read_bytes() == (folder / "m.npz").read_bytes()
+    one, other = read("whole.npz"), read("m.npz")  # the time of writing may differ
+    assert one.header == other.header
+    assert one.arrays.keys() == other.arrays.keys()
+    assert all(array.tobytes() == other.arrays[name].tobytes() for name, array in one.arrays.items())
     whole, parts = fl.load("whole.npz"), fl.load("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))
@@ -202,13 +206,12 @@ def test_a_model_of_python_has_no_table_to_go_on_with(folder, capsys):
 
 
 def test_every_help_has_examples_and_schedules_are_completed(capsys):
-    for name in cli.app.cli.commands:
-        code, out, _ = run(capsys, name, "--help")
+    commands = {(name,): command for name, command in cli.app.cli.commands.items() if name != "lab"}
+    commands |= {("lab", name): command for name, command in cli.app.cli.commands["lab"].commands.items()}
+    for name in commands:
+        code, out, _ = run(capsys, *name, "--help")
         assert code == 0
-        assert f"Examples:\n    forgetless {name}" in out
-    for command, names in (
-        ("fit", ["increasing", "increasing-budget"]),
-        ("compare-bounds", ["increasing", "increasing-budget"]),
-    ):
-        option = next(each for each in cli.app.cli.commands[command].params if each.name == "schedule")
-        assert [item.value for item in option.shell_complete(None, "incr")] == names
+        assert f"Examples:\n    forgetless {' '.join(name)}" in out
+    for name in (("fit",), ("lab", "compare-bounds")):
+        option = next(each for each in commands[name].params if each.name == "schedule")
+        assert [item.value for item in option.shell_complete(None, "incr")] == ["increasing", "increasing-budget"]

@@ -176,7 +176,7 @@ def test_a_forged_encoder_is_refused(tmp_path):
 def test_collections_are_made_of_tables():
     X, y = next(months())
     table = X.assign(sales=y, month=np.repeat([2, 1], 20)).drop(columns="day")
-    with pytest.raises(ValueError, match=r"column 'shop' must hold finite numbers, got words; use encoder="):
+    with pytest.raises(ValueError, match=r"column 'shop' must hold finite numbers, got strings; use encoder="):
         fl.TaskCollection.from_table(table, "month", "sales")
     tasks = fl.TaskCollection.from_table(table, "month", "sales", encoder=fl.tables.TableEncoder())
     assert (tasks.n_tasks, tasks.n_features) == (2, 3)

@@ -40,7 +40,7 @@ def test_a_change_is_drift_and_forgetting():
     assert alarms.forgotten(run) == list(range(20))
     told = " ".join(page.warnings_of(run))
     assert "Drift: these tasks were out of line with those before them: task 20." in told
-    assert "20 tasks are answered clearly worse than when they were learned: task 0 to task 19." in told
+    assert "20 tasks are predicted clearly worse than when they were learned: task 0 to task 19." in told
     assert "worse than the mean of all targets so far before it learned them: task 20." in told
 
 

@@ -237,7 +237,7 @@ def test_shipped_collections_have_their_values(name, k):
     assert 0.5 * k * np.linalg.eigvalsh(V)[-1] == pytest.approx(found.value, rel=1e-9)
     assert np.linalg.norm(rows, axis=1).max() == pytest.approx(1.0, abs=1e-12)
     assert round(found.value, 4 if name == "none" else 3) >= REFERENCE[name, k]
-    assert found.command.startswith(f"forgetless worst-collection --schedule {name} --k {k} ")
+    assert found.command.startswith(f"forgetless lab find-worst-collection --schedule {name} --k {k} ")
     assert rows.shape[1] <= 6
     assert len(rows) <= 8
     for constant in found.constants:
@@ -261,7 +261,20 @@ def test_unknown_names_are_answered_with_the_known_ones():
 
 # The command ------------------------------------------------------------------------------------------------------
 
-WORDS = ["worst-collection", "--k", "10", "--features", "3", "--tasks", "4", "--starts", "5", "--rounds", "60"]
+WORDS = [
+    "lab",
+    "find-worst-collection",
+    "--k",
+    "10",
+    "--features",
+    "3",
+    "--tasks",
+    "4",
+    "--starts",
+    "5",
+    "--rounds",
+    "60",
+]
 
 
 def run(capsys, *words):
@@ -276,8 +289,8 @@ def test_the_command_finds_prints_and_saves(tmp_path, capsys):
     found = fl.load(tmp_path / "found.fl")
     expected = fl.find_worst_collection(**SEARCH)
     assert same(found, expected)
-    assert found.command == "forgetless worst-collection --schedule increasing" + " ".join(
-        ["", *WORDS[1:7], "--rank", "1", *WORDS[7:], "--kind", "mixed", "--seed", "0"]
+    assert found.command == "forgetless lab find-worst-collection --schedule increasing" + " ".join(
+        ["", *WORDS[2:8], "--rank", "1", *WORDS[8:], "--kind", "mixed", "--seed", "0"]
     )
     assert out == repr(found) + "\n"
     code, out, _ = run(capsys, *WORDS, "--json")
@@ -313,4 +326,4 @@ def test_wrong_use_of_the_command(tmp_path, capsys):
     assert "there is no folder" in err
     code, _, err = run(capsys, *WORDS, "--schedule", "rising")
     assert code == 2
-    assert run(capsys, "worst-collection", "--k", "2", "--schedule", "fixed")[0] == 1
+    assert run(capsys, "lab", "find-worst-collection", "--k", "2", "--schedule", "fixed")[0] == 1

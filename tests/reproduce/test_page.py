@@ -55,11 +55,11 @@ def test_the_report_is_complete_and_valid(made):
 
 def test_every_name_in_the_report_is_explained():
     """Families, schedules and what is measured, by the words that stand in tables and figures."""
-    said = " ".join([*page.WORDS, *page.WORDS.values()])
+    said = " ".join([*page.TERMS, *page.TERMS.values()])
     for name in (*reproduce.FAMILIES, *reproduce.SCHEDULES):
         assert name.split(",")[0] in said, name
     for word in ("worst-case loss", "seen-task loss", "forgetting", "certificate", "λ⋆", "θ"):
-        assert word in " ".join(page.WORDS), word
+        assert word in " ".join(page.TERMS), word
 
 
 def test_formulas_are_set_and_defined(made):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.solvers import _scaling
+from forgetless.solvers import one_task
 from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Rows
@@ -68,12 +68,12 @@ def test_sizes_are_scaled_where_their_squares_leave_the_range_and_nowhere_else()
     double, single = np.ones(1), np.ones(1, dtype=np.float32)
     for like, limit in ((double, 1e100), (single, 1e12)):
         for size in (limit * 0.99, 1.01 / limit, 1.0, 0.0):
-            assert _scaling.exponent(size, like) == 0
+            assert one_task._exponent(size, like) == 0
         for size in (limit * 1.01, 0.99 / limit):
-            assert 0.5 <= size / 2.0 ** _scaling.exponent(size, like) < 1
-    assert _scaling.exponent(np.inf, double) == 1
-    assert _scaling.largest(np.array([[-3.0, 2.0]])) == 3
-    assert _scaling.largest(np.array([[-3.0, 5.0]])) == 5
+            assert 0.5 <= size / 2.0 ** one_task._exponent(size, like) < 1
+    assert one_task._exponent(np.inf, double) == 1
+    assert one_task._largest(np.array([[-3.0, 2.0]])) == 3
+    assert one_task._largest(np.array([[-3.0, 5.0]])) == 5
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_sizes_are_scaled_where_their_squares_leave_the_range_and_nowhere_else()
 def test_which_of_rows_and_residuals_are_scaled(rows, residual, scaled):
     X, r = rows * np.eye(2), residual * np.ones((2, 1))
     task = OneTask(Rows.of(X), r, X.T @ r)
-    assert _scaling.exponents(task, fl.Ridge(1.0)) == scaled
-    assert _scaling.exponents(task, fl.Projection()) == (0, scaled[1])
+    assert one_task._exponents(task, fl.Ridge(1.0)) == scaled
+    assert one_task._exponents(task, fl.Projection()) == (0, scaled[1])
     blocks = Rows(lambda: iter([X]), X.shape, X.size)
-    assert _scaling.exponents(OneTask(blocks, r, X.T @ r), fl.Ridge(1.0)) == (0, scaled[1])
+    assert one_task._exponents(OneTask(blocks, r, X.T @ r), fl.Ridge(1.0)) == (0, scaled[1])

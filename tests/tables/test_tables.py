@@ -1,17 +1,17 @@
 """Tables that can be read in more than one way are refused, with the line where it shows; columns are read once."""
 
 import datetime
+import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetless._core.columns import values_of
-from forgetless._core.frames import Columns, columns_of
-from forgetless.tables import load_table
+from forgetless._core.frames import columns_of, read_once, values_of
+from forgetless.tables import read_tasks
 from forgetless.tables.grouped import TableTasks
-from forgetless.tables.readers import BadTableError
+from forgetless.tables.readers import BadTableError, read_ahead
 from support.tables import LIBRARIES
 
 
@@ -35,7 +35,7 @@ def test_ambiguous_tables_are_refused_with_the_line(tmp_path, text, message):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        load_table(path, "t", "y")
+        read_tasks(path, task="t", target="y")
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
@@ -43,9 +43,8 @@ def test_ambiguous_tables_are_refused_with_the_line(tmp_path, text, message):
 def test_tables_of_any_system_are_read(tmp_path, ending, mark):
     path = tmp_path / "table.csv"
     path.write_text(mark + ending.join(["a,y,t", "1,2,u", "", "3,4,v", ""]), newline="", encoding="utf-8")
-    table = load_table(path, "t", "y")
-    np.testing.assert_array_equal(table.X, [[1.0], [3.0]])
-    assert table.groups.tolist() == ["u", "v"]
+    tasks = read_tasks(path, task="t", target="y")
+    assert [(X.tolist(), y.tolist()) for X, y in tasks] == [([[1.0]], [2.0]), ([[3.0]], [4.0])]
 
 
 def test_a_name_given_twice_in_a_parquet_file(tmp_path):
@@ -55,7 +54,7 @@ def test_a_name_given_twice_in_a_parquet_file(tmp_path):
     columns = [pyarrow.array([1.0, 2.0])] * 3 + [pyarrow.array(["u", "v"])]
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "y", "a", "t"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet"):
-        load_table(tmp_path / "t.parquet", "t", "y")
+        read_tasks(tmp_path / "t.parquet", task="t", target="y")
 
 
 def test_bad_tables_are_value_errors():
@@ -82,7 +81,7 @@ def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, libra
     if kind == "mixed" and library in ("pyarrow", "polars"):  # which have no columns of several types
         values = [None if value is None else str(value) for value in values]
     rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=6)))
-    part = Columns(columns_of(LIBRARIES[library]({"x": values}))).rows(rows)
+    part = read_once(LIBRARIES[library]({"x": values})).rows(rows)
     found = values_of(columns_of(part)["x"], "x")
     expected = values_of(columns_of(LIBRARIES[library]({"x": [values[i] for i in rows]}))["x"], "x")
     assert len(part) == len(rows)
@@ -110,3 +109,33 @@ def test_pieces_of_a_task_are_what_the_whole_table_says(tmp_path, rows):
             assert (found.kind, list(found.labels)) == (expected.kind, list(expected.labels)), name
             np.testing.assert_array_equal(found.codes, expected.codes)
             np.testing.assert_array_equal(found.numbers, expected.numbers)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad row"), KeyboardInterrupt("stop"), MemoryError("too large")])
+def test_an_error_of_the_reading_thread_is_raised_in_place_of_its_item(error):
+    def items():
+        yield 1
+        raise error
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 1
+    with pytest.raises(type(error), match=str(error)):
+        next(ahead)
+
+
+def test_a_reader_that_is_closed_early_is_one_item_ahead_and_leaves_no_thread():
+    events = []
+
+    def items():
+        try:
+            for i in range(20):
+                events.append(i)
+                yield i
+        finally:
+            events.append(threading.current_thread().name)
+
+    ahead = read_ahead(items())
+    assert next(ahead) == 0
+    ahead.close()
+    assert events == [0, 1, "forgetless-reader_0"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("forgetless-reader")]

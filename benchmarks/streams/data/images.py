@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.errors import DataMissingError
 from streams.data.idx import read_idx
+from streams.data.packaged import DataMissingError
 from streams.data.stream import RandomFeatures, Stream, Task
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")

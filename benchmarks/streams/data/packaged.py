@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.extras import needs
-from forgetless.errors import DataMissingError
 from forgetless.io.atomic import replace_file
 
 Arrays = dict[str, NDArray[Any]]
+
+
+class DataMissingError(FileNotFoundError):
+    """The package that holds a data set is not installed; the message names the command that installs it."""
 
 
 def packaged(package: str, path: str) -> Path:

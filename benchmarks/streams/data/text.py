@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.errors import DataMissingError
 from streams.data.flights import crossed, read_flights
-from streams.data.packaged import Arrays, cached, version_of
+from streams.data.packaged import Arrays, DataMissingError, cached, version_of
 from streams.data.stream import Stream, grouped
 
 SECTIONS, ROWS = 30, 500

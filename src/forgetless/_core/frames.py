@@ -1,129 +1,131 @@
-"""Tables of any library as columns of numbers, words or times: pandas, polars, pyarrow …, dicts of lists, arrays."""
+"""Tables of pandas, polars, pyarrow or any library that narwhals reads, dicts of lists and arrays, column by column."""
 
+import datetime
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless._core.columns import EXACT, Values, integers_of, values_of
+
+DAY = 86_400e6
+"""Microseconds of a day."""
+
+EXACT = 2.0**53
+"""Integers below this size are exact as floats."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values of a column: numbers, strings or times.
+
+    Attributes
+    ----------
+    kind : {"number", "string", "time", "empty"}
+        "empty" where all values are missing.
+    numbers : array of shape (n,)
+        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of shape (0,) for strings.
+    codes : array of shape (n,)
+        For strings: the index into ``labels`` of each value, −1 where missing.
+    labels : sequence of str
+        Distinct strings in order of first appearance.
+    """
+
+    kind: str
+    numbers: Floats = field(default_factory=lambda: np.zeros(0))
+    codes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    labels: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.codes) if self.kind == "string" else len(self.numbers)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Mask of the missing values."""
+        return self.codes < 0 if self.kind == "string" else np.isnan(self.numbers)
+
+    def as_strings(self) -> "Values":
+        """Return numbers or times as strings: 3 as "3"."""
+        if self.kind in ("string", "empty"):
+            return self
+        text = format_time if self.kind == "time" else format_number
+        return _strings([None if math.isnan(value) else text(value) for value in self.numbers.tolist()])
+
+    def __getitem__(self, rows: Any) -> "Values":
+        """Return the values of some rows (an array or a slice), as if the column had no others."""
+        if self.kind != "string":
+            return _numbers(self.numbers[rows], self.kind)
+        codes, size = self.codes[rows], len(self.labels)
+        first = np.full(size + 1, len(codes))
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last assignment wins; −1 is the extra place
+        order = np.argsort(first[:size], kind="stable")[: int(np.sum(first[:size] < len(codes)))]
+        place = np.full(size + 1, -1)
+        place[order] = np.arange(len(order))
+        return _labelled(place[codes], [self.labels[i] for i in order.tolist()])
 
 
 class Columns:
-    """A table whose columns were read once, and of which rows are taken without reading them again.
+    """A table whose columns are converted once: :class:`Values`, or arrays of objects or large integers.
 
-    What a column of one type holds does not depend on which rows are taken, and is read here. A column of Python's own
-    values may hold words in some rows and numbers in others: it is kept as it is, and read where it is used.
+    Objects may be strings in some rows and numbers in others: these columns are converted where they are used.
 
     Examples
     --------
-    >>> table = Columns({"town": np.array(["Ulm", "Bonn", "Ulm"]), "size": np.array([1.0, 2.0, 3.0])})
-    >>> part = table.rows(np.array([1, 2]))
-    >>> part.columns["town"], part.columns["size"].numbers.tolist(), len(part)
-    (array(['Bonn', 'Ulm'], dtype='<U4'), [2.0, 3.0], 2)
+    >>> part = read_once({"town": ["Ulm", "Bonn", "Ulm"], "size": np.array([1.0, 2.0, 3.0])}).rows(np.array([1, 2]))
+    >>> part.columns["town"].tolist(), part.columns["size"].numbers.tolist(), len(part)
+    (['Bonn', 'Ulm'], [2.0, 3.0], 2)
     """
 
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        self.columns = {name: values_of(each, name) if _is_typed(each) else each for name, each in columns.items()}
+    def __init__(self, columns: Mapping[str, Values | NDArray[Any]]) -> None:
+        self.columns = dict(columns)
 
     def __len__(self) -> int:
-        first: Any = next(iter(self.columns.values()), ())
-        return first.n_rows if isinstance(first, Values) else len(first)
+        return len(next(iter(self.columns.values()), ()))
 
     def rows(self, rows: Any) -> "Columns":
         """Return some rows: their numbers, or a slice."""
-        return Columns({name: _rows_of(each, rows) for name, each in self.columns.items()})
-
-
-def joined(parts: Sequence[Columns]) -> Columns | None:
-    """Return the rows of some tables one below the other; None where a column is not of one kind in all of them."""
-    found = {}
-    for name in parts[0].columns:
-        values = [part.columns[name] for part in parts]
-        kinds = {value.kind for value in values if isinstance(value, Values) and value.kind != "empty"}
-        if len(kinds) > 1 or not all(isinstance(value, Values) for value in values):
-            return None
-        if kinds == {"word"}:
-            found[name] = _joined_words(values)
-        else:
-            found[name] = Values((kinds or {"empty"}).pop(), np.concatenate([value.numbers for value in values]))
-    return Columns(found)
-
-
-def _joined_words(parts: Sequence[Values]) -> Values:
-    known: dict[str, int] = {}
-    codes = []
-    for part in parts:
-        place = np.array([*(known.setdefault(label, len(known)) for label in part.labels), -1])
-        codes.append(place[part.codes] if part.kind == "word" else np.full(part.n_rows, -1))
-    return Values("word", codes=np.concatenate(codes), labels=list(known))
+        return Columns({name: column[rows] for name, column in self.columns.items()})
 
 
 def read_once(table: Any) -> Any:
-    """Return a table of any library with its columns read; anything else as it is."""
-    return Columns(columns_of(table)) if hasattr(table, "columns") and not isinstance(table, Columns) else table
-
-
-def _is_typed(column: Any) -> bool:
-    """Return whether the type of a column says what all of its values are, and floats tell them apart."""
-    import narwhals as nw
-
-    if isinstance(column, np.ndarray):
-        return column.dtype.kind in "bfMm" or (column.dtype.kind in "iu" and _is_small(column))
-    if not isinstance(column, nw.Series):
-        return False
-    dtype: Any = column.dtype
-    if dtype.is_integer() and not _is_small(column.drop_nulls().to_numpy()):
-        return False
-    return bool(dtype.is_numeric() or dtype.is_temporal()) or dtype in (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-
-
-def _is_small(integers: NDArray[Any]) -> bool:
-    return len(integers) == 0 or (int(integers.max()) < EXACT and int(integers.min()) > -EXACT)
-
-
-def _rows_of(column: Any, rows: Any) -> Any:
-    if isinstance(column, Values):
-        return column.taken(rows)
-    if isinstance(column, list | tuple):
-        return [column[i] for i in (range(*rows.indices(len(column))) if isinstance(rows, slice) else rows)]
-    return column[rows]
+    """Return the :class:`Columns` of a table or a dict of lists; arrays unchanged."""
+    if isinstance(table, Columns) or not (hasattr(table, "columns") or isinstance(table, Mapping)):
+        return table
+    return Columns({name: _converted(column) for name, column in columns_of(table).items()})
 
 
 def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     """Return the columns of a table by name, as :func:`values_of` takes them."""
     if type(table).__module__.startswith("scipy.sparse"):
-        raise TypeError(f"{name} is sparse data, which is not supported here: give a table or a dense array")
+        raise TypeError(f"{name} is sparse data, which is not supported here: pass a table or a dense array")
     if isinstance(table, Columns):
-        return dict(table.columns)
+        return table.columns
     if isinstance(table, Mapping):
-        found = {str(key): value for key, value in table.items()}
-        lengths = {key: len(value) for key, value in found.items()}
+        lengths = {str(key): len(column) for key, column in table.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{name} must have columns of one length, got {lengths}")
-        return found
+        return dict(zip(lengths, table.values(), strict=True))
     if isinstance(table, np.ndarray | list | tuple) or (hasattr(table, "__array__") and not hasattr(table, "columns")):
         return _columns_of_array(np.asarray(table), name)
-    import narwhals as nw
-
     try:
-        frame = nw.from_native(table, eager_only=True)
-        names = [str(each) for each in frame.columns]
+        series = list(nw.from_native(table, eager_only=True).iter_columns())
     except TypeError:
         raise TypeError(
             f"{name} must be a table (pandas, polars, pyarrow), a dict of lists or an array, got {type(table).__name__}"
         ) from None
     except ValueError as error:
         raise ValueError(f"{name} cannot be used as a table: {error}") from None
-    if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
-        raise ValueError(f"{name} has several columns named {twice!r}; give each its own name")
-    if not hasattr(table, "iloc"):
-        return {str(each): frame[each] for each in frame.columns}
-    # NumPy's own columns of pandas are taken as they are: narwhals takes a millisecond for each, and there may be many.
-    plain = {each for each, dtype in table.dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "biuf"}
-    return {str(each): table[each].to_numpy() if each in plain else frame.get_column(each) for each in table.columns}
+    names = [str(column.name) for column in series]
+    repeated = [each for each in names if names.count(each) > 1] if len(set(names)) < len(names) else []
+    if repeated:
+        raise ValueError(f"{name} has several columns named {repeated[0]!r}; give each its own name")
+    return dict(zip(names, series, strict=True))
 
 
 def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
@@ -139,44 +141,132 @@ def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
     return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
-def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) -> tuple[Any, Any, Any]:
-    """Return X, y and the task of every row of a table; ``encoder`` makes numbers of its features where it is given."""
-    columns = columns_of(frame, "frame")
-    targets = [target] if isinstance(target, str) else list(target)
-    for role, name in (("task", task), *(("target", name) for name in targets)):
-        if name not in columns:
-            raise ValueError(f"frame has no column {name!r} for the {role}; it has {', '.join(list(columns)[:20])}")
-    if task in targets:
-        raise ValueError(f"task and target must be different columns, got {task!r} for both")
-    rest = {name: column for name, column in columns.items() if name != task and name not in targets}
-    if not rest:
-        raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
-    X = _together(rest, "; use encoder=fl.tables.TableEncoder()") if encoder is None else encoder.fit_transform(rest)
-    y = _together({name: columns[name] for name in targets}, "")
-    X, y = X.toarray() if hasattr(X, "toarray") else X, y[:, 0] if isinstance(target, str) else y
-    return X, y, labels_of(columns[task], task)
+def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
+    """Return the values of a column, which errors call ``name``; integers as strings if ``codes``."""
+    if codes and (integers := integers_of(column)) is not None:
+        distinct, first, which = np.unique(integers, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # labels come in order of first appearance
+        return Values("string", codes=np.argsort(order)[which], labels=[str(each) for each in distinct[order].tolist()])
+    values = _converted(column)
+    return values if isinstance(values, Values) else _objects(values.tolist(), name)
 
 
-def labels_of(column: Any, name: str) -> NDArray[Any]:
-    """Return the task of every row; ValueError where one has none."""
-    if (integers := integers_of(column)) is not None:
-        return integers
-    values = values_of(column, name)
-    if values.missing.any():
-        raise ValueError(f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them")
-    if values.kind == "word":
-        return np.array(values.labels)[values.codes]
-    if values.kind == "time":
-        return values.numbers.astype("datetime64[us]")
-    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(np.abs(values.numbers) < 2**53)
-    return values.numbers.astype(np.int64) if whole else values.numbers
+def integers_of(column: Any) -> NDArray[Any] | None:
+    """Return a column of integers without missing values, with all their digits; None if it is not one."""
+    if isinstance(column, Values):
+        whole = column.kind == "number" and np.all(np.trunc(column.numbers) == column.numbers)
+        return column.numbers.astype(np.int64) if whole and np.max(np.abs(column.numbers)) < EXACT else None
+    column = _series_or_array(column)
+    if not isinstance(column, np.ndarray):
+        column = column.to_numpy() if column.dtype.is_integer() else np.zeros(0)
+    return column if column.dtype.kind in "iu" else None
 
 
-def _together(columns: Mapping[str, Any], cure: str) -> Floats:
-    """Return columns that are numbers as one array."""
-    found = {name: values_of(column, name) for name, column in columns.items()}
-    for name, values in found.items():
-        if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
-            what = f"{values.kind}s" if values.kind in ("word", "time") else "missing or infinite values"
-            raise ValueError(f"column {name!r} must hold finite numbers, got {what}{cure}")
-    return np.column_stack([values.numbers for values in found.values()])
+def _series_or_array(column: Any) -> Any:
+    """Return a column as a series of narwhals or as an array, of objects where it is a list."""
+    if isinstance(column, np.ndarray | nw.Series):
+        return column
+    try:
+        return nw.from_native(column, series_only=True)
+    except TypeError:
+        integers = len(column) > 0 and all(type(value) is int for value in column)
+        return np.array(column) if integers else np.fromiter(column, dtype=object, count=len(column))
+
+
+def _converted(column: Any) -> Values | NDArray[Any]:
+    """Return the values of a column of one type; an array of objects or of integers that floats cannot hold."""
+    if isinstance(column, Values):
+        return column
+    column = _series_or_array(column)
+    if isinstance(column, nw.Series):
+        if column.dtype in (nw.String, nw.Categorical, nw.Enum):
+            return _encoded(column.cast(nw.String))
+        column = np.asarray(column.to_numpy())
+    kind = column.dtype.kind
+    if kind in "Mm":
+        whole = column.astype(f"{kind}8[us]")
+        floats = np.where(np.isnat(whole), np.nan, whole.astype(np.int64).astype(np.float64))
+        return _numbers(floats, "time") if kind == "M" else _numbers(floats / 1e6)
+    exact = kind in "bf" or (kind in "iu" and (not len(column) or max(int(column.max()), -int(column.min())) < EXACT))
+    return _numbers(column) if exact else column
+
+
+def _encoded(column: Any) -> Values:
+    """Return a column of strings; through pyarrow where it is installed, which is ten times faster."""
+    try:
+        import pyarrow
+    except ImportError:
+        return _strings(column.to_list())
+    arrow = column.to_arrow()
+    arrow = arrow.combine_chunks() if isinstance(arrow, pyarrow.ChunkedArray) else arrow
+    encoded = arrow.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return _labelled(codes, encoded.dictionary.to_pylist())
+
+
+def _labelled(codes: Any, labels: Sequence[str]) -> Values:
+    return Values("string", codes=codes, labels=labels) if labels else _numbers(np.full(len(codes), np.nan))
+
+
+def _strings(values: Sequence[str | None]) -> Values:
+    places: dict[str, int] = {}
+    codes = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
+    return _labelled(np.array(codes, dtype=np.int64), list(places))
+
+
+def _numbers(values: Any, kind: str = "number") -> Values:
+    numbers = np.asarray(values, dtype=np.float64)
+    # The first value nearly always decides.
+    some = len(numbers) > 0 and (not math.isnan(numbers[0]) or not np.all(np.isnan(numbers)))
+    return Values(kind if some else "empty", numbers)
+
+
+def _objects(values: Sequence[Any], name: str) -> Values:
+    """Return Python objects as numbers or times where all of them are, else as strings."""
+    mask = [_is_missing(value) for value in values]
+    present = [value for value, missing in zip(values, mask, strict=True) if not missing]
+    kinds: tuple[tuple[Any, Any, str], ...] = (
+        (Real | Decimal | np.bool_, float, "number"),
+        (datetime.timedelta, datetime.timedelta.total_seconds, "number"),
+        (datetime.date, _microseconds, "time"),
+    )
+    for types, convert, kind in kinds:
+        if all(isinstance(value, types) for value in present):
+            numbers = [math.nan if missing else convert(value) for value, missing in zip(values, mask, strict=True)]
+            return _numbers(numbers, kind)
+    for value in present:
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise TypeError(
+                f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
+                "column of each part"
+            )
+    return _strings([None if missing else str(value) for value, missing in zip(values, mask, strict=True)])
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ == "NAType":  # pandas' NA is neither equal to itself nor different
+        return True
+    differs = value != value  # NaN and NaT
+    return isinstance(differs, bool | np.bool_) and bool(differs)
+
+
+def _microseconds(value: datetime.date) -> float:
+    """Return a date or a time (UTC where it has no zone) in microseconds since 1970."""
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    since = datetime.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else datetime.UTC)
+    return (value - since) / datetime.timedelta(microseconds=1)
+
+
+def format_time(microseconds: float) -> str:
+    """Return a time as text; beyond the range of Python's dates, its year."""
+    try:
+        time = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return f"year {1970 + microseconds / (365.2425 * DAY):.0f}"
+    return time.isoformat(" ") if microseconds % DAY else time.date().isoformat()
+
+
+def format_number(value: float) -> str:
+    """Return a number as text, an integer with all its digits as far as floats hold them."""
+    return f"{value:.0f}" if abs(value) < EXACT and value == math.floor(value) else f"{value:.15g}"

@@ -156,15 +156,8 @@ def optimal_schedule(
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]
         coefficients = _coefficients(starts[name][0], k, tasks.radius)
-    return OptimalSchedule(
-        tuple(coefficients.tolist()),
-        goal,
-        loss,
-        *starts[best_constant],
-        search.stationarity(coefficients),
-        name,
-        monotone,
-    )
+    stationarity, values = search.stationarity(coefficients), tuple(coefficients.tolist())
+    return OptimalSchedule(values, goal, loss, *starts[best_constant], stationarity, name, monotone)
 
 
 Start = tuple[Any, float]

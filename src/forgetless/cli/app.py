@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli import certificates, explore, files, search, streams, sweeps, tasks
-from forgetless.cli.shared import examples, say
+from forgetless.cli import advice, explore, files, lab, streams, sweeps
+from forgetless.cli.shared import examples, print_lines
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
@@ -17,7 +17,43 @@ from forgetless.reporting.text import printable
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+GROUPS = {
+    "Models of tables": {
+        "fit": "Learn the tasks of a table one after the other.",
+        "predict": "Predict the rows of a table.",
+        "evaluate": "Print the errors of a model on other tasks.",
+        "show": "Print the content of a file.",
+    },
+    "Schedules": {
+        "advise": "Rank schedules on your tasks: which λ to use.",
+        "explore": "Draw a schedule and see its exact loss.",
+        "reproduce": "Compute the paper's figure and table again.",
+        "sweep": "Compute many cells into a store, and read it.",
+    },
+    "Laboratory": {
+        "lab expect": "Print exact expected losses.",
+        "lab simulate": "Print mean losses of random runs.",
+        "lab worst-case": "Print the loss of the worst solution.",
+        "lab compare-bounds": "Print the exact loss beside every bound.",
+        "lab upper-bound": "Print a bound for every collection of tasks.",
+        "lab bounds": "List the catalogue of bounds.",
+        "lab find-worst-collection": "Search for tasks of large loss.",
+    },
+    "Shell": {"completion": "Print a script for completion."},
+}
+"""The commands in the help text, by heading."""
+
+
+class Commands(click.Group):
+    """A group whose help text lists its commands by heading."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, lines in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(lines.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="forgetless", prog_name="forgetless")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
 def cli(debug: bool) -> None:
@@ -29,16 +65,18 @@ def cli(debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; errors become one sentence unless --debug is given."""
-    words = sys.argv[1:] if arguments is None else arguments
-    debug, words = "--debug" in words, [word for word in words if word != "--debug"]  # wherever it stands
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments
     try:
-        code = cli.main(args=words, prog_name="forgetless", standalone_mode=False)
+        code = cli.main(
+            args=[each for each in arguments if each != "--debug"], prog_name="forgetless", standalone_mode=False
+        )
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        say(text.getvalue().rstrip("\n"), err=True)
+        print_lines(text.getvalue().rstrip("\n"), err=True)
         return 2 if isinstance(error, click.UsageError) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -46,29 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
         if debug:
             raise
-        say(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
+        print_lines(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 
 
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def bounds(as_json: bool) -> None:
-    """List every bound in the catalogue."""
-    from forgetless.theory.bounds import catalogue
-
-    keys = ("name", "kind", "quantity", "ordering", "scheme", "regularization", "rate", "min_k", "status", "citation")
-    rows = [{key: getattr(bound, key) for key in keys} for bound in catalogue]
-    if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return
-    for row in rows:
-        click.echo(f"{row['name']}: {row['kind']} bound of {row['quantity']}, {row['rate']} ({row['status']})")
-        click.echo(f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}")
-        click.echo(f"    {row['citation']}")
-
-
-@cli.command()
+@cli.command(epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table"))
 @click.argument("part", type=click.Choice(PARTS), default="all")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder [default: results, or results-PART for a part]")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
@@ -77,15 +98,15 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     from forgetless.reproduce import page
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    with terminal_progress() as tell:
-        found = page.sections(page.PARTS if part == "all" else [part], tell)
-        tell(0, 0, "drawing")
-        written = page.write(found, folder)
-    facts = {section.table.title: list(section.table.facts) for section in found if section.table.facts}
+    with terminal_progress() as report_progress:
+        sections = page.sections(page.PARTS if part == "all" else [part], report_progress)
+        report_progress(0, 0, "drawing")
+        written = page.write(sections, folder)
+    facts = {section.table.title: list(section.table.facts) for section in sections if section.table.facts}
     if as_json:
         click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
         return
-    for section in found:
+    for section in sections:
         if section.name == "table":
             summary = _summary(section.table)
             click.echo("\n".join([summary.text(), *summary.facts]))
@@ -93,7 +114,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {line}")
-    say(f"\nreport: {written}")
+    print_lines(f"\nreport: {written}")
 
 
 def _summary(table: Table) -> Table:
@@ -114,24 +135,7 @@ def _summary(table: Table) -> Table:
     return Table("Summary", columns, (guaranteed,), formats=formats)
 
 
-for command in (
-    tasks.advise,
-    tasks.compare_bounds,
-    tasks.expect,
-    tasks.simulate,
-    explore.explore,
-    streams.fit,
-    streams.evaluate,
-    streams.predict,
-    certificates.upper_bound,
-    search.find_worst_collection,
-    sweeps.sweep,
-    files.show,
-):
-    cli.add_command(command)
-
-
-@cli.command()
+@cli.command(epilog=examples("forgetless completion bash >> ~/.bashrc"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a completion script; add it to your shell's start-up file."""
@@ -142,35 +146,18 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
 
 
-EXAMPLES = {
-    "advise": ("forgetless advise tasks.npz --k 200", "forgetless advise table.csv --task month --target sales --k 12"),
-    "bounds": ("forgetless bounds", "forgetless bounds --json"),
-    "upper-bound": ("forgetless upper-bound --schedule increasing --k 256",),
-    "compare-bounds": (
-        "forgetless compare-bounds tasks.npz --k 200",
-        "forgetless compare-bounds tasks.npz --k 200 --schedule fixed --json",
-    ),
-    "completion": ("forgetless completion bash >> ~/.bashrc",),
-    "expect": (
-        "forgetless expect tasks.npz --k 200",
-        "forgetless expect tasks.npz --k 200 --average 2 --schedule none",
-    ),
-    "reproduce": ("forgetless reproduce", "forgetless reproduce table --out results-table"),
-    "simulate": ("forgetless simulate tasks.npz --k 200 --trials 500 --json",),
-    "sweep": ("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),
-    "worst-collection": ("forgetless worst-collection --k 64 --out found.json",),
-}
-"""At the end of the help of commands that have none of their own."""
-
-for name, told in EXAMPLES.items():
-    cli.commands[name].epilog = examples(*told)
+for command in (
+    *(streams.fit, streams.predict, streams.evaluate, files.show),
+    *(advice.advise, explore.explore, sweeps.sweep, lab.lab),
+):
+    cli.add_command(command)
 
 
 def run() -> None:
     """Entry point of the ``forgetless`` command."""
     import os
 
-    for stream in (sys.stdout, sys.stderr):  # a terminal that knows fewer letters gets their numbers
+    for stream in (sys.stdout, sys.stderr):  # characters that the terminal's encoding lacks are escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("_FORGETLESS_COMPLETE"):

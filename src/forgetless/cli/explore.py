@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, examples, say, schedule_of
+from forgetless.cli.shared import SCHEDULE_HELP, Source, examples, print_lines, schedule_of
 
 
 @click.command(
@@ -31,47 +31,51 @@ from forgetless.cli.shared import SCHEDULE_HELP, examples, say, schedule_of
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 [default: a free one]")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
 def explore(
-    file: Path | None,
-    task: str | None,
-    target: str | None,
-    k: int | None,
-    schedule: str | None,
-    loss: str,
-    intercept: bool,
-    out: Path | None,
-    port: int,
-    browser: bool,
+    file: Path | None, k: int | None, schedule: str | None, out: Path | None, port: int, browser: bool, **options: Any
 ) -> None:
     """Open a page in which you draw a schedule and see its exact expected loss, with the tasks of FILE inside.
 
-    Python answers the page from this machine alone (127.0.0.1) until you press Ctrl-C: it certifies and advises, and
-    computes what the page cannot. With --out the page is written to a file that needs no Python.
+    Python answers the page from this machine alone (127.0.0.1) until you press Ctrl-C: it compares bounds and advises,
+    and computes what the page cannot. With --out the page is written to a file that needs no Python.
     """
     import forgetless as fl
     from forgetless.explorer.server import ExplorerServer
 
     if file is None:
-        given = [name for name, value in (("--task", task), ("--target", target), ("--schedule", schedule)) if value]
-        if given:
-            raise click.UsageError(f"{given[0]} needs a FILE with tasks")
+        needing = {"--task": options["task"], "--target": options["target"], "--schedule": schedule}
+        for name, value in needing.items():
+            if value:
+                raise click.UsageError(f"{name} needs a FILE with tasks")
         page = fl.explore(k=k)
     else:
-        page = _with_tasks(file, task, target, k, schedule, loss, intercept, large=out is None)
+        page = _with_tasks(Source(file, options["task"], options["target"]), k, schedule, options, large=out is None)
     if out is not None:
-        say(f"wrote {page.save(out)}: open it in any browser")
+        print_lines(f"wrote {page.save(out)}: open it in any browser")
         return
     with ExplorerServer(page, port) as server:
-        say(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
-        with _shown(server.address if browser else None):
+        print_lines(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
+        with _opened(server.address if browser else None):
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                say("stopped", err=True)
+                print_lines("stopped", err=True)
+
+
+def _with_tasks(source: Source, k: int | None, schedule: str | None, options: dict[str, Any], *, large: bool) -> Any:
+    """Return the page of the tasks in a file."""
+    from forgetless.explorer import explore as explore_tasks
+
+    loss, intercept = options["loss"], options["intercept"]
+    tasks = source.read(loss=loss, intercept=intercept)
+    origin: dict[str, Any] = {"kind": "file", "name": str(source.file), "mean": loss == "mean", "intercept": intercept}
+    origin |= {"task": source.task, "target": source.target} if source.task else {}
+    chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
+    return explore_tasks(tasks, chosen, k, source=origin, large=large)
 
 
 @contextmanager
-def _shown(address: str | None) -> Iterator[None]:
-    """Open an address in a browser, by way of a file that only its owner reads: others see the words of commands."""
+def _opened(address: str | None) -> Iterator[None]:
+    """Open an address in a browser, through a file that only its owner reads: others see the arguments of commands."""
     if address is None:
         yield
         return
@@ -80,24 +84,3 @@ def _shown(address: str | None) -> Iterator[None]:
         file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">')
         webbrowser.open(file.as_uri())
         yield
-
-
-def _with_tasks(
-    file: Path,
-    task: str | None,
-    target: str | None,
-    k: int | None,
-    schedule: str | None,
-    loss: str,
-    intercept: bool,
-    *,
-    large: bool,
-) -> Any:
-    from forgetless.explorer import explore as made
-    from forgetless.tables.task_files import load_tasks
-
-    tasks = load_tasks(file, task, target, loss=loss, intercept=intercept)
-    source: dict[str, Any] = {"kind": "file", "name": str(file), "mean": loss == "mean", "intercept": intercept}
-    source |= {"task": task, "target": target} if task else {}
-    chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
-    return made(tasks, chosen, k, source=source, large=large)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from forgetless.cli.shared import examples, say, say_json
+from forgetless.cli.shared import examples, print_json, print_lines
 from forgetless.reporting.text import printable
 
 LABELS = {
@@ -37,14 +37,14 @@ def show(file: Path, features: int, as_json: bool) -> None:
     """
     content, about = _read(file)
     if not hasattr(content, "predict"):
-        say_json(about) if as_json else say("\n".join([*_lines(about), "", repr(content)]))
+        print_json(about) if as_json else print_lines("\n".join([*_lines(about), "", repr(content)]))
         return
     from forgetless.tables.report import coefficients
 
     estimator = content[-1] if hasattr(content, "steps") else content
     facts, table = _facts(content, estimator), coefficients(content, features)
     if as_json:
-        say_json({**about, **facts, "coefficients": table.values()})
+        print_json({**about, **facts, "coefficients": table.values()})
         return
     lines = [*_lines(about), "", printable(" ".join(repr(estimator).split()), 2000)]
     for name, value in facts.items():

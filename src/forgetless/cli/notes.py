@@ -1,43 +1,40 @@
-"""What ``fit`` does not pass over without a word: columns that may number rows, what a next file has that is new."""
+"""Notes of ``fit``: columns that may number rows, unknown columns and repeated tasks of a next file."""
 
 from typing import Any
 
 import numpy as np
 
-from forgetless._core.frames import columns_of
+from forgetless._core.frames import columns_of, integers_of
 
 LINES = 50
 """Columns of a table that are printed."""
 
 
 def of_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
-    """Return what the next file has that should not pass without a word: columns not known, tasks learned before."""
-    said = []
-    strange = [name for name in tasks.columns if name not in model[0].columns_]
-    if strange:
-        said.append(f"columns that the model does not know were left out: {', '.join(strange[:5])}" + _more(strange))
+    """Return notes on the next file: unknown columns, an exceeded horizon, tasks learned before."""
+    notes = []
+    unknown = [name for name in tasks.columns if name not in model[0].columns_]
+    if unknown:
+        notes.append(f"columns that the model does not know were left out: {', '.join(unknown[:5])}" + _more(unknown))
     made_for = getattr(model[-1], "n_tasks", None)
     if made_for is not None and model[-1].n_tasks_seen_ > made_for:
-        said.append(
+        notes.append(
             f"the schedule was made for {made_for} tasks and went on in epochs of doubling length, a heuristic; "
             "--horizon says beforehand how many will come"
         )
-    known = set(about["tasks"])
-    again = [label for label in labels if label in known]
+    again = [label for label in labels if label in set(about["tasks"])]
     if again:
-        said.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
-    return said
+        notes.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
+    return notes
 
 
 def of_first_task(X: Any) -> list[str]:
-    """Return a word on columns that may number rows, which a model would take for a trend."""
-    found = [
-        name
-        for name, column in columns_of(X).items()
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) >= 20
-        if np.all(np.diff(column) > 0)
+    """Return warnings about columns that may number rows, which a model would take for a trend."""
+    integers = {name: integers_of(column) for name, column in columns_of(X).items() if len(column) >= 20}
+    counting = [name for name, column in integers.items() if column is not None and np.all(np.diff(column) > 0)]
+    return [
+        f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in counting[:5]
     ]
-    return [f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in found[:5]]
 
 
 def shortened(columns: Any) -> str:

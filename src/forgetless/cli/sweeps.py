@@ -1,4 +1,4 @@
-"""The commands of ``sweep``: run one, and look at, print, write and merge stores."""
+"""The commands of ``sweep``: run, status, table, export and merge."""
 
 import json
 from contextlib import nullcontext
@@ -8,12 +8,10 @@ from typing import Any
 import click
 
 from forgetless._core.extras import needs
-from forgetless.cli.shared import say
+from forgetless.cli.shared import examples, print_lines
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.progress import terminal_progress
-
-FORMS = ("text", "latex", "csv", "json")
 
 STORE = click.Path(path_type=Path, dir_okay=False)
 
@@ -27,7 +25,11 @@ class Sweeps(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=Sweeps, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Sweeps,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),
+)
 def sweep() -> None:
     """Run many cells of a sweep into a store, and read it: sweep SWEEP.TOML --store STORE, or a command.
 
@@ -53,15 +55,15 @@ def run(
         with nullcontext() if cluster is None else _connect(cluster) as client:
             loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
     except KeyboardInterrupt:
-        say(f"finished cells are in {store}; the same command resumes", err=True)
+        print_lines(f"finished cells are in {store}; the same command resumes", err=True)
         raise
     with Store(store) as opened:
-        say(_lines(opened.status()))
+        print_lines(_lines(opened.status()))
     failed = loaded.failures(store)
     if len(failed):
-        say(failed.text(), err=True)
+        print_lines(failed.text(), err=True)
     if len(failed) == len(loaded):
-        raise StoreError(f"all {len(loaded)} cells failed; after a cure, --retry tries them again")
+        raise StoreError(f"all {len(loaded)} cells failed; once the cause is removed, --retry computes them again")
 
 
 def _connect(address: str) -> Any:
@@ -81,35 +83,33 @@ def _lines(table: Any) -> str:
 @click.argument("store", type=STORE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def status(store: Path, as_json: bool) -> None:
-    """Say how much of the sweep run last is in STORE, what failed, and whether it is running."""
+    """Print how much of the last sweep is in STORE, what failed, and whether it is running."""
     from forgetless.sweeps import Store
 
     with Store(store) as opened:
-        found = opened.status()
+        state = opened.status()
     if as_json:
-        click.echo(json.dumps({name: value for name, (value,) in found.columns.items()}))
+        click.echo(json.dumps({name: value for name, (value,) in state.columns.items()}))
         return
-    say(_lines(found))
+    print_lines(_lines(state))
 
 
 @sweep.command()
 @click.argument("store", type=STORE)
 @click.option("--y", help="Metric [default: the first of the sweep]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "latex", "csv", "json"]), default="text", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
 def table(store: Path, y: str | None, form: str) -> None:
     """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
     from forgetless.sweeps import report
 
-    held, first = report.of_store(store)
-    made = report.summary(held, y or first)
+    cells, first = report.of_store(store)
+    summary = report.summary(cells, y or first)
     if form == "json":
-        click.echo(json.dumps(made.to_dict(), ensure_ascii=False))
+        click.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     elif form == "text":
-        say("\n".join([made.text(), *made.facts]))
+        print_lines("\n".join([summary.text(), *summary.facts]))
     else:
-        click.echo(made.to_latex() if form == "latex" else made.to_csv(), nl=False)
+        click.echo(summary.to_frame().to_csv(index=False), nl=False)
 
 
 @sweep.command()
@@ -121,9 +121,9 @@ def export(store: Path, out: Path) -> None:
 
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
-    held = report.everything(store)
-    replace_file(out, held.to_csv().encode() if out.suffix == ".csv" else held.to_parquet())
-    say(f"{len(held)} rows in {out}")
+    frame = report.everything(store).to_frame()
+    replace_file(out, frame.to_csv(index=False).encode() if out.suffix == ".csv" else frame.to_parquet(index=False))
+    print_lines(f"{len(frame)} rows in {out}")
 
 
 @sweep.command()
@@ -131,8 +131,8 @@ def export(store: Path, out: Path) -> None:
 @click.argument("sources", type=STORE, nargs=-1, required=True)
 def merge(target: Path, sources: tuple[Path, ...]) -> None:
     """Copy the cells of SOURCES into the store TARGET."""
-    from forgetless.sweeps import merge as merged
+    from forgetless.sweeps import merge as merge_stores
 
     with terminal_progress():
-        count = merged(target, *sources)
-    say(f"{count} cells came into {target}")
+        count = merge_stores(target, *sources)
+    print_lines(f"{count} cells copied into {target}")

@@ -293,17 +293,11 @@ def _runs(tasks: Indices) -> list[list[tuple[int, int, int]]]:
 
 
 def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Place the trials of every step in equal groups of slots, one group per task.
+    """Return an assignment of the trials of every step to equal groups of slots, one group per task.
 
-    Returns
-    -------
-    slots : array of shape (T, n_trials)
-        The slot of each trial.
-    sources : array of shape (T, n_tasks * size)
-        The slot of the same trial one step before (before the first step, trial i is in slot i). Unused slots hold
-        an arbitrary trial and are never read.
-    size : int
-        Slots per task.
+    These are the slots (T, n_trials) of each trial; for every slot the one of the same trial one step before
+    (T, n_tasks · size), trial i being in slot i before the first step and unused slots having an arbitrary source; and
+    the number of slots per task.
     """
     n_steps, n_trials = indices.shape
     order = np.argsort(indices, axis=1, kind="stable")

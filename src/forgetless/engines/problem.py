@@ -41,8 +41,8 @@ class Problem:
         def resolved() -> dict[str, Any]:
             codes = [code(each) or repr(each) for each in self.schedules]
             schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
-            own = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
-            return {**own, **arguments}
+            common = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
+            return {**common, **arguments}
 
         return Origin(call, resolved, self.tasks)
 

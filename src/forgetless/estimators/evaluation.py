@@ -207,7 +207,7 @@ class _Run:
         model = self.model
         X = np.asarray(X) if isinstance(X, list) else X
         X = read_once(X) if getattr(model, "_reads_columns", False) else X
-        train, test = _split(len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)])
+        train, test = split_rows(len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)])
         rows, targets = rows_of(X, train), y[train]
         past = self.means.rows > 0
         own_error = not hasattr(_last_step(model), "history_") and past
@@ -273,7 +273,7 @@ def _with_task(joint: Any, X: Any, y: Any) -> Any:
     return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
 
 
-def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
+def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     """Return the rows of a task that are learned, and those that are watched."""
     rows = np.arange(n)
     if holdout == 0:

@@ -1,4 +1,4 @@
-"""The page: one self-contained file put together from small parts, which loads nothing and sends nothing."""
+"""The page: one self-contained file from small parts, without any connection to other machines."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ ENGINE = (
     "engine/one_order.js",
     "engine/engine.js",
 )
-"""The exact engine, which needs nothing else."""
+"""The scripts of the exact engine."""
 
 SCRIPTS = (
     *ENGINE,
@@ -43,7 +43,7 @@ SCRIPTS = (
     "page/controls.js",
     "page/files.js",
 )
-"""All scripts of the page, each one idea, in an order in which each knows those above it."""
+"""All scripts of the page, each after those that it uses."""
 
 
 def read(*names: str) -> str:
@@ -59,7 +59,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     data : mapping, optional
         Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held``, ``large``.
     served : bool, default False
-        Whether the page may ask the server that it comes from, and nobody else.
+        Whether the page may connect to its own server.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
         "data": embedded({"shipped": shipped(), "constants": constants(), **(data or {})}),
         "script": script,
     }
-    # In one pass over the template, so that nothing in a part is taken for a place.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], read("index.html"))
+    # In one pass over the template, so that text in a part is never taken for a placeholder.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], read("index.html"))
 
 
 def policy(style: str, script: str, *, served: bool) -> str:
-    """Return the Content-Security-Policy: this style, this script, pictures made here, and no connection to others."""
+    """Return the Content-Security-Policy: this style, this script, embedded pictures, no connection to others."""
     allowed = {
         "default-src": "'none'",
         "script-src": _hash(script),
@@ -97,7 +97,7 @@ def _hash(text: str) -> str:
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    r"""Return plain values as JSON that cannot end the element it stands in, whatever words are in it.
+    r"""Return plain values as JSON that cannot end the element around it, whatever text they hold.
 
     Examples
     --------
@@ -127,15 +127,15 @@ def constants() -> dict[str, float]:
 
 @cache
 def shipped() -> tuple[dict[str, Any], ...]:
-    """Return the worst collections known, as the page takes them."""
+    """Return the worst collections in the package as plain values."""
     from forgetless.guarantees.collection import load_worst_collection
 
-    words = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
-    found = []
-    for schedule, title in words.items():
+    titles = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
+    collections = []
+    for schedule, title in titles.items():
         for k in (64, 256):
-            known = load_worst_collection(schedule, k)
+            worst = load_worst_collection(schedule, k)
             plain = {"name": f"{schedule}-{k}", "title": f"{title}, k = {k}", "schedule": schedule, "k": k}
-            plain |= {"rows": known.rows.tolist(), "counts": known.counts.tolist(), "teacher": known.teacher.tolist()}
-            found.append(plain)
-    return tuple(found)
+            plain |= {"rows": worst.rows.tolist(), "counts": worst.counts.tolist(), "teacher": worst.teacher.tolist()}
+            collections.append(plain)
+    return tuple(collections)

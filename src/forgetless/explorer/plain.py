@@ -24,10 +24,10 @@ _LITERAL = 20_000
 
 
 def plain_tasks(tasks: TaskCollection) -> dict[str, Any]:
-    """Return tasks as the page takes them: their rows, or fewer rows with the same losses.
+    """Return tasks as plain values: their rows, or fewer rows with the same losses.
 
-    A task is known to every engine by its singular values s, directions V and targets alone, so that s∘V stands for
-    its rows; where there are more features than coordinates of the joint span, in these.
+    Losses depend on the singular values s, the singular vectors V and the targets alone, so that s∘V can replace the
+    rows; where there are more features than coordinates of the joint span, in these coordinates.
     """
     literal, basis = is_literal(tasks), None if tasks.n_features <= FEATURES else tasks.span
     rows = [_rows(task, basis, literal=literal) for task in tasks]
@@ -50,30 +50,30 @@ def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
 
 
 def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[str, Any]:
-    """Return a schedule as the state of the page: its name there, or the value of every step in units of R²."""
+    """Return a schedule as the state of the page: its name, or the value of every step in units of R²."""
     if isinstance(schedule, Increasing):
         return {"scheme": "ridge", "schedule": {"preset": "increasing", "scale": schedule.scale}}
     filter_, square = resolve(schedule, k, radius), radius * radius or 1.0
     if isinstance(filter_, Projection):
         return {"scheme": "ridge", "schedule": {"preset": "none"}}
     if isinstance(filter_, Ridge):
-        return {"scheme": "ridge", "schedule": _given(filter_.coefficient, k, 1 / square)}
+        return {"scheme": "ridge", "schedule": _values(filter_.coefficient, k, 1 / square)}
     if not isinstance(filter_, GradientDescent):
         raise TypeError(
             f"schedule must be of Ridge, GradientDescent or Projection to be drawn, got {filter_!r}; use fl.expect"
         )
     counts, sizes = np.unique(filter_.n_steps), np.unique(filter_.step_size)
     if counts.size == 1:
-        return {"scheme": "size", "n": int(counts[0]), "schedule": _given(filter_.step_size, k, square)}
+        return {"scheme": "size", "n": int(counts[0]), "schedule": _values(filter_.step_size, k, square)}
     if sizes.size == 1:
-        budget = _given(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
+        budget = _values(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
         return {"scheme": "budget", "size": float(sizes[0] * square), "schedule": budget}
     raise ValueError(
         "schedule must have one n_steps or one step_size for all steps to be drawn, got many of both; use fl.expect"
     )
 
 
-def _given(values: Any, k: int, unit: float) -> dict[str, Any]:
+def _values(values: Any, k: int, unit: float) -> dict[str, Any]:
     return {"preset": "given", "values": (np.broadcast_to(values, (k,)) * unit).tolist()}
 
 
@@ -92,7 +92,7 @@ def tasks_of(plain: Any) -> TaskCollection:
 
 
 def _with_floor(X: Floats, y: Floats, floor: float) -> tuple[Floats, Floats]:
-    """Return the pair with a row of zeros whose loss, which no weights avoid, is ``floor``."""
+    """Return the pair with a row of zeros, whose loss is ``floor`` for all weights."""
     if not floor > 0:
         return X, y
     return np.concatenate([X, np.zeros((1, X.shape[1]))]), np.append(y, math.sqrt(2 * floor))

@@ -1,8 +1,7 @@
-"""A server on this machine alone: the page, and Python's answers to it.
+"""A local HTTP server of the page and of the computations it requests.
 
-It listens on 127.0.0.1, answers only requests that name this address (a stranger's name that resolves here is refused,
-which stops DNS rebinding), gives the page only for the token, and answers questions only with the token in a header
-that no other site can set, from the page's own origin, as JSON.
+It listens on 127.0.0.1 and rejects requests with another host name (DNS rebinding). The page is sent only with the
+token in its address; computations need the token in a header, which no other site can set, and the page's own origin.
 """
 
 import hmac
@@ -14,13 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from forgetless.explorer.answers import Answers
 from forgetless.explorer.page import page
+from forgetless.explorer.requests import Requests
 from forgetless.explorer.view import Explorer
-from forgetless.reporting.text import in_words, printable
+from forgetless.reporting.text import error_text, printable
 
 MOST_BYTES = 256 * 2**20
-"""Of a question, which may hold a user's tasks."""
+"""Most bytes of a request, which may hold the tasks."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -34,7 +33,7 @@ _HEADERS = {
 
 
 class ExplorerServer(ThreadingHTTPServer):
-    """Serves one explorer; ``address`` is what a browser opens.
+    """Server of one explorer at ``address``.
 
     Examples
     --------
@@ -52,8 +51,8 @@ class ExplorerServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         held = explorer.tasks is not None
         self.page = page({**explorer.data, "token": self.token, "held": held}, served=True).encode()
-        self.answers = Answers(explorer.tasks)
-        self.one = threading.Lock()  # computations one after the other, each with all processors
+        self.requests = Requests(explorer.tasks)
+        self.lock = threading.Lock()  # computations one after the other, each with all processors
 
     @property
     def address(self) -> str:
@@ -61,7 +60,7 @@ class ExplorerServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Return how a request may name this server."""
+        """Return the host names of valid requests."""
         return tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
 
 
@@ -71,59 +70,59 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "forgetless", ""
 
     def do_GET(self) -> None:
-        if not self._named():
+        if not self._check_host():
             return
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
         if path != "/":
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
-        elif not self._known(query.get("token", [""])[0]):
-            self._refuse(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
+            self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
+        elif not self._is_token(query.get("token", [""])[0]):
+            self._reject(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
         else:
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
 
     def do_POST(self) -> None:
-        if not self._named():
+        if not self._check_host():
             return
         path, kind = urlsplit(self.path).path, self.headers.get("Content-Type", "").split(";")[0].strip()
         if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.server.hosts()]:
-            self._refuse(HTTPStatus.FORBIDDEN, "questions come from the page itself")
-        elif not self._known(self.headers.get("X-Forgetless-Token", "")):
-            self._refuse(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
+            self._reject(HTTPStatus.FORBIDDEN, "requests must come from the page itself")
+        elif not self._is_token(self.headers.get("X-Forgetless-Token", "")):
+            self._reject(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
         elif kind != "application/json":
-            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "questions are JSON")
+            self._reject(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "requests must be JSON")
         elif not path.startswith("/api/"):
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
         else:
-            self._answer(path.removeprefix("/api/"))
+            self._compute(path.removeprefix("/api/"))
 
-    def _answer(self, action: str) -> None:
+    def _compute(self, action: str) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > MOST_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a question has at most {MOST_BYTES} bytes")
+            self._reject(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BYTES} bytes")
             return
         try:
-            question = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
-            if not isinstance(question, dict):
-                raise ValueError("a question is an object")
-            with self.server.one:
-                found = self.server.answers(action, question)
-            self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
+            request = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
+            if not isinstance(request, dict):
+                raise ValueError("a request must be an object")
+            with self.server.lock:
+                result = self.server.requests(action, request)
+            self._send(HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode())
         except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError) as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
+            self._reject(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
         except Exception as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, in_words(error, 1000))
+            self._reject(HTTPStatus.INTERNAL_SERVER_ERROR, error_text(error, 1000))
 
-    def _named(self) -> bool:
+    def _check_host(self) -> bool:
         if self.headers.get("Host", "") in self.server.hosts():
             return True
-        self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1")
+        self._reject(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1")
         return False
 
-    def _known(self, token: str) -> bool:
+    def _is_token(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.server.token.encode())
 
-    def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        # What was not read of a question would be taken for the next request.
+    def _reject(self, status: HTTPStatus, reason: str) -> None:
+        # Unread bytes of the body would be taken for the next request.
         self.close_connection = True
         self._send(status, "application/json", json.dumps({"error": reason}).encode())
 
@@ -135,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the token is part of the address."""
+        """Log nothing: the token is part of the address."""
 
 
 def _no_number(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``explore``: the page with a user's tasks and schedule inside, for a notebook, a file or a server."""
+"""``explore``: the page with tasks and a schedule, for a notebook, a file or a server."""
 
 import html
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Explorer:
     ----------
     tasks : TaskCollection or None
     data : dict
-        What is inside the page, as plain values.
+        The content of the page, as plain values.
     """
 
     tasks: TaskCollection | None
@@ -83,7 +83,7 @@ def explore(
     source : dict, optional
         Where the tasks come from, for the Python code that the page writes.
     large : bool, default False
-        Whether tasks that the page cannot compute with are taken, for a server that does.
+        Whether to accept tasks beyond the page's own engine, for a server that computes them.
 
     Returns
     -------
@@ -129,21 +129,21 @@ def explore(
 
 
 def _steps(k: Any) -> int:
-    found = validate.integer("k", k, 1, "ask for at least one step")
-    if found > MOST_STEPS:
-        raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {found}; use fl.expect for more steps")
-    return found
+    steps = validate.integer("k", k, 1, "ask for at least one step")
+    if steps > MOST_STEPS:
+        raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {steps}; use fl.expect for more steps")
+    return steps
 
 
 def _source(tasks: TaskCollection) -> dict[str, Any] | None:
-    """Return how the page's code gets the tasks; None where it can hold their rows."""
+    """Return the origin of the tasks for the code on the page; None where the code holds their rows."""
     if is_literal(tasks):
         return None
     return {"kind": "given", "code": "tasks = ...  # the TaskCollection that fl.explore was called with"}
 
 
 def _facts(tasks: TaskCollection) -> dict[str, Any]:
-    """Return what the page says of tasks that only Python holds."""
+    """Return facts about tasks that are not on the page."""
     return {
         "d": tasks.n_features,
         "span": tasks.span_dimension,

@@ -1,4 +1,4 @@
-"""Plots: each takes numbers and optional axes, and returns the axes. Results, advice and certificates call them."""
+"""Plots: each takes numbers and optional axes, and returns the axes."""
 
 from forgetless.plots.paper import plot_curves, plot_optimum, plot_rates, plot_reduction
 from forgetless.plots.results import (

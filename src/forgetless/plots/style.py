@@ -1,6 +1,6 @@
-"""How all plots look: colours, line styles, markers, and the settings of figures for print.
+"""Style of all plots: colours, line styles, markers, and the settings of figures for print.
 
-Colours are Okabe & Ito's, told apart without colour vision; line styles and markers tell them apart in grey.
+Colours are Okabe & Ito's, distinguishable without colour vision; line styles and markers distinguish them in grey.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def publication() -> Iterator[Any]:
 
 
 def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
-    """Return the axes that were given, or new ones."""
+    """Return ``ax``, or new axes if it is None."""
     if ax is not None:
         return ax
     with needs("drawing", "matplotlib", "plot"):

@@ -1,95 +1,16 @@
-"""The few pieces of HTML that reports are made of: one self-contained page, lists, tables, embedded pictures."""
+"""HTML of tables, lists and paragraphs, for notebooks and for the templates of pages."""
 
-import base64
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 
-STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#222;--soft:#444;--line:#ccc;--code:#f2f2f2}
-@media (prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e6e8;--soft:#b4bac0;--line:#454b52;--code:#262b31}
-figure img{filter:invert(.92) hue-rotate(180deg)}}
-body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:0 auto;padding:1rem}
-body{color:var(--ink);background:var(--paper)}
-h1,p,ul{max-width:46rem}h1{font-size:1.5rem;line-height:1.2}
-h2{font-size:1.15rem;margin-top:2rem;border-top:1px solid var(--line);padding-top:1rem}
-figure{margin:0}img{max-width:100%;height:auto}figcaption,.small{font-size:.85rem;color:var(--soft)}
-.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem;margin:1rem 0}
-.panels.one{max-width:46rem}.panels.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
-.panels img{width:100%;height:auto;display:block}
-.zoom{cursor:zoom-in;display:block}.zoom input{position:absolute;opacity:0}
-.zoom input:focus-visible+span{outline:2px solid #0072B2}
-.zoom input:checked+span{position:fixed;inset:0;z-index:9;overflow:auto;
-background:var(--paper);cursor:zoom-out;padding:1rem}
-.zoom input:checked+span img{width:max(100%,60rem);max-width:none;max-height:none}
-dl{columns:24rem;column-gap:2rem}dl div{break-inside:avoid}dt{font-weight:600}dd{margin:0 0 .5rem 1rem}
-code{background:var(--code);padding:.1rem .3rem;overflow-wrap:anywhere}.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.8rem}
-th,td{padding:.2rem .5rem;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
-td.n{text-align:right;font-variant-numeric:tabular-nums}
-@media print{body{max-width:none;font-size:10pt}h2{break-after:avoid}figure{break-inside:avoid}}
-"""
-"""In the dark, figures are inverted and their hues turned back; a click, or the space bar, enlarges one."""
-
-
-def page(title: str, body: str) -> str:
-    """Return a whole page that needs no other file."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>forgetless: {text(title)}</title><style>{STYLE}</style></head><body><main>\n"
-        f"<h1>{text(title)}</h1>\n{body}</main></body></html>\n"
-    )
-
-
-def image(picture: bytes, alt: str) -> str:
-    """Return a picture, PNG or SVG, inside the page, with words for those who do not see it; it can be enlarged."""
-    kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
-    encoded = base64.b64encode(picture).decode()
-    return (
-        '<figure><label class="zoom"><input type="checkbox" aria-label="enlarge the figure"><span>'
-        f'<img alt="{text(alt)}" src="data:image/{kind};base64,{encoded}"></span></label></figure>'
-    )
-
-
-def panels(pictures: Iterable[str]) -> str:
-    """Return pictures side by side as far as there is room, below each other on a narrow screen."""
-    found = list(pictures)
-    kind = " one" if len(found) == 1 else " two" if len(found) % 2 == 0 and len(found) % 3 else ""
-    return f'<div class="panels{kind}">{"".join(found)}</div>'
-
-
-def definitions(words: Mapping[str, str]) -> str:
-    """Return words with what they mean."""
-    return (
-        "<dl>" + "".join(f"<dt>{formula(word)}</dt><dd>{formula(said)}</dd>" for word, said in words.items()) + "</dl>"
-    )
-
-
-def formula(content: str) -> str:
-    """Return words in which _{…} and ^{…} are set low and high."""
-    low = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text(content))
-    return re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", low)
-
-
-def paragraph(lines: Iterable[str]) -> str:
-    """Return lines of plain text, one below the other; nothing if there are none."""
-    joined = "<br>".join(map(text, lines))
-    return f"<p>{joined}</p>" if joined else ""
-
-
-def bullets(lines: Iterable[str]) -> str:
-    """Return lines of plain text as a list; nothing if there are none."""
-    items = "".join(f"<li>{text(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
-
 
 def table(content: Table) -> str:
-    """Return a table that shows what its text shows, with numbers aligned to the right."""
-    columns = content.shown()
+    """Return an HTML table with the cells of the table's text, numbers aligned to the right."""
+    columns = content.printed()
     head = "".join(f"<th>{text(column.name)}</th>" for column in columns)
     cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
@@ -97,14 +18,32 @@ def table(content: Table) -> str:
 
 
 def titled(content: Table) -> str:
-    """Return a table below its title, as notebooks show it."""
+    """Return a table between its title and its facts, as notebooks show it."""
     return f"{paragraph([content.title])}{table(content)}{paragraph(content.facts)}"
+
+
+def paragraph(lines: Iterable[str]) -> str:
+    """Return a paragraph of lines of text; nothing if there are none."""
+    joined = "<br>".join(map(text, lines))
+    return f"<p>{joined}</p>" if joined else ""
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return a list of lines of text; nothing if there are none."""
+    items = "".join(f"<li>{text(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def formula(content: str) -> str:
+    """Return text with _{…} and ^{…} as subscripts and superscripts."""
+    low = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text(content))
+    return re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", low)
+
+
+def text(content: str) -> str:
+    """Return text with markup and control codes escaped."""
+    return html.escape(printable(content))
 
 
 def _cell(content: str, number: bool) -> str:
     return f'<td class="n">{text(content)}</td>' if number else f"<td>{formula(content)}</td>"
-
-
-def text(content: str) -> str:
-    """Return words that are no markup, whatever they hold."""
-    return html.escape(printable(content))

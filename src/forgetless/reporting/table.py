@@ -1,9 +1,6 @@
-"""Tables: made once of columns or rows, then printed, written and drawn."""
+"""Tables of results: columns with a title, as text, HTML, plain values and data frames."""
 
-import csv
-import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -16,13 +13,13 @@ from forgetless.reporting.text import label
 
 
 class Noted(NamedTuple):
-    """A number with what is printed right behind it: its error, its unit, a mark."""
+    """A number with a note printed right behind it: its error, its unit, a mark."""
 
     value: float | None
     note: str
 
 
-class Shown(NamedTuple):
+class PrintedColumn(NamedTuple):
     """A column as it is printed: its name, its cells, and whether they are numbers."""
 
     name: str
@@ -32,16 +29,16 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Equally long columns with a title, and facts found in them, in words.
+    """Equally long columns with a title, and facts about them, each a sentence.
 
     Attributes
     ----------
     title : str
     columns : dict from name to list
-        A name of several lines makes a head of several lines.
+        The head has as many lines as the longest name.
     facts : tuple of str
     number : str
-        How floats are printed, as a format specification.
+        Format specification of floats.
     formats : mapping from name to str
         The same for single columns.
 
@@ -53,10 +50,8 @@ class Table:
     fruit     g  a piece
     plum   31.5    0.5 €
     fig       –   12
-    >>> print(table.to_csv(), end="")
-    fruit,g,a piece
-    plum,31.5,0.5
-    fig,,12
+    >>> table.values()
+    {'fruit': ['plum', 'fig'], 'g': [31.5, None], 'a piece': [0.5, 12]}
     """
 
     title: str
@@ -67,7 +62,7 @@ class Table:
 
     @classmethod
     def of_rows(cls, title: str, rows: Sequence[Mapping[str, Any]], facts: tuple[str, ...] = ()) -> "Table":
-        """Return the table of some rows, at least one, that all have the names of the first."""
+        """Return the table of at least one row; all rows have the names of the first."""
         return cls(title, {name: [row[name] for row in rows] for name in rows[0]}, facts)
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -75,18 +70,18 @@ class Table:
         return list(zip(*self.columns.values(), strict=True))
 
     def where(self, **values: Any) -> "Table":
-        """Return the rows in which the named columns have the given values."""
+        """Return the rows whose columns have these values."""
         keep = [i for i in range(len(self)) if all(self.columns[name][i] == value for name, value in values.items())]
         return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
 
-    def shown(self) -> list[Shown]:
-        """Return the columns as they are printed, for text and HTML alike."""
-        return [_shown(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
+    def printed(self) -> list[PrintedColumn]:
+        """Return the printed columns, the same for text and HTML."""
+        return [_printed(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
 
     def text(self) -> str:
-        """Return aligned lines, the head first: numbers to the right, words to the left, no wider than needed."""
+        """Return aligned lines, the head first: numbers to the right, text to the left."""
         height = max(name.count("\n") for name in self.columns)
-        columns = [_aligned(column, height - column.name.count("\n")) for column in self.shown()]
+        columns = [_aligned(column, height - column.name.count("\n")) for column in self.printed()]
         return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
     def values(self) -> dict[str, list[Any]]:
@@ -95,32 +90,6 @@ class Table:
             name: [cell.value if isinstance(cell, Noted) else cell for cell in cells]
             for name, cells in self.columns.items()
         }
-
-    def to_csv(self) -> str:
-        """Return the table as CSV, with every digit of its numbers; what is not known stays empty."""
-        text, columns = io.StringIO(), self.values()
-        csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
-        return text.getvalue()
-
-    def to_parquet(self) -> bytes:
-        """Return the table as the content of a Parquet file."""
-        with needs("Parquet", "pyarrow", "cli"):
-            import pyarrow
-            from pyarrow import parquet
-        sink = pyarrow.BufferOutputStream()
-        parquet.write_table(pyarrow.table(self.values()), sink)
-        return bytes(sink.getvalue().to_pybytes())
-
-    def to_latex(self) -> str:
-        """Return the table as LaTeX, with the rules of the package booktabs: rounded as it is printed."""
-        columns = self.shown()
-        heads = " & ".join(_latex(column.name.replace("\n", " ")) for column in columns)
-        lines = [" & ".join(map(_latex, cells)) for cells in zip(*(column.cells for column in columns), strict=True)]
-        sides = "".join("r" if column.numbers else "l" for column in columns)
-        body = "".join(f"{line} \\\\\n" for line in lines)
-        return (
-            f"\\begin{{tabular}}{{{sides}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values: title, facts and columns."""
@@ -131,7 +100,7 @@ class Table:
         return frame(self.values())
 
     def _repr_html_(self) -> str:
-        from forgetless.reporting.html import titled  # which renders tables, and so knows this module
+        from forgetless.reporting.html import titled  # html.py imports this module
 
         return titled(self)
 
@@ -139,47 +108,27 @@ class Table:
         return len(next(iter(self.columns.values())))
 
 
-def _shown(name: str, cells: list[Any], number: str) -> Shown:
+def _printed(name: str, cells: list[Any], number: str) -> PrintedColumn:
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
     texts = [_cell(pair.value, number) for pair in pairs]
-    notes = [pair.note if _known(pair.value) else "" for pair in pairs]
+    notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
     # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its digits.
     width = max(map(len, notes), default=0)
     joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
-    return Shown(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
+    return PrintedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
 
 
-_LATEX = {
-    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "–": "--",
-    "·": r"$\cdot$",
-    "−": "$-$",
-}
-
-
-def _latex(text: str) -> str:
-    """Return text that LaTeX prints as it is; minus signs and powers of ten as in formulas."""
-    text = re.sub(r"(\d)e([-+]?)0*(\d+)", lambda m: f"{m[1]}\0{m[2].replace('+', '')}{m[3]}\1", text.strip())
-    text = re.sub(r"(?<![\w\0])-(?=\d)", "−", text)
-    made = "".join(_LATEX.get(mark, mark) for mark in text)
-    return made.replace("\0", r"$\cdot 10^{").replace("\1", "}$")
-
-
-def _known(value: Any) -> bool:
+def _is_present(value: Any) -> bool:
     return value is not None and not (isinstance(value, Real) and math.isnan(value))
 
 
 def _cell(value: Any, number: str) -> str:
-    if not _known(value):
+    if not _is_present(value):
         return "–"
     return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
 
 
-def _aligned(column: Shown, blank: int) -> list[str]:
+def _aligned(column: PrintedColumn, blank: int) -> list[str]:
     texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
     width = max(map(len, texts))
     return [text.rjust(width) if column.numbers else text.ljust(width) for text in texts]

@@ -1,14 +1,13 @@
-"""Words of strangers, such as labels of tasks: made safe to print, to draw, and to put into a page."""
+"""Untrusted text, such as labels of tasks, escaped for terminals, figures and pages."""
 
 LABEL = 60
-"""Characters of a label that are shown."""
+"""Most characters of a label in tables and pages."""
 
 
 def printable(text: str, width: int | None = None) -> str:
-    r"""Return ``text`` on one line without control codes, which are shown escaped, and no longer than ``width``.
+    r"""Return ``text`` on one line, with unprintable characters escaped and at most ``width`` characters.
 
-    Escaped is what is neither visible nor a space: among it what moves a cursor, changes colours, reverses the
-    direction of writing, or cannot be encoded.
+    Unprintable characters may move the cursor, change colours, reverse the direction of writing, or have no encoding.
 
     Examples
     --------
@@ -21,16 +20,16 @@ def printable(text: str, width: int | None = None) -> str:
         text = text[: width - 1] + "…"
     if text.isprintable():
         return text
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return printable(shown, width)
+    escaped = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(escaped, width)
 
 
-def in_words(error: BaseException, width: int = 2000) -> str:
-    r"""Return an error on one line that can be printed and encoded, whatever its message is, or even without one.
+def error_text(error: BaseException, width: int = 2000) -> str:
+    r"""Return the type and message of an error on one printable line, also where its message cannot be read.
 
     Examples
     --------
-    >>> in_words(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
+    >>> error_text(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
     'ValueError: no such file \\ud800'
     """
     try:
@@ -41,11 +40,11 @@ def in_words(error: BaseException, width: int = 2000) -> str:
 
 
 def label(text: object) -> str:
-    """Return a label of a user's as it is shown in tables and pages."""
+    """Return a label for tables and pages."""
     return printable(str(text), LABEL)
 
 
-def drawn(text: object, width: int = 14) -> str:
-    """Return a label as matplotlib draws it as it is: not as a formula, and not hidden from legends."""
-    shown = printable(str(text), width).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
+def figure_label(text: object, width: int = 14) -> str:
+    """Return a label that matplotlib draws literally: not as a formula, and not hidden from legends."""
+    literal = printable(str(text), width).replace("$", r"\$")
+    return f" {literal}" if literal.startswith("_") else literal

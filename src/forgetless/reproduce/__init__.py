@@ -1,4 +1,4 @@
-"""The paper's figure and table made again from exact computations, as tables of numbers; ``plots`` draws them."""
+"""The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws them."""
 
 from forgetless.reproduce.tables import curves, optimum, rates, reduction, slopes
 

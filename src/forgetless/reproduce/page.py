@@ -13,7 +13,7 @@ from typing import Any
 
 from forgetless import plots
 from forgetless.io import atomic as files
-from forgetless.reporting import html
+from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
 from forgetless.reproduce import tables as reproduce
@@ -23,10 +23,17 @@ PARTS = ("figure", "table", "rates", "curves", "reduction")
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report: a table of numbers, how it is drawn, and what is said of it.
+    """One part of the report.
 
-    ``draw`` makes the whole figure, for print; ``panels`` are the parts of it that stand in the page, each with words
-    for those who do not see it. Where there are none, the page has the table.
+    Attributes
+    ----------
+    name : str
+    table : Table
+    caption : str
+    draw : callable, optional
+        Draws the whole figure, for print. Without it the page has the table.
+    panels : tuple of pairs
+        The parts of the figure on the page: alternative text, and a function that draws on axes.
     """
 
     name: str
@@ -37,25 +44,25 @@ class Section:
 
 
 def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
-    """Compute the asked parts of the reproduction."""
-    wanted, found = set(parts), []
-    tell = progress or silent
+    """Return the computed parts of the reproduction."""
+    wanted, report_progress = set(parts), progress or silent
+    computed: list[Section] = []
     if "figure" in wanted:
-        tell(0, 0, "figure: the best coefficient of two tasks")
-        found.append(Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM))
+        report_progress(0, 0, "figure: the best coefficient of two tasks")
+        computed.append(Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM))
     if wanted & {"table", "rates"}:
-        measured = reproduce.rates(progress=progress)
+        rates = reproduce.rates(progress=progress)
         if "table" in wanted:
-            found.append(Section("table", reproduce.slopes(measured), _TABLE_TEXT))
+            computed.append(Section("table", reproduce.slopes(rates), _TABLE_TEXT))
         if "rates" in wanted:
-            found.append(Section("rates", measured, _RATES_TEXT, _draw_rates, _RATES))
+            computed.append(Section("rates", rates, _RATES_TEXT, _draw_rates, _RATES))
     if "curves" in wanted:
-        tell(0, 0, "curves: exact and simulated")
-        found.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
+        report_progress(0, 0, "curves: exact and simulated")
+        computed.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
     if "reduction" in wanted:
-        tell(0, 0, "reduction: both schemes as gradient descent")
-        found.append(Section("reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
-    return found
+        report_progress(0, 0, "reduction: both schemes as gradient descent")
+        computed.append(Section("reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
+    return computed
 
 
 def _draw_optimum(table: Table) -> Any:
@@ -92,18 +99,15 @@ def _draw_curves(table: Table) -> Any:
 
 
 def write(parts: Iterable[Section], folder: Path) -> Path:
-    """Write everything into ``folder`` and return the page's path.
-
-    The folder is filled beside its place and moved there at the end, so that an interruption leaves what was there.
-    """
+    """Write everything into ``folder``, replacing it atomically, and return the path of the page."""
     folder = check_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
+    _remove_leftovers(folder)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        page = "".join(_section(part, fresh) for part in parts)
-        words = f'<section id="words"><h2>Words used below</h2>{html.definitions(WORDS)}</section>'
-        (fresh / "report.html").write_text(html.page(_TITLE, _INTRODUCTION + words + page), encoding="utf-8")
+        written = [(part, _write_section(part, fresh)) for part in parts]
+        page = render("reproduce.html", title=_TITLE, terms=TERMS, sections=written)
+        (fresh / "report.html").write_text(page, encoding="utf-8")
         fresh.chmod(0o755)
         _swap(fresh, folder)
     except BaseException:
@@ -112,23 +116,23 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     return folder / "report.html"
 
 
-_KNOWN = {"report.html", *(f"{part}.{kind}" for part in PARTS for kind in ("csv", "json", "png", "pdf"))}
+_FILES = {"report.html", *(f"{part}.{kind}" for part in PARTS for kind in ("csv", "json", "png", "pdf"))}
 
 
 def check_folder(folder: Path) -> Path:
-    """Return the full path of a folder that a report may replace; refuse one that holds anything else."""
+    """Return the absolute path of a folder; FileExistsError if it holds anything but a report."""
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the report")
     files.check_folder(folder.parent)
-    others = sorted(path.name for path in folder.iterdir() if path.name not in _KNOWN) if folder.exists() else []
+    others = sorted(path.name for path in folder.iterdir() if path.name not in _FILES) if folder.exists() else []
     if others:
         raise FileExistsError(f"{folder} holds other files ({others[0]}, …); give an empty or a new folder")
     return folder
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what killed runs left beside the folder, an hour ago or earlier."""
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary folders older than an hour, which killed runs left."""
     for left in folder.parent.glob(f".{folder.name}-*"):
         if left.is_dir() and time.time() - left.stat().st_mtime > 3600:
             shutil.rmtree(left, ignore_errors=True)
@@ -144,23 +148,13 @@ def _swap(fresh: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _section(part: Section, folder: Path) -> str:
-    (folder / f"{part.name}.csv").write_text(part.table.to_csv(), encoding="utf-8", newline="")
+def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
+    """Write numbers and figure of a part, and return the pictures of its panels with their alternative texts."""
+    part.table.to_frame().to_csv(folder / f"{part.name}.csv", index=False)
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
-    command = f"forgetless reproduce {part.name}"
-    inner = _pictures(part, folder) if part.draw else f'<div class="scroll">{html.table(part.table)}</div>'
-    return (
-        f'<section id="{part.name}"><h2>{html.text(part.table.title)}</h2>{inner}'
-        f'<p class="small">{html.formula(part.caption)}</p>{html.bullets(part.table.facts)}'
-        f'<p class="small">Made by <code>{command}</code>; numbers in {part.name}.csv and {part.name}.json.</p>'
-        "</section>"
-    )
-
-
-def _pictures(part: Section, folder: Path) -> str:
-    """Write the whole figure for print, and return its panels for the page."""
-    assert part.draw is not None
+    if part.draw is None:
+        return []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
@@ -169,12 +163,11 @@ def _pictures(part: Section, folder: Path) -> str:
         for kind in ("png", "pdf"):
             figure.savefig(folder / f"{part.name}.{kind}", metadata={"CreationDate": None} if kind == "pdf" else None)
         plt.close(figure)
-        pictures = [html.image(_panel(part.table, draw, mpl), alt) for alt, draw in part.panels]
-    return html.panels(pictures)
+        return [(_panel(part.table, draw, mpl), alt) for alt, draw in part.panels]
 
 
 def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
-    """Return a panel as SVG, with letters that are read at the width of a phone."""
+    """Return a panel as SVG, with a font size for the width of a phone."""
     import matplotlib.pyplot as plt
 
     names = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize")
@@ -225,16 +218,16 @@ _REDUCTION = (
     ),
 )
 
-WORDS = {
+TERMS = {
     "k, R, D, θ": "The number of steps (tasks learned one after the other); the largest spectral norm of a "
     "task's X; the "
     "distance from the start to the solution of all tasks; an angle between two tasks.",
-    "λ, λ⋆": "The strength of the pull towards the previous weights, in (λ/2)‖w − w_{previous}‖²; the best fixed one.",
+    "λ, λ⋆": "The strength of the regularization towards the previous weights, (λ/2)‖w − w_{previous}‖²; the best one.",
     "worst-case loss": "The expected loss over all tasks after k random draws, for the worst solution of norm 1.",
     "none": "No regularization: every task is solved exactly.",
     "fixed": "λ = R²(ln k − 1) at every step.",
     "increasing": "λ_{t} = (13/3) R²(k+1)/(k−t+2) at step t of k: the paper's schedule.",
-    "fixed budget, increasing budget": "The same without a pull: four gradient steps for every task, with the "
+    "fixed budget, increasing budget": "The same without a penalty: four gradient steps for every task, with the "
     "step size "
     "that has the same guarantee.",
     "unseen task": "k tasks, of which one differs from all others and is missed by k draws with probability about 1/e: "
@@ -242,19 +235,14 @@ WORDS = {
     "rare tasks": "One frequent task orthogonal to two others, each of which is drawn about seven times in k steps.",
     "two tasks, π/16": "Two tasks of one row each at that angle.",
     "random, rank r": "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of 100.",
-    "seen-task loss, forgetting": "The mean loss over the tasks met so far; how much larger it is than when each "
+    "seen-task loss, forgetting": "The mean loss over the tasks learned so far; how much larger it is than when each "
     "of them "
     "was just learned. Below zero, later tasks helped.",
     "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
 }
-"""What the names in tables and figures stand for."""
+"""Definitions of the names in tables and figures."""
 
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
-
-_INTRODUCTION = """<p>Levinstein et al. (2025) prove that pulling each new solution towards the previous one, with a
-strength that increases over k tasks in random order, gives a loss of order 1/k on every collection of tasks that one
-model fits. Every number below was computed on this machine, exactly (not sampled) unless it says simulated.</p>
-"""
 
 _FIGURE_TEXT = (
     "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with k and with the "

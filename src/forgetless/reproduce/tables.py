@@ -1,4 +1,4 @@
-"""The paper's figure and table made again from exact computations, as tables of numbers; ``plots`` draws them."""
+"""The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -122,7 +122,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
 
 
 def _winners(part: Table) -> str:
-    """Return which schedule had the smallest loss at which k, in words."""
+    """Return the schedules of smallest loss and their ranges of k, as text."""
     best: list[tuple[str, int, int]] = []
     for k in dict.fromkeys(part.columns["k"]):
         at = part.where(k=k).columns
@@ -140,8 +140,8 @@ def curves(n_trials: int = 2000) -> Table:
     teacher = rng.standard_normal(8)
     tasks = TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(12)])
     k, rows, worst = 36, [], 0.0
-    laws = {"with replacement": WithReplacement(), "without replacement": RandomReshuffling()}
-    for law, ordering in laws.items():
+    orderings = {"with replacement": WithReplacement(), "without replacement": RandomReshuffling()}
+    for order, ordering in orderings.items():
         for name in ("none", "increasing"):
             schedule = SCHEDULES[name]
             exact = expect(tasks, schedule, k, ordering=ordering, metrics=METRICS, record="all")
@@ -153,7 +153,13 @@ def curves(n_trials: int = 2000) -> Table:
                 worst = max(worst, float(gap[1:].max()))
                 for i in range(k):
                     low, high = np.quantile(values[:, i], [0.1, 0.9])
-                    row = {"ordering": law, "schedule": name, "metric": metric, "k": i + 1, "exact": float(means[i])}
+                    row = {
+                        "ordering": order,
+                        "schedule": name,
+                        "metric": metric,
+                        "k": i + 1,
+                        "exact": float(means[i]),
+                    }
                     rows.append({**row, "mean": float(values[:, i].mean()), "low": float(low), "high": float(high)})
     fact = f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f} standard errors"
     one = expect(tasks, SCHEDULES["none"], 12, ordering=WithoutReplacement()).average_loss[0]

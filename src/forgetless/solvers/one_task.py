@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, eps_of, namespace_of, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.solvers import _costs, _direct, _krylov, _scaling
+from forgetless.solvers import _costs, _direct, _krylov
 from forgetless.solvers.inputs import DEFAULT, Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import Operated, Rows
@@ -38,7 +38,7 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
     one where the condition of the task requires it.
     """
     rows, residual, right, norm = task
-    if rows.stored == 0 or _scaling.largest(residual) == 0.0:
+    if rows.stored == 0 or _largest(residual) == 0.0:
         nothing = zeros((rows.shape[1], residual.shape[1]), residual)
         return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
@@ -50,15 +50,13 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
-        a, b = _scaling.exponents(task, filter)
+        a, b = _exponents(task, filter)
         if a == b == 0:
             return _learn(task, filter, solver, limits)
         # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', δ = 2^(b−a) δ'.
-        scaled, left = Rows.of(_scaling.times_power(rows.single, -a)) if a else rows, _scaling.times_power(residual, -b)
-        part = _learn(OneTask(scaled, left, scaled.adjoint(left)), _scaling.rescaled(filter, a), solver, limits)
-        return part._replace(
-            change=_scaling.times_power(part.change, b - a), after=_scaling.times_power(part.after, 2 * b)
-        )
+        scaled, left = Rows.of(_times_power(rows.single, -a)) if a else rows, _times_power(residual, -b)
+        part = _learn(OneTask(scaled, left, scaled.adjoint(left)), _rescaled(filter, a), solver, limits)
+        return part._replace(change=_times_power(part.change, b - a), after=_times_power(part.after, 2 * b))
 
 
 def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
@@ -186,12 +184,12 @@ def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | Non
 
 def task_norm(rows: Rows, memory: int = 2**31) -> float:
     """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else to three digits from some passes."""
-    largest = _scaling.largest_entry(rows) if rows.single is not None else 1.0
+    largest = _largest_entry(rows) if rows.single is not None else 1.0
     if largest == 0.0:
         return 0.0
-    a = _scaling.exponent(largest, rows.single.data if rows.sparse else rows.single) if rows.single is not None else 0
+    a = _exponent(largest, rows.single.data if rows.sparse else rows.single) if rows.single is not None else 0
     if a:
-        return math.ldexp(task_norm(Rows.of(_scaling.times_power(rows.single, -a)), memory), a)
+        return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
     if rows.used_columns is not None:
         return task_norm(rows.used_columns[0], memory)
     if not _costs.norm_by_gram(rows, memory):
@@ -199,3 +197,53 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
     if rows.small_side > _costs.SMALL_SIDE:
         return math.sqrt(_krylov.norm(Rows.of(rows.gram)))
     return math.sqrt(max(float(namespace_of(rows.gram).linalg.eigvalsh(rows.gram)[-1]), 0.0))
+
+
+# Tasks whose squares overflow or underflow are scaled by powers of two, which is exact.
+
+
+def _exponents(task: OneTask, filter: Filter) -> tuple[int, int]:
+    """Return the powers of two by which X and r are scaled down, from Xᵀr; 0 where their squares are floats anyway."""
+    rows, residual, right, _ = task
+    if not rows.readable:
+        return 0, 0
+    size, product = _largest(residual), _largest(right)
+    b = _exponent(size, residual)
+    # The quotient is at most √n‖X‖: without it X and r may be far apart while neither r nor Xᵀr is unusual.
+    if rows.single is None or not (b or _exponent(product, right) or _exponent(product / size, right)):
+        return 0, b
+    if not isinstance(filter, Ridge | GradientDescent):
+        return 0, b  # solved by the spectrum, which scales X itself
+    # All of X is read only now; an entry without effect on Xᵀr would show as an infinite Gram matrix later.
+    return _exponent(_largest_entry(rows), residual), b
+
+
+def _exponent(size: float, like: Array) -> int:
+    """Return the exponent of a size that is too large or small to be squared and summed in the dtype of ``like``."""
+    limit = 1e100 if eps_of(like) < 1e-10 else 1e12
+    if not math.isfinite(size):
+        return 1  # only Xᵀr can be infinite, and it is not scaled itself
+    return 0 if size == 0 or 1 / limit < size < limit else math.frexp(size)[1]
+
+
+def _largest_entry(rows: Rows) -> float:
+    """Return the largest absolute entry of X, which must be one matrix."""
+    return _largest(rows.single.data if rows.sparse else rows.single) if rows.stored else 0.0
+
+
+def _largest(array: Array) -> float:
+    """Return the largest absolute value; NaN stays NaN."""
+    xp = namespace_of(array)
+    return max(float(xp.max(array)), -float(xp.min(array)))
+
+
+def _times_power(array: Any, power: int) -> Any:
+    """Return array · 2^power, in two factors since 2^power alone may overflow."""
+    half = power // 2
+    return array * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
+
+
+def _rescaled(filter: Filter, power: int) -> Filter:
+    """Return the filter that does to X what ``filter`` does to 2^power X."""
+    root = math.ldexp(1.0, -power)  # applied twice, since its square may overflow
+    return filter.scaled(root).scaled(root)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from forgetless._core.version import version
 from forgetless.errors import StoreError
-from forgetless.reporting.text import in_words
+from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Finished, Outcome
 from forgetless.sweeps.grid import Batch
 from forgetless.sweeps.workers import MissingSweepError, Processes, compute
@@ -137,7 +137,9 @@ class Driver:
         if isinstance(error, BrokenProcessPool):
             self._close(job.executor)
         elif type(error).__name__ != "KilledWorker":  # dask's, which is not always installed
-            raise error if isinstance(error, StoreError) else StoreError(f"workers cannot compute ({in_words(error)})")
+            if isinstance(error, StoreError):
+                raise error
+            raise StoreError(f"workers cannot compute ({error_text(error)})")
         if job.batch:
             return self._handle_death(job.batch, time.monotonic() - job.since, error)
         self._failed_starts += 1
@@ -191,5 +193,5 @@ class Driver:
 
 def _exit_codes(error: BaseException) -> str:
     """Return the exit codes in the message of a loky error, or the whole message."""
-    codes = re.search(r"\{(.*?)\}", text := in_words(error))
+    codes = re.search(r"\{(.*?)\}", text := error_text(error))
     return f"exit code {codes[1]}" if codes else text[:200]

@@ -19,7 +19,7 @@ from forgetless.engines.simulation import simulate
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
-from forgetless.reporting.text import in_words
+from forgetless.reporting.text import error_text
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection
 
@@ -60,7 +60,7 @@ def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
             if len(batch.members) > 1:  # isolates the cell that fails
                 alone = [batch._replace(members=(member,)) for member in batch.members]
                 return [outcome for part in alone for outcome in evaluate(sweep, part)]
-            rows, message = [[]], in_words(error)
+            rows, message = [[]], error_text(error)
     seconds = (time.perf_counter() - start) / len(batch.members)
     return [Outcome(member.key, tuple(own), message, seconds) for member, own in zip(batch.members, rows, strict=True)]
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
-from forgetless.reporting.text import in_words, printable
+from forgetless.reporting.text import error_text, printable
 from forgetless.sweeps.sweep import Sweep
-from forgetless.tables.task_files import load_tasks
+from forgetless.tables.task_files import read_tasks
 
 NAMES = tuple(inspect.signature(Sweep).parameters)
 
@@ -25,7 +25,7 @@ def load_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Return the sweep that a TOML file describes.
 
     ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file`` (and ``task``,
-    ``target``, ``loss``, ``intercept`` as in ``tables.load_tasks``), or ``function = "module:name"`` and
+    ``target``, ``loss``, ``intercept`` as in ``tables.read_tasks``), or ``function = "module:name"`` and
     its arguments; modules are looked for beside the file too, and running the sweep runs them.
     ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds = {count = 20}`` is 0..19.
 
@@ -68,7 +68,7 @@ def _tasks(path: Path, name: str, table: Any) -> Any:
         unknown = set(options) - {"task", "target", "loss", "intercept"}
         if unknown:
             raise ValueError(f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}")
-        return load_tasks(file, **options)
+        return read_tasks(file, **options)
     module, colon, function = str(options.pop("function")).partition(":")
     if not colon:
         raise ValueError(f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}")
@@ -79,7 +79,7 @@ def _tasks(path: Path, name: str, table: Any) -> Any:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {in_words(error)}") from None
+        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}") from None
     return functools.partial(tasks, **options) if options else tasks
 
 

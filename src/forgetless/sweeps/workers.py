@@ -22,7 +22,7 @@ from forgetless._core.compiled import has_numba
 from forgetless._core.extras import needs
 from forgetless._core.version import version
 from forgetless.errors import StoreError
-from forgetless.reporting.text import in_words
+from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Outcome, evaluate, process_lock
 from forgetless.sweeps.grid import Batch, Grid
 
@@ -80,7 +80,7 @@ def receive_sweep(name: str, payload: bytes) -> None:
         _sweeps[name] = pickle.loads(payload)
     except Exception as error:
         raise StoreError(
-            f"the sweep cannot be loaded in a worker process ({in_words(error)}); make its modules importable there"
+            f"the sweep cannot be loaded in a worker process ({error_text(error)}); make its modules importable there"
         ) from None
 
 

@@ -1,18 +1,8 @@
-"""Ordinary tables: readers, the encoder, pipelines, evaluation of streams and their report."""
+"""Ordinary tables: readers, the encoder and pipelines that learn task by task."""
 
 from forgetless.tables.encoder import TableEncoder
-from forgetless.tables.grouped import ORDERS
 from forgetless.tables.pipeline import TaskPipeline, make_pipeline
 from forgetless.tables.readers import read_table
-from forgetless.tables.task_files import TaskTable, load_table, load_tasks
+from forgetless.tables.task_files import read_tasks
 
-__all__ = [
-    "ORDERS",
-    "TableEncoder",
-    "TaskPipeline",
-    "TaskTable",
-    "load_table",
-    "load_tasks",
-    "make_pipeline",
-    "read_table",
-]
+__all__ = ["TableEncoder", "TaskPipeline", "make_pipeline", "read_table", "read_tasks"]

@@ -1,4 +1,4 @@
-"""Dates that are written as words: which way of writing them fits all values of a column."""
+"""Formats of dates in text: the one that fits all values of a column."""
 
 import datetime
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ FORMATS = (
     "%B %d, %Y",
     "%Y-%m",
 )
-"""Tried in this order; days and months that both fit are taken for the first."""
+"""Tried in this order: where day and month are ambiguous, the first format that fits."""
 
 DECLARED = ("%Y%m%d", "%Y")
 """Also tried for a column that was declared to hold dates: these look like numbers."""
@@ -42,7 +42,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
-    """Return how all of some words are written, as dates; None if they are not.
+    """Return the date format of all strings; None if they are not dates.
 
     Examples
     --------
@@ -53,14 +53,14 @@ def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
         return None
     format: str
     for format in (ISO, *FORMATS, *(DECLARED if declared else ())):
-        # Most ways are refused by the first words.
+        # Most formats fail on the first strings.
         if parsed(labels[:10], format) is not None and parsed(labels, format) is not None:
             return format
     return None
 
 
 def parsed(labels: Sequence[str], format: str) -> Floats | None:
-    """Return dates in microseconds since 1970, UTC where they have a zone; None where a word is no such date."""
+    """Return dates in microseconds since 1970 (UTC if they have a zone); None if a string is not such a date."""
     try:
         return np.array([_one(label.strip(), format) for label in labels], dtype=np.float64)
     except ValueError:
@@ -71,9 +71,9 @@ def _one(label: str, format: str) -> float:
     if format == ISO:
         if not (len(label) >= 8 and label[4] == "-"):  # also 20130131, which may be a number
             raise ValueError(label)
-        found = datetime.datetime.fromisoformat(label)
+        time = datetime.datetime.fromisoformat(label)
     else:
-        found = datetime.datetime.strptime(label, format)
-    if found.tzinfo is not None:
-        found = found.astimezone(datetime.UTC).replace(tzinfo=None)
-    return (found - EPOCH) / datetime.timedelta(microseconds=1)
+        time = datetime.datetime.strptime(label, format)
+    if time.tzinfo is not None:
+        time = time.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (time - EPOCH) / datetime.timedelta(microseconds=1)

@@ -1,6 +1,6 @@
-"""When a stream should be looked at: drift of what comes, forgetting of what was, answers no better than a mean.
+"""Alarms of a stream: drift, forgetting, and predictions no better than a mean.
 
-Rules, and how often they are wrong where nothing has changed (``benchmarks/alarms.py``):
+The rules; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed:
 
 - **Drift**: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT`` deviations above the
   median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``. The deviation is 1.4826 times the
@@ -37,25 +37,25 @@ def drifted(
     >>> drifted(before, np.full(9, 100))
     [7]
     """
-    found = []
+    tasks = []
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(before if earlier is None else np.concatenate([earlier, before]))
-    known = len(logs) - len(before)
+    n_earlier = len(logs) - len(before)
     for t in range(len(before)):
-        now = logs[known + t]
-        window = logs[max(known + t - WINDOW, 0) : known + t]
+        now = logs[n_earlier + t]
+        window = logs[max(n_earlier + t - WINDOW, 0) : n_earlier + t]
         window = window[np.isfinite(window)]
         if len(window) < FEWEST or not np.isfinite(now):
             continue
         middle = float(np.median(window))
         deviation = max(1.4826 * float(np.median(np.abs(window - middle))), math.sqrt(2 / rows[t]))
         if now > middle + DRIFT * deviation:
-            found.append(t)
-    return found
+            tasks.append(t)
+    return tasks
 
 
 def forgotten(run: StreamResult) -> list[int]:
-    """Return the numbers (from 0) of the tasks that are answered clearly worse than when they were learned."""
+    """Return the numbers (from 0) of the tasks that are predicted clearly worse than when they were learned."""
     if not run.watched:
         return []
     grown, error = run.change.T
@@ -66,16 +66,16 @@ def forgotten(run: StreamResult) -> list[int]:
 
 
 def forgotten_together(run: StreamResult) -> bool:
-    """Return whether all tasks before the last together are answered clearly worse than when they were learned."""
+    """Return whether all tasks before the last together are predicted clearly worse than when they were learned."""
     grown, error = run.change[:-1].T
-    there = np.isfinite(error)
-    if not run.watched or not there.any():
+    finite = np.isfinite(error)
+    if not run.watched or not finite.any():
         return False
-    total, learned = float(grown[there].sum()), float(np.diag(run.errors)[:-1][there].sum())
-    return total > FORGETTING * math.sqrt(float(np.sum(error[there] ** 2))) and total > SHARE * learned
+    total, learned = float(grown[finite].sum()), float(np.diag(run.errors)[:-1][finite].sum())
+    return total > FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2))) and total > SHARE * learned
 
 
-def below_par(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
-    """Return the numbers (from 0) of the tasks on which the model was worse than a yardstick before it learned them."""
+def worse_than_baseline(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
+    """Return the numbers (from 0) of the tasks on which the model was worse than a baseline before it learned them."""
     with np.errstate(invalid="ignore"):
         return [int(t) for t in np.flatnonzero(before > other * (1.0 + 2.0 * np.sqrt(2.0 / rows)))]

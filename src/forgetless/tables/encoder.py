@@ -1,4 +1,4 @@
-"""An ordinary table as numbers, task by task: what ``fl.tables.TableEncoder`` does."""
+"""``fl.tables.TableEncoder``: features from an ordinary table, learned task by task."""
 
 import dataclasses
 import math
@@ -11,50 +11,48 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core import validate
-from forgetless._core.columns import Values, values_of
-from forgetless._core.frames import columns_of
+from forgetless._core.frames import Values, columns_of, values_of
 from forgetless.estimators.counted import Encoded
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
-from forgetless.tables._columns import KINDS, Category, Column, Date, Number, RefusedError, Text
+from forgetless.tables._columns import KINDS, Category, Column, ColumnError, Date, Number, Text
 from forgetless.tables._dates import format_of
 
 IMPUTE = ("mean", "zero", "error")
 
 WIDEST = 2000
-"""Features of categories up to which rows are dense, unless a text is among the columns."""
+"""Features of categories up to which rows are dense; with a text column they are always sparse."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers from a table of numbers, truth values, categories, dates, texts and gaps, learned task by task.
+    """Encoder of numbers, booleans, categories, dates, texts and missing values, learned task by task.
 
-    A feature keeps its place for good: what comes later, such as a category not met before, is added behind the others.
-    ``fl.tables.make_pipeline`` tells the model of it; until then it would have been zero in all rows.
+    A feature never changes its place: later ones, such as a new category, are appended.
+    ``fl.tables.make_pipeline`` extends the model by them; in all rows before they are zero.
 
     Parameters
     ----------
     categorical, text, date, drop : sequences of str
-        Columns that are to be taken for categories, for texts (hashed words and pairs of words) or for dates, and those
-        left out. Of all others the first task decides: numbers and truth values are numbers, words are dates where
-        all of them can be read as such, else categories.
+        Columns of categories, of texts (hashed words and pairs of words) and of dates, and columns to leave out. For
+        all others the first task decides: numbers and booleans are numbers, strings are dates if all of them can be
+        parsed, else categories.
     impute : {"mean", "zero", "error"}, default "mean"
-        What a missing or infinite number becomes: the mean of those so far, 0, or an error. A feature of its own says
-        where something is missing, from the first time on.
+        Replacement of missing and infinite numbers: the mean so far, 0, or an error. From the first missing value on,
+        an indicator is a feature of its own.
     max_categories : int, default 100
-        How many categories of a column may have features of their own; others are hashed to ``n_buckets`` features.
+        Most categories of a column with features of their own; others are hashed to ``n_buckets`` features.
     min_count : int, default 5
-        Rows after which a category gets its own feature; until then, and where it was never met, it is one of the
-        "(other)".
+        Rows after which a category gets its own feature; until then, and if it is unknown, it is "(other)".
     n_buckets : int, default 32
     text_features : int, default 1024
-        Buckets of the words of a text.
+        Hash buckets of a text.
 
     Attributes
     ----------
     feature_names_in_ : array of str
     n_features_in_ : int
-    words_ : list of str
-        Columns whose values count as they are written, where a file could also be read as numbers.
+    text_columns_ : list of str
+        Columns to be read from files as text, also where they look like numbers.
 
     Examples
     --------
@@ -91,14 +89,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.text_features = text_features
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget everything and learn of the columns of a table; y is not used."""
+        """Learn the columns of a table from scratch; y is not used."""
         for name in ("columns_", "order_", "feature_names_in_", "n_features_in_"):
             if hasattr(self, name):
                 delattr(self, name)
         return self.partial_fit(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn of the columns of one task; features known so far keep their places.
+        """Learn the columns of one task; existing features keep their places.
 
         Parameters
         ----------
@@ -111,20 +109,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        given = self._given(X, reset=not hasattr(self, "columns_"))
-        known: dict[str, Column | None] = getattr(self, "columns_", dict.fromkeys(given))
+        inputs = self._inputs(X, reset=not hasattr(self, "columns_"))
+        previous: dict[str, Column | None] = getattr(self, "columns_", dict.fromkeys(inputs))
         order = list(getattr(self, "order_", ()))
-        made: dict[str, Column | None] = {}
-        for name, values in given.items():
-            before = known[name]
-            column = self._column(name, values) if before is None else before
-            made[name] = column if column is None else _told(name, column.learned, values)
-            had = 0 if before is None else len(before.parts)
-            now = made[name]
-            order += [(name, part) for part in range(had, 0 if now is None else len(now.parts))]
-        self.columns_, self.order_ = made, order
-        self.feature_names_in_ = np.array(list(given), dtype=object)
-        self.n_features_in_ = len(given)
+        columns: dict[str, Column | None] = {}
+        for name, values in inputs.items():
+            column = previous[name] or self._column(name, values)
+            columns[name] = column if column is None else _named_errors(name, column.learned, values)
+            order += [(name, part) for part in range(_n_parts(previous[name]), _n_parts(columns[name]))]
+        self.columns_, self.order_ = columns, order
+        self.feature_names_in_ = np.array(list(inputs), dtype=object)
+        self.n_features_in_ = len(inputs)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -133,7 +128,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features of categories.
-        Beside texts numbers are told from their mean in the first task, since models do not centre sparse rows.
+        Beside texts the mean of the first task is subtracted from numbers, since models do not centre sparse rows.
         """
         return self.encoded(X).whole()
 
@@ -143,9 +138,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return str(_get_output_config("transform", self)["dense"]) != "default"
 
     def encoded(self, X: Any) -> Encoded:
-        """Return what ``transform`` returns before it is written down: rows can be asked for some at a time."""
+        """Return the features in encoded form, of which ``transform`` returns all rows."""
         check_is_fitted(self, "columns_")
-        given = self._given(X, reset=False)
+        inputs = self._inputs(X, reset=False)
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
@@ -153,21 +148,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (piece, np.array(places[name]))
             for name, column in self.columns_.items()
             if column is not None
-            for piece in _told(name, column.encode, given[name])
+            for piece in _named_errors(name, column.encode, inputs[name])
         ]
-        n, d = next(iter(given.values())).n_rows, len(self.order_)
+        n, d = len(next(iter(inputs.values()))), len(self.order_)
         numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
         wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
         return Encoded((n, d), pieces, wide)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the features: of the column, and what of it."""
+        """Return the names of the features: the column and the part of it."""
         check_is_fitted(self, "columns_")
         parts = {name: () if column is None else column.parts for name, column in self.columns_.items()}
         return np.array([name + parts[name][part] for name, part in self.order_], dtype=object)
 
     def summary(self) -> Table:
-        """Return what became of each column, as a table."""
+        """Return a table of the columns with their kinds and features."""
         check_is_fitted(self, "columns_")
         rows = [
             (printable(name, 40), "empty", 0, "no value so far")
@@ -179,33 +174,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
-    def doubts(self) -> list[str]:
-        """Return sentences about columns that may be something else than what they were taken for."""
+    def warnings(self) -> list[str]:
+        """Return sentences about columns whose kind may be wrong."""
         check_is_fitted(self, "columns_")
-        found = [
-            name
-            for name, column in self.columns_.items()
-            if isinstance(column, Category) and column.doubtful and name not in self.categorical
-        ]
         return [
             f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
-            "gaps empty and write 1234.5, without thousands, $ or %; or say that it is categorical"
-            for name in found
+            "missing values empty and write 1234.5, without thousands, $ or %; or declare it categorical"
+            for name, column in self.columns_.items()
+            if isinstance(column, Category) and column.looks_numeric and name not in self.categorical
         ]
 
     def groups(self) -> list[list[int]]:
-        """Return the places of features that add up to 1 in every row: the categories of a column, days of the week."""
+        """Return the places of features that add up to 1 in every row: categories of a column, days of the week."""
         check_is_fitted(self, "columns_")
-        found: dict[str, list[int]] = {}
+        groups: dict[str, list[int]] = {}
         for place, (name, part) in enumerate(self.order_):
             column = self.columns_[name]
             if column is not None and column.parts[part] in column.exclusive:
-                found.setdefault(name, []).append(place)
-        return list(found.values())
+                groups.setdefault(name, []).append(place)
+        return list(groups.values())
 
     @property
-    def words_(self) -> list[str]:
-        """Columns whose values are taken as they are written."""
+    def text_columns_(self) -> list[str]:
+        """Columns to be read from files as text."""
         check_is_fitted(self, "columns_")
         return [name for name, column in self.columns_.items() if column is not None and column.kind != "number"]
 
@@ -220,9 +211,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # --- files ---
 
     def to_plain(self) -> dict[str, Any]:
-        """Return all of it as JSON can hold it."""
+        """Return the encoder as plain values for JSON."""
         check_is_fitted(self, "columns_")
-        columns = [  # a list, since the order of columns decides where features that come later are placed
+        columns = [  # a list: the order of columns decides where later features are placed
             [name, None if column is None else {"kind": column.kind, **_plain(column)}]
             for name, column in self.columns_.items()
         ]
@@ -234,13 +225,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
-        """Return the encoder that ``to_plain`` described; ValueError where it is none."""
+        """Return the encoder of the values of ``to_plain``; ValueError if they are invalid."""
         if not isinstance(plain, dict) or set(plain) != {"parameters", "columns", "order"}:
             raise ValueError("its encoder is not one")
         if set(plain["parameters"]) != set(cls().get_params()):
             raise ValueError("the parameters of its encoder are not those of one")
-        made = cls(**plain["parameters"])
-        made._check_parameters()
+        encoder = cls(**plain["parameters"])
+        encoder._check_parameters()
         columns = {str(name): _column_of(value) for name, value in plain["columns"]}
         if len(columns) < len(plain["columns"]):
             raise ValueError("two columns of its encoder have the same name")
@@ -251,12 +242,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if name not in seen or isinstance(part, bool) or part != seen[name]:
                 raise ValueError("the features of its encoder are out of order")
             seen[name] += 1
-        if any(seen[name] != (0 if column is None else len(column.parts)) for name, column in columns.items()):
+        if any(seen[name] != _n_parts(column) for name, column in columns.items()):
             raise ValueError("the features of its encoder are not those of its columns")
-        made.columns_, made.order_ = columns, order
-        made.feature_names_in_ = np.array(list(columns), dtype=object)
-        made.n_features_in_ = len(columns)
-        return made
+        encoder.columns_, encoder.order_ = columns, order
+        encoder.feature_names_in_ = np.array(list(columns), dtype=object)
+        encoder.n_features_in_ = len(columns)
+        return encoder
 
     # --- one column ---
 
@@ -274,35 +265,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 if taken.setdefault(each, role) != role:
                     raise ValueError(f"column {each!r} is named in {taken[each]} and in {role}; choose one")
 
-    def _given(self, X: Any, *, reset: bool) -> dict[str, Values]:
-        """Return the columns that count, in their order."""
-        found = {name: column for name, column in columns_of(X).items() if name not in self.drop}
+    def _inputs(self, X: Any, *, reset: bool) -> dict[str, Values]:
+        """Return the values of the columns that are features, in their order."""
+        columns = {name: column for name, column in columns_of(X).items() if name not in self.drop}
+        names = list(columns if reset else self.columns_)
         if reset:
-            unknown = [n for role in ("categorical", "text", "date") for n in getattr(self, role) if n not in found]
+            unknown = [n for role in ("categorical", "text", "date") for n in getattr(self, role) if n not in columns]
             if unknown:
-                raise ValueError(f"X has no column {unknown[0]!r}; it has {', '.join(list(found)[:20])}")
-            names = list(found)
+                raise ValueError(f"X has no column {unknown[0]!r}; it has {', '.join(names[:20])}")
         else:
-            names = list(self.columns_)
-            if not hasattr(X, "columns") and not isinstance(X, Mapping) and len(found) != len(names):
-                have, want = len(found), len(names)
-                raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
-            missing = [name for name in names if name not in found]
-            if missing:
-                raise ValueError(
-                    f"X lacks {len(missing)} of the {len(names)} columns known so far, e.g. {missing[0]!r}; add it, "
-                    "with empty values where it is unknown"
-                )
+            self._check_columns(columns, named=hasattr(X, "columns") or isinstance(X, Mapping))
         if not names:
             raise ValueError("X has no column that could be a feature; keep at least one")
-        codes = {*self.categorical, *(() if reset else self.words_)}
-        given = {name: values_of(found[name], name, codes=name in codes) for name in names}
-        if next(iter(given.values())).n_rows == 0:
+        codes = {*self.categorical, *(() if reset else self.text_columns_)}
+        inputs = {name: values_of(columns[name], name, codes=name in codes) for name in names}
+        if len(next(iter(inputs.values()))) == 0:
             raise ValueError("X has no rows; leave this task out")
-        return given
+        return inputs
+
+    def _check_columns(self, columns: Mapping[str, Any], *, named: bool) -> None:
+        """Raise ValueError if columns of earlier tasks are missing."""
+        have, want = len(columns), len(self.columns_)
+        if not named and have != want:
+            raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
+        missing = [name for name in self.columns_ if name not in columns]
+        if missing:
+            raise ValueError(
+                f"X lacks {len(missing)} of the {want} columns known so far, e.g. {missing[0]!r}; add it, with empty "
+                "values where it is unknown"
+            )
 
     def _column(self, name: str, values: Values) -> Column | None:
-        """Return what a column is when it is first met; None while all of its values are missing."""
+        """Return the encoder of a new column; None while all of its values are missing."""
         category = Category(self.max_categories, self.min_count, self.n_buckets)
         if name in self.text:
             return Text(self.text_features)
@@ -311,62 +305,67 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if name in self.date:
             return Date()
         if values.kind == "number":
-            there = values.numbers[np.isfinite(values.numbers)]
-            return Number(self.impute, origin=float(np.sum(there / len(there))) if self.text and len(there) else 0.0)
+            finite = values.numbers[np.isfinite(values.numbers)]
+            origin = float(np.sum(finite / len(finite))) if self.text and len(finite) else 0.0
+            return Number(self.impute, origin=origin)
         if values.kind == "time":
             return Date()
-        if values.kind == "word":
+        if values.kind == "string":
             format = format_of(values.labels)
             return category if format is None else Date(format)
         return None
 
 
-def _told(name: str, learn: Any, values: Values) -> Any:
+def _n_parts(column: Column | None) -> int:
+    return 0 if column is None else len(column.parts)
+
+
+def _named_errors(name: str, method: Any, values: Values) -> Any:
+    """Return the result of a column's method; its errors name the column."""
     try:
-        return learn(values)
-    except RefusedError as error:
+        return method(values)
+    except ColumnError as error:
         raise ValueError(f"column {name!r} {error}") from None
 
 
 def _plain(column: Column) -> dict[str, Any]:
-    """Return a column as JSON can hold it, which knows neither NaN nor infinities."""
-    found = dataclasses.asdict(column)
-    return {name: _word(value) if isinstance(value, float) else value for name, value in found.items()}
-
-
-def _word(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
+    """Return a column as plain values for JSON, NaN and infinities as strings."""
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in dataclasses.asdict(column).items()
+    }
 
 
 def _column_of(plain: Any) -> Column | None:
-    """Return the column that ``_plain`` described; ValueError where its values are of other kinds."""
+    """Return the column of the values of ``_plain``; ValueError if they are invalid."""
     if plain is None:
         return None
     if not isinstance(plain, dict) or plain.get("kind") not in KINDS:
         raise ValueError("a column of its encoder is of no known kind")
     kind = KINDS[plain["kind"]]
     empty = kind()
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in dataclasses.fields(kind):
-        value: Any = plain.get(part.name)
-        like = getattr(empty, part.name)
-        if isinstance(like, tuple):
-            good = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            value = tuple(value) if good else value
-            good = good and len(set(value)) == len(value)
-        elif isinstance(like, dict):
-            good = isinstance(value, dict) and all(type(each) is int and each >= 0 for each in value.values())
-        elif isinstance(like, float):
-            value = float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else value
-            good = isinstance(value, float)
-        else:
-            good = type(value) is type(like) and (isinstance(value, str) or value >= 0)
-        if not good:
-            raise ValueError(f"{part.name} of a column of its encoder is not what it must be")
-        found[part.name] = value
-    if kind in (Number, Date) and found["parts"][: len(empty.parts)] != empty.parts:
-        raise ValueError("parts of a column of its encoder are not what they must be")
-    if (kind is Category and not found["buckets"] > 0) or (kind is Text and len(found["parts"]) < found["size"]):
-        raise ValueError("buckets of a column of its encoder are not what they must be")
-    made: Column = kind(**found)
-    return made
+        fields[part.name] = _checked(plain.get(part.name), getattr(empty, part.name))
+        if fields[part.name] is None:
+            raise ValueError(f"{part.name} of a column of its encoder is invalid")
+    if kind in (Number, Date) and fields["parts"][: len(empty.parts)] != empty.parts:
+        raise ValueError("parts of a column of its encoder are invalid")
+    if (kind is Category and not fields["buckets"] > 0) or (kind is Text and len(fields["parts"]) < fields["size"]):
+        raise ValueError("buckets of a column of its encoder are invalid")
+    column: Column = kind(**fields)
+    return column
+
+
+def _checked(value: Any, like: Any) -> Any:
+    """Return a value from JSON with the type of ``like``; None if it is invalid."""
+    if isinstance(like, tuple):
+        valid = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return tuple(value) if valid and len(set(value)) == len(value) else None
+    if isinstance(like, dict):
+        valid = isinstance(value, dict) and all(type(each) is int and each >= 0 for each in value.values())
+    elif isinstance(like, float):
+        return float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else None
+    else:
+        valid = type(value) is type(like) and (isinstance(value, str) or value >= 0)
+    return value if valid else None

@@ -1,6 +1,6 @@
-"""The tasks of a table as they come: whole tables in any order, files larger than memory in the order of the file."""
+"""Streams of tasks from files: whole tables in any order, files larger than memory in the order of the file."""
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.columns import moment, number, values_of
-from forgetless._core.frames import Columns, columns_of, joined, labels_of, read_once
-from forgetless.tables.prefetch import Ahead
-from forgetless.tables.readers import CHUNK, check_table, is_large, line_of, read_chunks, read_table, said_of
+from forgetless._core.frames import format_number, format_time, read_once, values_of
+from forgetless.tables.readers import CHUNK, check_labelled, check_table, is_large, notes_on, read_chunks, read_table
+from forgetless.tasks.from_table import check_roles, labels_of
 
 ORDERS = ("file", "sorted", "random")
 
@@ -26,7 +25,7 @@ class Part(NamedTuple):
 
 @dataclass
 class TableTasks:
-    """The tasks of a file, and what was said and left out on the way.
+    """The tasks of a file, with notes about rows and columns left out.
 
     Attributes
     ----------
@@ -34,21 +33,21 @@ class TableTasks:
     task : str
     targets : sequence of str
     features, drop : sequences of str
-        The only columns that are features, all where there are none; and those that are not.
+        The only columns that are features (empty: all others), and columns that are not.
     order : {"file", "sorted", "random"}
     seed : int
-    words : collection of str
-        Columns that keep what a text file says, such as the zeros before a number.
+    text_columns : collection of str
+        Columns that are not converted to numbers.
     rows : int, optional
-        How many rows are read at a time: all if 0; if omitted, all of files up to 256 MB.
+        Rows of a chunk; 0 to read all at once; if omitted, files above 256 MB are read in chunks.
     notes : list of str
-        What was left out.
+        Sentences about rows and columns left out.
     n_rows : int
         Rows read so far.
     columns : list of str
         Columns that are features.
     total : int or None
-        The number of tasks, where it is known beforehand.
+        The number of tasks, unless the file is read in chunks.
     """
 
     path: Path
@@ -59,69 +58,73 @@ class TableTasks:
     order: str = "file"
     seed: int = 0
     rows: int | None = None
-    words: Collection[str] = ()
+    text_columns: Collection[str] = ()
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
     total: int | None = None
-    without: int = 0
+    n_without_target: int = 0
     columns: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Part]:
         check_table(self.path)
-        self.notes += said_of(self.path)
+        self.notes += notes_on(self.path)
         if self.rows is None:
             self.rows = CHUNK if is_large(self.path) else 0
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
-        return _read_ahead(self._parts(self._streamed(self.rows))) if self.rows else self._parts(self._whole())
+        return self._parts(self._streamed(self.rows) if self.rows else self._whole())
 
-    def _parts(self, parts: Iterator[Part]) -> Generator[Part, None, None]:
-        """Yield tasks, and say at the end what was left out."""
+    def _parts(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """Yield tasks, and add notes on rows left out at the end."""
         yield from parts
-        if self.without:
-            self.notes.append(f"{self.without} rows without a target were left out")
-        if self.n_rows == self.without:
-            raise ValueError(f"{self.path.name} has no rows" + (" with a target" if self.without else ""))
+        if self.n_without_target:
+            self.notes.append(f"{self.n_without_target} rows without a target were left out")
+        if self.n_rows == self.n_without_target:
+            raise ValueError(f"{self.path.name} has no rows" + (" with a target" if self.n_without_target else ""))
 
     def _whole(self) -> Iterator[Part]:
         """Yield the tasks of a table in memory."""
-        frame = read_table(self.path, self.words)
+        frame = read_table(self.path, self.text_columns)
         column, X, y = self._split(frame)
         labels = labels_of(column, self.task) if len(y) else np.zeros(0)
         names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-        turn = {
+        order = {
             "file": np.argsort(first),
             "sorted": np.arange(len(names)),
             "random": np.random.default_rng([self.seed, 1]).permutation(len(names)),
         }[self.order]
-        self.total = len(turn)
+        self.total = len(order)
         # Rows of a task side by side, each in the order of the file.
         sorted_rows = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-        for code in turn.tolist():
+        for code in order.tolist():
             rows = sorted_rows[(ends[code - 1] if code else 0) : ends[code]]
             yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
-        """Yield the tasks of a file of which some rows are in memory, X in pieces; each task must be in one piece."""
+        """Yield the tasks of a file of which some rows are in memory; the rows of a task must be consecutive."""
+        import pandas
+
         seen: set[str] = set()
         now = ""
         held: list[tuple[Any, Floats]] = []
 
         def together() -> Part:
-            return Part(now, [frame for frame, _ in held], np.concatenate([y for _, y in held]))
+            frames, targets = zip(*held, strict=True)
+            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+            return Part(now, read_once(X), np.concatenate(targets))
 
-        for frame in read_chunks(self.path, rows, self.words):
+        for frame in read_chunks(self.path, rows, self.text_columns):
             column, X, y = self._split(frame)
             if not len(y):
                 continue
             each = column.array
             lows = np.append(0, np.flatnonzero(np.asarray(each[1:] != each[:-1], dtype=bool)) + 1)
             labels = labels_of(column.iloc[lows], self.task)
-            for low, high, told in zip(lows, [*lows[1:], len(y)], labels, strict=True):
-                name = label(told)
+            for low, high, value in zip(lows, [*lows[1:], len(y)], labels, strict=True):
+                name = label(value)
                 if name != now or not seen:
                     if held:
                         yield together()
@@ -140,13 +143,8 @@ class TableTasks:
     def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
         """Return the column of tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
-        above, self.n_rows = self.n_rows, self.n_rows + len(frame)
-        unnamed = frame[self.task].isna().to_numpy()
-        if unnamed.any():
-            raise ValueError(
-                f"{self.path.name}: {int(unnamed.sum())} rows have no value of {self.task!r}, first in "
-                f"{line_of(self.path, above + int(np.argmax(unnamed)))}; drop or name them"
-            )
+        check_labelled(self.path, frame[self.task], self.n_rows)
+        self.n_rows += len(frame)
         targets = []
         for name in self.targets:
             values = values_of(frame[name], name)
@@ -157,27 +155,20 @@ class TableTasks:
                 )
             targets.append(values.numbers)
         y = np.column_stack(targets)
-        there = np.all(np.isfinite(y), axis=1)
-        self.without += int(np.sum(~there))
+        complete = np.all(np.isfinite(y), axis=1)
+        self.n_without_target += int(np.sum(~complete))
         self.columns = self._names([str(name) for name in frame.columns])
         X = frame[self.columns]
         column = frame[self.task]
-        if not there.all():
-            X, y, column = X[there], y[there], column[there]
+        if not complete.all():
+            X, y, column = X[complete], y[complete], column[complete]
         return column, X, y[:, 0] if len(self.targets) == 1 else y
 
     def _check_columns(self, names: list[str]) -> None:
-        told = ", ".join(names[:50])
-        for role, column in (("task", self.task), *(("target", name) for name in self.targets)):
-            if column not in names:
-                raise ValueError(f"{self.path.name} has no column {column!r} for the {role}; it has {told}")
+        check_roles(self.path.name, names, self.task, self.targets)
         for column in (*self.features, *self.drop):
             if column not in names:
-                raise ValueError(f"{self.path.name} has no column {column!r}; it has {told}")
-        if len(set(self.targets)) < len(self.targets):
-            raise ValueError(f"targets must be different columns, got {', '.join(map(repr, self.targets))}")
-        if self.task in self.targets:
-            raise ValueError(f"task and target must be different columns, got {self.task!r} for both")
+                raise ValueError(f"{self.path.name} has no column {column!r}; it has {', '.join(names[:50])}")
 
     def _names(self, names: list[str]) -> list[str]:
         """Return the columns that are features."""
@@ -187,37 +178,15 @@ class TableTasks:
         if unnamed and note not in self.notes:
             self.notes.append(note)
         wanted = list(self.features) or [name for name in names if name not in unnamed]
-        found = [name for name in wanted if name not in taken]
-        if not found:
-            told = ", ".join(map(repr, self.targets))
-            raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {told}")
-        return found
+        names = [name for name in wanted if name not in taken]
+        if not names:
+            targets = ", ".join(map(repr, self.targets))
+            raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {targets}")
+        return names
 
 
 def label(task: Any) -> str:
-    """Return the name of a task: the same whichever type the rows that were read together have."""
+    """Return the label of a task, the same for every type of its column."""
     if isinstance(task, np.datetime64):
-        return moment(float(task.astype("datetime64[us]").astype(np.int64)))
-    return number(float(task)) if isinstance(task, np.floating) else str(task)
-
-
-def _read_ahead(parts: Generator[Part, None, None]) -> Iterator[Part]:
-    """Return tasks that are read while the one before is learned, from now on; their columns are read here."""
-    ahead = Ahead(parts, lambda part: sum(int(frame.memory_usage(index=False).sum()) for frame in part.X))
-
-    def read() -> Iterator[Part]:
-        with ahead:
-            for name, frames, y in ahead:
-                yield Part(name, _in_one(frames), y)
-
-    return read()
-
-
-def _in_one(frames: list[Any]) -> Columns:
-    """Return pieces of a table as one."""
-    found = joined([read_once(frame) for frame in frames])
-    if found is None:  # what a column holds is then for all its rows to say
-        import pandas
-
-        found = Columns(columns_of(pandas.concat(frames, ignore_index=True)))
-    return found
+        return format_time(float(task.astype("datetime64[us]").astype(np.int64)))
+    return format_number(float(task)) if isinstance(task, np.floating) else str(task)

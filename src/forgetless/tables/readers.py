@@ -1,4 +1,4 @@
-"""Tables from files, whole or some rows at a time: CSV with any delimiter, Parquet, Feather, archives; also stdin."""
+"""Tables from files, at once or in chunks: CSV with any delimiter, Parquet, Feather, archives, standard input."""
 
 import csv
 import gzip
@@ -8,48 +8,51 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from forgetless._core.extras import needs
 from forgetless._core.validate import check_memory
 
+T = TypeVar("T")
+
 TEXT = (".csv", ".tsv", ".txt")
 KINDS = (*TEXT, ".parquet", ".feather", ".arrow", ".npz", ".fl")
 READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .npz or .fl"
 
 SAMPLE = 2**16
-"""Bytes of a file that are looked at for its delimiter."""
+"""Bytes from which the delimiter of a file is detected."""
 
 DELIMITERS = ",;\t|"
 
 RARE = ":^~ "
-"""Delimiters that are thought of where there is none of these."""
+"""Delimiters that are tried if there is none of these."""
 
 LARGE = 2**28
-"""Bytes from which on a file is read some rows at a time; of one that is packed a quarter of that."""
+"""Bytes above which a file is read in chunks; a quarter of that for compressed files."""
 
 CHUNK = 100_000
-"""Rows that are read at a time."""
+"""Rows of a chunk."""
 
 
 class BadTableError(ValueError):
-    """A table that can be read, but in more than one way."""
+    """An ambiguous table."""
 
 
 class Dialect(NamedTuple):
-    """How a text file is written."""
+    """Delimiter, decimal sign, compression and line of the header of a text file."""
 
     delimiter: str
     decimal: str
-    packed: bool
+    compressed: bool
     line: int
 
 
 def kind_of(path: Path) -> str:
-    """Return the ending of a file that tells what it is, without .gz; .csv for standard input."""
+    """Return the suffix of a file without .gz; .csv for standard input."""
     if str(path) == "-":
         return ".csv"
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -60,32 +63,61 @@ def kind_of(path: Path) -> str:
 
 
 def is_large(path: Path) -> bool:
-    """Return whether a file should be read some rows at a time."""
+    """Return whether a file should be read in chunks."""
     if str(path) == "-":
         return False
     return path.stat().st_size > (LARGE // 4 if path.suffix.lower() in (".gz", ".parquet") else LARGE)
 
 
-def read_table(path: Path, words: Collection[str] = ()) -> Any:
-    """Return a file as a pandas data frame; ``-`` is standard input.
+def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
+    """Return the table in a file as a pandas data frame.
 
-    Columns named in ``words`` keep what a text file says, such as the zeros before a number.
+    Parameters
+    ----------
+    path : str or Path
+        CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or ``-`` for CSV on standard input.
+    text_columns : collection of str
+        Columns that are not converted to numbers, for example to keep leading zeros.
+
+    Returns
+    -------
+    pandas.DataFrame
     """
+    path = Path(path)
     check_table(path)
-    frames = list(_guarded(path, 0, words))
+    frames = list(_guarded(path, 0, text_columns))
     table = frames[0] if len(frames) == 1 else _pandas().concat(frames, ignore_index=True)
     return checked_names(table, path)
 
 
-def read_chunks(path: Path, rows: int = CHUNK, words: Collection[str] = ()) -> Generator[Any, None, None]:
-    """Yield a file as data frames of at most ``rows`` rows; what is words in the first is words in all."""
+def read_chunks(path: Path, rows: int = CHUNK, text_columns: Collection[str] = ()) -> Generator[Any, None, None]:
+    """Yield a file as data frames of at most ``rows`` rows; columns of text in the first are text in all."""
     check_table(path)
-    for frame in _guarded(path, rows, words):
+    for frame in read_ahead(_guarded(path, rows, text_columns)):
         yield checked_names(frame, path)
 
 
+def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yield the items of a generator that runs in a thread of its own, one item ahead.
+
+    Examples
+    --------
+    >>> list(read_ahead(i**2 for i in range(3)))
+    [0, 1, 4]
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1, "forgetless-reader") as thread:
+        following = thread.submit(next, items, end)
+        try:
+            while (item := following.result()) is not end:
+                following = thread.submit(next, items, end)
+                yield item
+        finally:
+            thread.submit(items.close)  # after the item in progress, which cannot be interrupted
+
+
 def checked_names(table: Any, path: Path) -> Any:
-    """Return a table without the spaces around names of columns, refusing columns of one name."""
+    """Return a table without spaces around the names of columns; BadTableError if names are repeated."""
     names = [str(name).strip() for name in table.columns]
     if names != list(table.columns):
         table = table.set_axis(names, axis=1)
@@ -96,7 +128,7 @@ def checked_names(table: Any, path: Path) -> Any:
 
 
 def check_table(path: Path) -> None:
-    """Refuse what is no table that can be read, before anything is."""
+    """Raise an error if a file does not exist or is not of a readable kind."""
     if str(path) != "-" and not path.is_file():
         raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
     kind_of(path)
@@ -109,12 +141,12 @@ def _pandas() -> Any:
     return pandas
 
 
-def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Iterator[Any]:
-    """Yield the frames of a file; what pandas and pyarrow have to say becomes one sentence."""
+def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[Any, None, None]:
+    """Yield the frames of a file; errors of pandas and pyarrow become one sentence."""
     kind = kind_of(path)
     read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}.get(kind)
     try:
-        yield from _text(path, rows, words) if read is None else read(path, rows)
+        yield from _text(path, rows, text_columns) if read is None else read(path, rows)
     except BadTableError:
         raise
     except UnicodeError:
@@ -126,10 +158,10 @@ def _guarded(path: Path, rows: int, words: Collection[str] = ()) -> Iterator[Any
         raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
 
 
-def _text(path: Path, rows: int, words: Collection[str]) -> Iterator[Any]:
-    """Yield a text file; refuse what pandas would guess at: names given twice, rows with more values.
+def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]:
+    """Yield a text file; BadTableError for repeated names and for rows with more values than the header.
 
-    pandas takes the first value of a row that has one more than the header for a row's label, which shifts all columns.
+    pandas would take the first value of a longer row for its label, which shifts all columns.
     """
     pandas = _pandas()
     source: Any
@@ -147,30 +179,30 @@ def _text(path: Path, rows: int, words: Collection[str]) -> Iterator[Any]:
         )
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     if str(path) != "-":
-        options["compression"] = "gzip" if how.packed else None
-    options["dtype"] = {name: str for name in header if name.strip() in words}
+        options["compression"] = "gzip" if how.compressed else None
+    options["dtype"] = {name: str for name in header if name.strip() in text_columns}
     if not rows:
-        yield _numbered(_plain(pandas.read_csv(source, **options), words), path, header)
+        yield _numbered(_without_decimals(pandas.read_csv(source, **options), text_columns), path, header)
         return
     start = pandas.read_csv(source, nrows=rows, **options)
-    said = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
-    for frame in _pieces(source, rows, options, said):
-        yield _numbered(_plain(frame, words), path, header)
+    strings = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
+    for frame in _pieces(source, rows, options, strings):
+        yield _numbered(_without_decimals(frame, text_columns), path, header)
 
 
-def _pieces(source: Any, rows: int, options: dict[str, Any], said: Collection[str]) -> Iterator[Any]:
-    """Yield a text file some rows at a time. A column of words may hold a piece that looks like numbers: 007 is no 7.
+def _pieces(source: Any, rows: int, options: dict[str, Any], strings: Collection[str]) -> Iterator[Any]:
+    """Yield a text file in chunks. A chunk of a column of strings may look like numbers: 007 is not 7.
 
-    Words that pandas finds by itself are read faster than those it is told of, so it is told where it went wrong.
+    pandas reads inferred strings faster than declared ones, so they are declared only from such a chunk on.
     """
     done = 0
-    told = {**options, "dtype": options["dtype"] | dict.fromkeys(said, str)}
-    for given in (options, told):
+    declared = {**options, "dtype": options["dtype"] | dict.fromkeys(strings, str)}
+    for current in (options, declared):
         if hasattr(source, "seek"):
             source.seek(0)
-        with _pandas().read_csv(source, chunksize=rows, **given) as frames:
+        with _pandas().read_csv(source, chunksize=rows, **current) as frames:
             for frame in itertools.islice(frames, done, None):
-                if given is options and any(_is_numbers(frame[name]) for name in said):
+                if current is options and any(_is_numbers(frame[name]) for name in strings):
                     break
                 yield frame
                 done += 1
@@ -182,16 +214,20 @@ def _is_numbers(column: Any) -> bool:
     return column.dtype.kind in "biuf" and not column.isna().all()
 
 
-def _plain(frame: Any, words: Collection[str]) -> Any:
-    """Return a frame whose words are numbers as they were meant: 3 where all are written like 3.0, since some miss."""
+def _without_decimals(frame: Any, text_columns: Collection[str]) -> Any:
+    """Return a frame whose text columns of integers have no decimals: pandas writes 3.0 where values are missing."""
     for name in frame.columns:
-        if str(name).strip() in words and (said := frame[name].dropna()).size and said.str.fullmatch(r"-?\d+\.0").all():
+        if (
+            str(name).strip() in text_columns
+            and (text := frame[name].dropna()).size
+            and text.str.fullmatch(r"-?\d+\.0").all()
+        ):
             frame[name] = frame[name].str.removesuffix(".0")
     return frame
 
 
 def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
-    """Return a frame whose rows are numbered; refuse one that pandas found labels of rows in."""
+    """Return a frame with numbered rows; BadTableError if pandas has taken values for labels of rows."""
     if isinstance(frame.index, _pandas().RangeIndex):
         return frame.reset_index(drop=True)
     for line, values in records(path) if str(path) != "-" else ():
@@ -204,7 +240,7 @@ def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
 
 
 def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
-    """Return how a text file is written, and its header, from its first bytes."""
+    """Return the dialect and the header of a text file from its first bytes."""
     lines = start.decode("utf-8-sig", errors="replace").splitlines()
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)  # delimiters inside quotes delimit nothing
@@ -223,8 +259,8 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at), header
 
 
-def said_of(path: Path) -> list[str]:
-    """Return what a reader of a file should know of how it was read."""
+def notes_on(path: Path) -> list[str]:
+    """Return notes on the interpretation of a file."""
     if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
         return []
     return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
@@ -238,7 +274,7 @@ def _start(path: Path) -> bytes:
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text file that are not blank, each with the number of its last line."""
     how, _ = dialect(_start(path), path)
-    opened = gzip.open if how.packed else open
+    opened = gzip.open if how.compressed else open
     with opened(path, "rt", newline="", encoding="utf-8-sig", errors="replace") as file:
         reader = csv.reader(file, delimiter=how.delimiter)
         try:
@@ -250,11 +286,21 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def line_of(path: Path, row: int) -> str:
-    """Return where row number ``row`` ≥ 0 of a table is in its file, as part of a sentence."""
+    """Return the line of row ``row`` ≥ 0 of a table in its file, for error messages."""
     if kind_of(path) not in TEXT or str(path) == "-":
         return f"row {row + 1}"
     line, _ = next(itertools.islice(records(path), row + 1, None), (row + 2, []))
     return f"line {line}"
+
+
+def check_labelled(path: Path, column: Any, first_row: int) -> None:
+    """Raise ValueError where the column of tasks has missing values; its first value is in row ``first_row``."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise ValueError(
+            f"{path.name}: {int(missing.sum())} rows have no value of {column.name!r}, first in "
+            f"{line_of(path, first_row + int(np.argmax(missing)))}; drop or name them"
+        )
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from forgetless import plots
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
-from forgetless.reporting import html
+from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 from forgetless.tables import alarms
@@ -53,7 +53,7 @@ NAMED = 5
 def summary(run: StreamResult) -> dict[str, Any]:
     """Return the figures of a stream: root mean squared errors, each task counting the same."""
     estimator = run.estimator
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "tasks": len(run.tasks),
         "rows": int(run.rows.sum()),
         "features": int(estimator.n_features_in_),
@@ -61,13 +61,13 @@ def summary(run: StreamResult) -> dict[str, Any]:
         "prequential_rmse": _prequential(run, run.before),
         "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
         "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
-        "tasks_worse_than_the_mean": len(alarms.below_par(run.before, run.mean_before, run.rows)),
-        "tasks_worse_than_the_last_mean": len(alarms.below_par(run.before, run.last_before, run.rows)),
+        "tasks_worse_than_the_mean": len(alarms.worse_than_baseline(run.before, run.mean_before, run.rows)),
+        "tasks_worse_than_the_last_mean": len(alarms.worse_than_baseline(run.before, run.last_before, run.rows)),
         "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows, run.earlier)],
     }
     if not run.watched:
-        return found
-    found |= {
+        return figures
+    figures |= {
         "rmse_when_learned": float(np.sqrt(np.diag(run.errors).mean())),
         "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
         "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
@@ -76,18 +76,18 @@ def summary(run: StreamResult) -> dict[str, Any]:
         "forgetting_alarms": [run.tasks[t] for t in alarms.forgotten(run)],
     }
     if run.joint is not None:
-        found["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
-    return found
+        figures["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
+    return figures
 
 
 def _prequential(run: StreamResult, before: Any) -> float:
     """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
-    there = np.isfinite(before)
-    return math.sqrt(float(np.average(before[there], weights=run.rows[there]))) if there.any() else math.nan
+    finite = np.isfinite(before)
+    return math.sqrt(float(np.average(before[finite], weights=run.rows[finite]))) if finite.any() else math.nan
 
 
 def sentences(run: StreamResult) -> list[str]:
-    """Return what a user should know, in words and numbers."""
+    """Return sentences about the errors of a stream, with warnings at the end."""
     s = summary(run)
     lines = []
     if math.isfinite(s["prequential_rmse"]):
@@ -116,43 +116,43 @@ def sentences(run: StreamResult) -> list[str]:
 
 
 def warnings_of(run: StreamResult) -> list[str]:
-    """Return what should make a user look twice: answers no better than a mean, drift, forgetting."""
+    """Return warnings: predictions no better than a mean, drift, forgetting."""
     lines = []
     names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
-    for name, told in names.items():
-        worse = alarms.below_par(run.before, getattr(run, name), run.rows)
+    for name, text in names.items():
+        worse = alarms.worse_than_baseline(run.before, getattr(run, name), run.rows)
         if worse:
             lines.append(
                 f"Warning: on {len(worse)} of {_judged(run)} the model was worse than "
-                f"{told} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
+                f"{text} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
             )
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
-            lines.append(f"Warning: over {_judged(run)} together the model was no better than {told}.")
+            lines.append(f"Warning: over {_judged(run)} together the model was no better than {text}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
         word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
-        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_cures(run)}.")
+        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_hints(run)}.")
     drifted = alarms.drifted(run.before, run.rows, run.earlier)
     if drifted:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
     forgotten = alarms.forgotten(run)
     if forgotten:
         lines.append(
-            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} answered clearly worse than "
+            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} predicted clearly worse than "
             f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
             + _grown(run, len(forgotten))
-            + _what_to_do(run)
+            + _forgetting_hint(run)
         )
     elif alarms.forgotten_together(run):
         learned, now = (math.sqrt(float(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
         lines.append(
             f"Forgetting: tasks before the last had a root mean squared error of {learned:.4g} when they were learned "
-            f"and have one of {now:.4g} now; held-out rows are too few to name single ones. {_what_to_do(run)}"
+            f"and have one of {now:.4g} now; held-out rows are too few to name single ones. {_forgetting_hint(run)}"
         )
     return lines
 
 
-def _cures(run: StreamResult) -> str:
-    """Return what has not been tried yet where a model is no better than a mean."""
+def _hints(run: StreamResult) -> str:
+    """Return hints for a model that is no better than a mean: options not used yet."""
     model, features = run.estimator, int(run.estimator.n_features_in_)
     memory = LowRankMemory.of(getattr(model, "memory", features + 1))
     tried = {
@@ -176,8 +176,8 @@ def _grown(run: StreamResult, clear: int) -> str:
     return f"Of {more} more the error has grown, by what may be chance for each alone. " if more > clear else ""
 
 
-def _what_to_do(run: StreamResult) -> str:
-    """Return what may help against forgetting."""
+def _forgetting_hint(run: StreamResult) -> str:
+    """Return a hint against forgetting."""
     kept = getattr(run.estimator, "retained_fraction_", 0.0)
     if kept > 0.99:
         return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
@@ -192,11 +192,11 @@ def _named(run: StreamResult, which: Sequence[int]) -> str:
             ranges[-1].append(t)
         else:
             ranges.append([t])
-    told = []
+    text = []
     for part in ranges[:NAMED]:
         first, last = (printable(run.tasks[t], 40) for t in (part[0], part[-1]))
-        told.append(first if len(part) == 1 else f"{first} to {last}")
-    return ", ".join(told) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
+        text.append(first if len(part) == 1 else f"{first} to {last}")
+    return ", ".join(text) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
 
 
 def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
@@ -273,42 +273,35 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
 
 
 def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
-    """Write the page to ``path``, whole or not at all."""
+    """Write the page to ``path``, which is replaced atomically."""
     warned = [*(note for note in notes if note.startswith("Warning: ")), *warnings_of(run)]
-    told = [line for line in [*sentences(run), *notes] if line not in warned]
-    found = coefficients(run.model)
-    parts = [
-        f'<p class="small">{html.text(settings)}</p>',
-        html.bullets(told),
-        f"<h2>Look twice</h2>{html.bullets(warned)}" if warned else "",
-        f"<h2>Errors</h2>{_picture(run)}",
-        f'<h2>Coefficients</h2><div class="scroll">{html.table(found)}</div>',
-        f'<p class="small">{" ".join(text for name, text in EXPLAINED.items() if name in found.columns)}</p>',
-    ]
-    if hasattr(run.model, "steps"):
-        table = run.model[0].summary()
-        parts.append(f'<h2>What became of each column</h2><div class="scroll">{html.table(table)}</div>')
-    parts.append(f'<h2>Every task</h2><div class="scroll">{html.table(per_task(run))}</div>')
-    watched = "" if not run.watched else " When learned and at the end: of held-out rows, beside that of the mean."
-    parts.append(
-        '<p class="small">Strength: the λ that the task was learned with, a large one changes little. Before: of rows '
-        f"not yet learned, by the model, the mean of all targets so far and that of the task before.{watched}</p>"
+    table = coefficients(run.model)
+    page = render(
+        "stream.html",
+        title=f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}",
+        settings=settings,
+        facts=[line for line in [*sentences(run), *notes] if line not in warned],
+        warnings=warned,
+        pictures=_pictures(run),
+        coefficients=table,
+        explanation=" ".join(text for name, text in EXPLAINED.items() if name in table.columns),
+        columns=run.model[0].summary() if hasattr(run.model, "steps") else None,
+        tasks=per_task(run),
+        watched=run.watched,
     )
-    replace_file(
-        path,
-        html.page(f"A stream of {len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}", "".join(parts)).encode(),
-    )
+    replace_file(path, page.encode())
 
 
-def _picture(run: StreamResult) -> str:
-    """Return the figures that there is something to draw in, one below the other where the screen is narrow."""
-    drawn = {FORGETTING: run.watched, BEFORE: bool(np.isfinite(run.before).any())}
-    images, said = [], []
+def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
+    """Return the figures of errors for which there are data, each with its alternative text."""
+    pictures = []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        for text in (text for text, there in drawn.items() if there):
+        for text, available in ((FORGETTING, run.watched), (BEFORE, bool(np.isfinite(run.before).any()))):
+            if not available:
+                continue
             figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
             if text == FORGETTING:
                 plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
@@ -318,11 +311,8 @@ def _picture(run: StreamResult) -> str:
                 plots.plot_befores(steps, lines, axes)
             buffer = io.BytesIO()
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Glyph")  # letters of labels that the font lacks are drawn as boxes
+                warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks are drawn as boxes
                 figure.savefig(buffer, format="png")
             plt.close(figure)
-            images.append(html.image(buffer.getvalue(), text))
-            said.append(text)
-    if not images:
-        return "<p>There is one task, and no row of it was held out.</p>"
-    return html.panels(images) + f'<p class="small">{" ".join(said)}</p>'
+            pictures.append((buffer.getvalue(), text))
+    return pictures

@@ -1,7 +1,5 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,21 @@ from forgetless.io.atomic import check_source
 from forgetless.io.document import file_errors, read
 from forgetless.io.fields import Fields
 from forgetless.io.npz import read_npz
-from forgetless.tables.readers import kind_of, line_of, read_table
+from forgetless.tables.readers import check_labelled, kind_of, line_of, read_table
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.from_table import check_roles
 from forgetless.tasks.stored import arrays_from
 
 
-def load_tasks(
+def read_tasks(
     path: str | Path,
+    *,
     task: str | None = None,
     target: str | None = None,
-    *,
     loss: str = "sum",
     intercept: bool = False,
 ) -> TaskCollection:
-    """Return the tasks stored in a file.
+    """Return the tasks in a file.
 
     Parameters
     ----------
@@ -40,26 +39,27 @@ def load_tasks(
         ``"mean"`` divides the loss of a task by its number of rows, like ``ContinualRidge(loss="mean")``: X and y are
         divided by the root of that number.
     intercept : bool, default False
-        Add a feature that is always 1, the last one, like ``ContinualRidge(fit_intercept=True)``.
+        Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
 
     Returns
     -------
     TaskCollection
+        Tasks in sorted order of their labels.
     """
     if loss not in ("sum", "mean"):
         raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
-    kind = kind_of(path)
-    if kind in (".npz", ".fl"):
+    if kind_of(path) in (".npz", ".fl"):
         X, y, groups = read_archive(path)
         with file_errors(path):
-            return _as_learned(TaskCollection.from_arrays(X, y, groups), loss, intercept)
-    table = load_table(path, task, target)
-    return _as_learned(TaskCollection.from_arrays(table.X, table.y, table.groups), loss, intercept)
+            tasks = TaskCollection.from_arrays(X, y, groups)
+    else:
+        tasks = TaskCollection.from_arrays(*_read_rows(path, task, target))
+    return _with_loss(tasks, loss, intercept)
 
 
-def _as_learned(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollection:
-    """Return the tasks as an estimator with that loss and intercept meets them."""
+def _with_loss(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollection:
+    """Return the tasks of an estimator with that loss and intercept."""
     if loss == "sum" and not intercept:
         return tasks
     pairs = []
@@ -91,75 +91,34 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return X, y, groups
 
 
-@dataclass(frozen=True)
-class TaskTable:
-    """Rows of a file with their targets and tasks, in the order of the file.
-
-    Attributes
-    ----------
-    X : array of shape (n, d)
-    y : array of shape (n,) or (n, c)
-    groups : array of shape (n,)
-    features, targets : tuple of str
-        Names of the columns of X and y.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    groups: NDArray[Any]
-    features: tuple[str, ...]
-    targets: tuple[str, ...]
-
-
-def load_table(path: str | Path, task: str | None, target: str | Sequence[str] | None) -> TaskTable:
-    """Return the rows of a CSV or Parquet file with a column that names the task and one or more targets."""
-    path = Path(path)
+def _read_rows(path: Path, task: str | None, target: str | None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return X, y and the task of every row of a table; ValueError with the line where it cannot be used."""
     table = read_table(path)
-    names = ", ".join(map(str, table.columns))
-    targets: list[Any] = [target] if isinstance(target, str) else list(target if target else [None])
-    for role, column in (("task", task), *(("target", name) for name in targets)):
-        if column is None:
-            raise ValueError(f"{path.name} has the columns {names}; say which is the {role}, with --{role} NAME")
-        if column not in table.columns:
-            raise ValueError(f"{path.name} has no column {column!r} for the {role}; it has {names}")
-    if len(set(targets)) < len(targets):
-        raise ValueError(f"targets must be different columns, got {', '.join(map(repr, targets))}")
-    if task in targets:
-        raise ValueError(f"task and target must be different columns, got {task!r} for both")
+    names = [str(name) for name in table.columns]
+    if task is None or target is None:
+        role = "task" if task is None else "target"
+        raise ValueError(f"{path.name} has the columns {', '.join(names)}; choose the {role}, with --{role} NAME")
+    check_roles(path.name, names, task, [target])
     if len(table) == 0:
         raise ValueError(f"{path.name} has no rows")
-    unnamed = table[task].isna()
-    if unnamed.any():
-        raise ValueError(
-            f"{path.name}: {int(unnamed.sum())} rows have no value of {task!r}, first in "
-            f"{line_of(path, int(np.argmax(unnamed)))}; drop or name them"
-        )
-    features: Any = table.drop(columns=[task, *targets])
-    index = [name for name in features.columns if str(name).startswith("Unnamed: ")]
-    if index:
+    check_labelled(path, table[task], 0)
+    features: Any = table.drop(columns=[task, target])
+    if any(str(name).startswith("Unnamed: ") for name in features.columns):
         raise ValueError(
             f"{path.name} has a column without a name, perhaps the row numbers of a data frame; drop it, e.g. by "
             "writing with index=False, or name it to use it as a feature"
         )
     if features.shape[1] == 0:
-        raise ValueError(f"{path.name} has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
-    X = numbers_of(features, path)
-    y = numbers_of(table[targets], path)
-    return TaskTable(
-        X,
-        y[:, 0] if isinstance(target, str) else y,
-        table[task].to_numpy(),
-        tuple(map(str, features.columns)),
-        tuple(map(str, targets)),
-    )
+        raise ValueError(f"{path.name} has no feature column besides {task!r} and {target!r}")
+    return numbers_of(features, path), numbers_of(table[[target]], path)[:, 0], table[task].to_numpy()
 
 
 def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
-    """Return columns of a table as floats; refuse those that are not finite numbers, by name and line."""
-    words = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
-    if words:
+    """Return columns of a table as floats; ValueError with name and line unless all are finite numbers."""
+    text = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
+    if text:
         raise ValueError(
-            f"{path.name}: features and target must be numbers, but {', '.join(words)} is not; drop or encode it, in "
+            f"{path.name}: features and target must be numbers, but {', '.join(text)} is not; drop or encode it, in "
             "Python with fl.TaskCollection.from_table(..., encoder=fl.tables.TableEncoder())"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
 from forgetless._core.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
-from forgetless._core.frames import arrays_of
 from forgetless.io.document import Document, write
 from forgetless.tasks import stored
 from forgetless.tasks.task import Task, common_namespace, make_task
@@ -106,6 +105,8 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
+        from forgetless.tasks.from_table import arrays_of  # narwhals, which takes longer to import than the rest
+
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))
 
     @property

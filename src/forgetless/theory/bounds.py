@@ -64,10 +64,6 @@ def general_constant(k: int, factor: float) -> float:
     return float(math.e / (2 * factor * (2 - factor) * k ** (1 - factor * (1 - factor / 4))))
 
 
-def _one_half(k: int) -> float:  # noqa: ARG001 - holds for every k
-    return 0.5
-
-
 def _finite_k(k: int) -> float:
     return float(last_iterate_weights(k, 3 / 13, 1.0).bound)
 
@@ -185,9 +181,9 @@ def _every_k(constant: Constant) -> Bound:
 _ENTRIES = [
     _entry("trivial", REALIZABLE, ordering="any", scheme="any non-expansive step", regularization="any", rate="1/2",
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²", status="elementary",
-           per_unit=_one_half),
+           per_unit=lambda _: 0.5),
     _entry("trivial, seen tasks", REALIZABLE, quantity="seen_loss", ordering="any", scheme="any non-expansive step",
-           regularization="any", rate="1/2", status="elementary", per_unit=_one_half,
+           regularization="any", rate="1/2", status="elementary", per_unit=lambda _: 0.5,
            citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²"),
     _entry("fixed, general", REALIZABLE, UNIFORM, FIXED, CONCAVE, IN_RANGE, **_RANDOM, scheme="any concave filter",
            regularization="fixed", rate="k^{−1+φ(1−φ/4)} / (φ(2−φ))", citation=_LEMMA, status="paper",

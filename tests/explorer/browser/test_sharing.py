@@ -95,7 +95,7 @@ def table_of(rng, n=60, d=3, labels=("b", "a", "c")):
 
 
 @pytest.mark.parametrize(("mean", "intercept"), [(False, False), (True, True)])
-def test_an_uploaded_table_is_read_as_load_tasks_reads_it(opened, tmp_path, monkeypatch, mean, intercept):
+def test_an_uploaded_table_is_read_as_read_tasks_reads_it(opened, tmp_path, monkeypatch, mean, intercept):
     (tmp_path / "mine.csv").write_text("\n".join(table_of(np.random.default_rng(0))))
     page = opened("k=30&order=cyclic")
     page.tab.select_option("#kind", "data")
@@ -107,7 +107,7 @@ def test_an_uploaded_table_is_read_as_load_tasks_reads_it(opened, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     scope = {}
     code = page.code()
-    assert 'load_tasks("mine.csv", task="task", target="y"' in code
+    assert 'read_tasks("mine.csv", task="task", target="y"' in code
     exec(code, scope)
     assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 

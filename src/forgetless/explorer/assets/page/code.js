@@ -10,7 +10,7 @@ const Code = (() => {
           ? ""
           : `, task=${JSON.stringify(source.task)}, target=${JSON.stringify(source.target)}`;
       const more = `${source.mean ? ', loss="mean"' : ""}${source.intercept ? ", intercept=True" : ""}`;
-      return `from forgetless.datasets import load_tasks\n\ntasks = load_tasks(${JSON.stringify(source.name)}${columns}${more})`;
+      return `tasks = fl.tables.read_tasks(${JSON.stringify(source.name)}${columns}${more})`;
     }
     if (source && source.code) return source.code;
     if (found.code) return `tasks = ${found.code}`;
