@@ -16,7 +16,7 @@ BOUND = "joint ridge"
 
 FAMILIES = {
     "r = ": "forgetless",
-    "reservoir": "kept rows",
+    "reservoir": "reservoir",
     "frequent": "frequent directions",
     "joint ridge": "joint ridge, fewer to all features",
 }

@@ -104,7 +104,7 @@ class Reservoir(Linear):
         self.seen = 0
 
     def partial_fit(self, X: Any, y: Floats) -> Self:
-        """Learn a task together with the kept rows, and sample anew."""
+        """Learn a task together with the reservoir, and sample anew."""
         X, Y = _with_ones(X), y.reshape(len(y), -1)
         if self.W is None:
             self.W, self.X, self.Y = np.zeros((X.shape[1], Y.shape[1])), X[:0], Y[:0]
