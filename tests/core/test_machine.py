@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import forgetless as fl
-from forgetless._core import free_memory as machine
+from forgetless._core import environment as machine
 from forgetless._core.validate import check_memory, readable
 from forgetless.reporting import progress
 

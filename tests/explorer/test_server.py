@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.explorer.page import explore
 from forgetless.explorer.server import ExplorerServer
-from forgetless.explorer.view import explore
 
 RNG = np.random.default_rng(0)
 LARGE = fl.TaskCollection([(X := RNG.standard_normal((20, 80)), X @ np.ones(80)) for _ in range(5)])

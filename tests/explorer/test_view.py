@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.view import Explorer
+from forgetless.explorer.page import Explorer
 
 
 def test_a_page_with_tasks_holds_them_their_schedule_and_its_certificate():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless.errors import DataMissingError
 from forgetless.io.atomic import replace_file
 

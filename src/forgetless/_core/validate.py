@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.free_memory import free_memory
+from forgetless._core.environment import free_memory
 
 
 def integer(name: str, value: Any, minimum: int, cure: str) -> int:

@@ -16,12 +16,10 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
-from forgetless.guarantees._minimize import Evaluations, minimize_starts
+from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, minimize_starts
 from forgetless.guarantees._objective import Adversary
-from forgetless.guarantees._rounding import SIZES, as_copies
 from forgetless.guarantees.collection import WorstCollection
-from forgetless.io.document import Document, file_errors, parse_json, read, write
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields, file_errors, parse_json, read, write
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code

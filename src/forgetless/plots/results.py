@@ -1,12 +1,71 @@
-"""Plots of what the verbs answer: curves, worst cases, certificates, schedules and advice."""
+"""Figures of results, streams and sweeps, with one style.
 
+Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ in grey.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import to_numpy
-from forgetless.plots.style import COLOURS, HEIGHT, MARKERS, WIDTH, axes_of, look
+from forgetless._core.environment import needs
 from forgetless.reporting.text import drawn
+
+COLUMN = 3.4
+"""Width of a journal column in inches; two-panel figures take twice that."""
+
+WIDTH, HEIGHT = 5.2, 3.4
+"""Of the figure of one result, in inches: what a notebook shows at its usual size of letters."""
+
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
+
+MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
+
+
+@contextmanager
+def publication() -> Iterator[Any]:
+    """Set fonts that embed as text, thin lines and small type for the figures made inside."""
+    import matplotlib as mpl
+
+    settings: Any = {
+        "font.size": 8,
+        "axes.labelsize": 8,
+        "axes.titlesize": 8,
+        "legend.fontsize": 7,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "lines.linewidth": 1.2,
+        "lines.markersize": 3,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.linewidth": 0.3,
+        "grid.alpha": 0.6,
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
+        "savefig.dpi": 200,
+        "figure.constrained_layout.use": True,
+    }
+    with mpl.rc_context(settings):
+        yield mpl
+
+
+def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
+    """Return the axes that were given, or new ones."""
+    if ax is not None:
+        return ax
+    with needs("drawing", "matplotlib", "plot"):
+        import matplotlib.pyplot as plt
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def look(i: int) -> dict[str, Any]:
+    """Return colour and style of the i-th line."""
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
@@ -162,3 +221,88 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     ax.set(xlabel="step t", ylabel="coefficient λ", title=drawn(title, 80), ylim=(0, None))
     ax.legend()
     return ax
+
+
+def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, shown: int = 6) -> Any:
+    """Draw the error of some tasks from when they were learned on, and of all seen tasks in black."""
+    ax = axes_of(ax)
+    steps = np.arange(1, len(tasks) + 1)
+    picked = np.unique(np.linspace(0, len(tasks) - 1, min(shown, len(tasks))).round().astype(int))
+    for i, m in enumerate(picked):
+        marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
+        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=drawn(tasks[m]), marker=marker, **look(i % 6))
+    ax.plot(steps, np.sqrt(seen), color="black", linewidth=1.8, label="all seen")
+    ax.set(xlabel="tasks learned", ylabel="RMSE on held-out rows", ylim=(0, None))
+    ax.legend(ncols=2, fontsize=6)
+    return ax
+
+
+def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
+    """Draw the error before and after learning each task, and the strength on a second axis."""
+    ax = axes_of(ax, WIDTH, HEIGHT)
+    ax.plot(history["task"], np.sqrt(history["mse_before"]), label="before learning", **look(0))
+    ax.plot(history["task"], np.sqrt(history["mse_after"]), label="after learning", **look(1))
+    ax.set(xlabel="task", ylabel="RMSE", ylim=(0, None))
+    twin = ax.twinx()
+    twin.plot(history["task"], history["strength"], color="0.6", linewidth=0.8)
+    twin.set(ylabel="strength λ", yscale="log" if np.all(history["strength"] > 0) else "linear")
+    twin.grid(visible=False)
+    twin.spines["right"].set_visible(True)
+    ax.legend()
+    return ax
+
+
+def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
+    """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
+    ax = axes_of(ax)
+    for i, (name, squares) in enumerate(lines.items()):
+        ax.plot(steps, np.sqrt(squares), label=drawn(name), **look(i))
+    ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
+    ax.legend(fontsize=6)
+    return ax
+
+
+def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
+    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines of the same colour.
+
+    Takes lines by the titles of their panels; returns the axes, a list where there are several.
+    """
+    if not panels:
+        raise ValueError("there is nothing to draw: the store holds no results for this figure")
+    if ax is not None and len(panels) > 1:
+        raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        made = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
+        every = list(made[1][0])
+    else:
+        every = [ax]
+    for one, (title, lines) in zip(every, panels.items(), strict=True):
+        for i, line in enumerate(lines):
+            _plot_line(one, i, line)
+        means = [point.mean for line in lines for point in line.points]
+        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
+        if min(means) > 0:  # a bar as long as its mean would reach down for ever
+            one.set_ylim(bottom=max(min(means) / 5, one.get_ylim()[0]))
+        ticks = sorted({at for line in lines for at in line.x if at == at})
+        if len(ticks) <= 8:
+            one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+            one.minorticks_off()
+        one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=drawn(title, 60))
+    every[0].legend()
+    return every[0] if len(every) == 1 else every
+
+
+def _plot_line(ax: Any, i: int, line: Any) -> None:
+    means = [point.mean for point in line.points]
+    if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
+        ax.axhline(means[0], label=drawn(line.name, 60), **look(i))
+        return
+    errors = [point.error for point in line.points]
+    bars = None if None in errors else errors
+    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=drawn(line.name, 60), **look(i))
+    for kind in ("upper", "lower"):
+        bound = [getattr(point, kind) for point in line.points]
+        if None not in bound:
+            ax.plot(line.x, bound, color=COLOURS[i % len(COLOURS)], linewidth=0.5, linestyle=":", zorder=1)

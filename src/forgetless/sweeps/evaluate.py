@@ -12,7 +12,7 @@ import numpy as np
 
 from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
-from forgetless._core.products import one_blas_thread
+from forgetless._core.linalg import one_blas_thread
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core import averages, validate
-from forgetless._core.version import version
+from forgetless._core.environment import version
 from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from forgetless._core.version import version
+from forgetless._core.environment import version
 from forgetless.errors import StoreError
 from forgetless.io.atomic import check_folder, check_source
 from forgetless.io.provenance import run_environment

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless._core.validate import check_memory
 
 TEXT = (".csv", ".tsv", ".txt")

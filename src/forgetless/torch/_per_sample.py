@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from forgetless.torch._models import Tensors
+from forgetless.torch.models import Tensors
 
 Probe = Callable[[Any, Any], tuple[Any, Any]]
 """Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated, and its weight."""

@@ -1,8 +1,37 @@
-"""What this process may still take of the machine's memory: free RAM, limits of control groups, its own limits."""
+"""The installation and the machine: version, optional packages, free memory."""
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+
+
+def version() -> str:
+    """Return it; asked for when it is needed, since the package itself imports what asks."""
+    return str(import_module("forgetless").__version__)
+
+
+def how(extra: str) -> str:
+    """Return how to install an extra of this package, from a checkout as from an index.
+
+    Examples
+    --------
+    >>> from forgetless._core.environment import how
+    >>> how("cli")
+    "pip install '.[cli]' in a checkout of forgetless, or pip install 'forgetless[cli]'"
+    """
+    return f"pip install '.[{extra}]' in a checkout of forgetless, or pip install 'forgetless[{extra}]'"
+
+
+@contextmanager
+def needs(what: str, package: str, extra: str) -> Iterator[None]:
+    """Say what to install where an import inside fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{what} needs {package} ({error}); install it with: {how(extra)}") from error
+
 
 UNKNOWN = 8 * 2**30
 """Bytes assumed to be free on a system that does not tell."""
