@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from forgetless import cli, plots
-from forgetless.reporting.text import drawn, printable
+from forgetless.reporting.text import plot_label, printable
 
 HOSTILE = [
     "[/]",
@@ -180,7 +180,7 @@ def test_labels_are_drawn_as_they_are(name):
         ax.figure.savefig(io.BytesIO(), format="png")
     shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
     assert shown[0] == printable(name, 14)
-    assert len(drawn(name)) <= 14 + name.count("$") + 1
+    assert len(plot_label(name)) <= 14 + name.count("$") + 1
     mpl.pyplot.close(ax.figure)
 
 

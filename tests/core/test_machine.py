@@ -99,7 +99,7 @@ def test_a_refusal_says_how_much_and_what_to_do(monkeypatch):
         (lambda: fl.advise(TASKS, 10**8), "a schedule of"),
         (lambda: fl.expect(TASKS, fl.Ridge(1.0), 10**8, record="all"), "a curve of 100,000,000 steps"),
         (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10, n_trials=10**8), "the state of 100,000,000 trials"),
-        (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**4, n_trials=10**5, record="all"), "what is recorded of 100,000"),
+        (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**4, n_trials=10**5, record="all"), "metrics of 100,000 trials"),
         (
             lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**4, n_trials=10**4, record="all", metrics="average_loss"),
             "keep_weights=True for 10,000 trials at 10,000 recorded steps",

@@ -114,10 +114,10 @@ def test_other_methods_are_not_known(server, method):
     ("action", "body", "reason"),
     [
         ("curve", b"{", "Expecting"),
-        ("curve", b"[]", "a question is an object"),
+        ("curve", b"[]", "a request must be an object"),
         ("curve", b'{"k": NaN}', "must be finite"),
         ("curve", b"[" * 100_000, ""),
-        ("nothing", QUESTION, "nothing called"),
+        ("nothing", QUESTION, "no computation"),
         ("curve", {**QUESTION, "k": 10**9}, "k must be"),
         ("curve", {**QUESTION, "values": [1.0] * 3}, "3"),
         ("curve", {**QUESTION, "values": [-1.0] * 8}, "coefficient"),

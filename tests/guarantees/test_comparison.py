@@ -375,7 +375,7 @@ def test_what_is_out_of_reach_is_said():
 
 def test_bounds_of_the_users(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    mine = dataclasses.replace(CATALOGUE["increasing"], name="mine", quantity="average", per_unit=lambda k: 1.0)
+    mine = dataclasses.replace(CATALOGUE["increasing"], name="mine", quantity="average_loss", per_unit=lambda k: 1.0)
     certificate = fl.compare_bounds(tasks, fl.schedules.increasing(), 50, bounds=[mine])
     (check,) = certificate.bounds
     assert (check.name, check.quantity, check.applies) == ("mine", "average_loss", True)

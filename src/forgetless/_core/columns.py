@@ -55,10 +55,10 @@ class Values(NamedTuple):
         if self.kind in ("word", "empty"):
             return self
         if self.kind == "time":
-            told = [None if value != value else moment(value) for value in self.numbers.tolist()]
+            texts = [None if value != value else moment(value) for value in self.numbers.tolist()]
         else:
-            told = [None if value != value else number(value) for value in self.numbers.tolist()]
-        return words(told)
+            texts = [None if value != value else number(value) for value in self.numbers.tolist()]
+        return _strings(texts)
 
     def integers(self) -> NDArray[np.int64] | None:
         """Return numbers as integers; None where they are not all."""
@@ -66,7 +66,7 @@ class Values(NamedTuple):
             return None
         return self.numbers.astype(np.int64) if np.max(np.abs(self.numbers)) < EXACT else None
 
-    def taken(self, rows: Any) -> "Values":
+    def select(self, rows: Any) -> "Values":
         """Return some rows, as if only they had been read."""
         if self.kind == "word":
             return _in_order(self.codes[rows], self.labels)
@@ -80,10 +80,10 @@ class Values(NamedTuple):
 def moment(microseconds: float) -> str:
     """Return a time as text; beyond what Python's dates reach, its year."""
     try:
-        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+        time = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
     except OverflowError:
         return f"year {1970 + microseconds / (365.2425 * DAY):.0f}"
-    return found.isoformat(" ") if microseconds % DAY else found.date().isoformat()
+    return time.isoformat(" ") if microseconds % DAY else time.date().isoformat()
 
 
 def number(value: float) -> str:
@@ -96,11 +96,11 @@ def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
     import narwhals as nw
 
     if isinstance(column, Values):
-        column = column if not codes or (whole := column.integers()) is None else whole
+        column = column if not codes or (integers := column.integers()) is None else integers
         if isinstance(column, Values):
             return column
-    if codes and (whole := integers_of(column)) is not None:
-        different, first, which = np.unique(whole, return_index=True, return_inverse=True)
+    if codes and (integers := integers_of(column)) is not None:
+        different, first, which = np.unique(integers, return_index=True, return_inverse=True)
         turn = np.argsort(first)  # labels come in the order in which they first appear
         return Values("word", codes=np.argsort(turn)[which], labels=[str(each) for each in different[turn].tolist()])
     if not isinstance(column, nw.Series):
@@ -147,15 +147,15 @@ def _encoded(column: Any) -> Values:
     try:
         import pyarrow
     except ImportError:
-        return words(column.to_list())
+        return _strings(column.to_list())
     arrow: Any = column.to_arrow()
     arrow = pyarrow.chunked_array([arrow]) if isinstance(arrow, pyarrow.Array) else arrow
-    found = arrow.combine_chunks().dictionary_encode()
-    found = found.combine_chunks() if isinstance(found, pyarrow.ChunkedArray) else found
-    if len(found.dictionary) == 0:
-        return _empty(len(found))
-    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Values("word", codes=codes, labels=found.dictionary.to_pylist())
+    encoded = arrow.combine_chunks().dictionary_encode()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pyarrow.ChunkedArray) else encoded
+    if len(encoded.dictionary) == 0:
+        return _empty(len(encoded))
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Values("word", codes=codes, labels=encoded.dictionary.to_pylist())
 
 
 def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
@@ -178,22 +178,25 @@ def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
     return Values("word", codes=place[codes], labels=[labels[i] for i in order.tolist()])
 
 
-def words(values: Sequence[Any]) -> Values:
+def _strings(values: Sequence[Any]) -> Values:
     """Return words; what is None or not equal to itself is missing."""
-    known: dict[str, int] = {}
+    label_codes: dict[str, int] = {}
     codes = np.fromiter(
-        (-1 if value is None or value != value else known.setdefault(value, len(known)) for value in values),
+        (
+            -1 if value is None or value != value else label_codes.setdefault(value, len(label_codes))
+            for value in values
+        ),
         dtype=np.int64,
         count=len(values),
     )
-    return Values("word", codes=codes, labels=list(known)) if known else _empty(len(values))
+    return Values("word", codes=codes, labels=list(label_codes)) if label_codes else _empty(len(values))
 
 
 def _numbers(values: Any, kind: str = "number") -> Values:
-    found = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64)
     # The first value nearly always answers.
-    some = len(found) > 0 and (not math.isnan(found[0]) or not np.all(np.isnan(found)))
-    return Values(kind, found) if some else _empty(len(found))
+    some = len(array) > 0 and (not math.isnan(array[0]) or not np.all(np.isnan(array)))
+    return Values(kind, array) if some else _empty(len(array))
 
 
 def _empty(n: int) -> Values:
@@ -204,11 +207,11 @@ def _array(column: NDArray[Any], name: str) -> Values:
     if column.dtype.kind in "biuf":
         return _numbers(column)
     if column.dtype.kind == "M":
-        told = column.astype("datetime64[us]")
-        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64).astype(np.float64)), "time")
+        times = column.astype("datetime64[us]")
+        return _numbers(np.where(np.isnat(times), np.nan, times.astype(np.int64).astype(np.float64)), "time")
     if column.dtype.kind == "m":
-        told = column.astype("timedelta64[us]")
-        return _numbers(np.where(np.isnat(told), np.nan, told.astype(np.int64) / 1e6))
+        times = column.astype("timedelta64[us]")
+        return _numbers(np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6))
     return _objects(column.tolist(), name)
 
 
@@ -229,7 +232,7 @@ def _objects(values: Sequence[Any], name: str) -> Values:
                 f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
                 "column of each part"
             )
-    return words([None if _is_missing(value) else str(value) for value in values])
+    return _strings([None if _is_missing(value) else str(value) for value in values])
 
 
 def _is_missing(value: Any) -> bool:

@@ -44,8 +44,8 @@ _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
     """Return how many more bytes this process may take: the least that any of the known limits leaves."""
-    known = [*_free_ram(proc), *_left_by_groups(proc, groups), *_left_by_own_limits(proc)]
-    return max(0, min(known)) if known else UNKNOWN
+    limits = [*_free_ram(proc), *_left_by_groups(proc, groups), *_left_by_own_limits(proc)]
+    return max(0, min(limits)) if limits else UNKNOWN
 
 
 def _free_ram(proc: Path) -> Iterator[int]:
@@ -92,20 +92,20 @@ def _left_by_own_limits(proc: Path) -> Iterator[int]:
         import resource
     except ImportError:  # Windows has none
         return
-    words = (_lines(proc / "self" / "statm") or [""])[0].split()
-    if len(words) < 6:
+    fields = (_lines(proc / "self" / "statm") or [""])[0].split()
+    if len(fields) < 6:
         return
     page = os.sysconf("SC_PAGE_SIZE")
     for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
-            yield most - page * int(words[place])
+            yield most - page * int(fields[place])
 
 
 def _number(path: Path) -> int | None:
     """Return the number in a file; None where there is no such file, or no limit in it."""
-    words = "".join(_lines(path)).split()
-    return int(words[0]) if words and words[0].isdigit() else None
+    fields = "".join(_lines(path)).split()
+    return int(fields[0]) if fields and fields[0].isdigit() else None
 
 
 def _lines(path: Path) -> list[str]:

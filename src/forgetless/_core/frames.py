@@ -38,26 +38,26 @@ class Columns:
 
 def joined(parts: Sequence[Columns]) -> Columns | None:
     """Return the rows of some tables one below the other; None where a column is not of one kind in all of them."""
-    found = {}
+    columns = {}
     for name in parts[0].columns:
         values = [part.columns[name] for part in parts]
         kinds = {value.kind for value in values if isinstance(value, Values) and value.kind != "empty"}
         if len(kinds) > 1 or not all(isinstance(value, Values) for value in values):
             return None
         if kinds == {"word"}:
-            found[name] = _joined_words(values)
+            columns[name] = _joined_words(values)
         else:
-            found[name] = Values((kinds or {"empty"}).pop(), np.concatenate([value.numbers for value in values]))
-    return Columns(found)
+            columns[name] = Values((kinds or {"empty"}).pop(), np.concatenate([value.numbers for value in values]))
+    return Columns(columns)
 
 
 def _joined_words(parts: Sequence[Values]) -> Values:
-    known: dict[str, int] = {}
+    label_codes: dict[str, int] = {}
     codes = []
     for part in parts:
-        place = np.array([*(known.setdefault(label, len(known)) for label in part.labels), -1])
+        place = np.array([*(label_codes.setdefault(label, len(label_codes)) for label in part.labels), -1])
         codes.append(place[part.codes] if part.kind == "word" else np.full(part.n_rows, -1))
-    return Values("word", codes=np.concatenate(codes), labels=list(known))
+    return Values("word", codes=np.concatenate(codes), labels=list(label_codes))
 
 
 def read_once(table: Any) -> Any:
@@ -85,7 +85,7 @@ def _is_small(integers: NDArray[Any]) -> bool:
 
 def _rows_of(column: Any, rows: Any) -> Any:
     if isinstance(column, Values):
-        return column.taken(rows)
+        return column.select(rows)
     if isinstance(column, list | tuple):
         return [column[i] for i in (range(*rows.indices(len(column))) if isinstance(rows, slice) else rows)]
     return column[rows]
@@ -168,15 +168,15 @@ def labels_of(column: Any, name: str) -> NDArray[Any]:
         return np.array(values.labels)[values.codes]
     if values.kind == "time":
         return values.numbers.astype("datetime64[us]")
-    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(np.abs(values.numbers) < 2**53)
-    return values.numbers.astype(np.int64) if whole else values.numbers
+    integral = np.all(values.numbers == np.floor(values.numbers)) and np.all(np.abs(values.numbers) < 2**53)
+    return values.numbers.astype(np.int64) if integral else values.numbers
 
 
-def _together(columns: Mapping[str, Any], cure: str) -> Floats:
+def _together(columns: Mapping[str, Any], hint: str) -> Floats:
     """Return columns that are numbers as one array."""
-    found = {name: values_of(column, name) for name, column in columns.items()}
-    for name, values in found.items():
+    values_by_name = {name: values_of(column, name) for name, column in columns.items()}
+    for name, values in values_by_name.items():
         if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
             what = f"{values.kind}s" if values.kind in ("word", "time") else "missing or infinite values"
-            raise ValueError(f"column {name!r} must hold finite numbers, got {what}{cure}")
-    return np.column_stack([values.numbers for values in found.values()])
+            raise ValueError(f"column {name!r} must hold finite numbers, got {what}{hint}")
+    return np.column_stack([values.numbers for values in values_by_name.values()])

@@ -125,11 +125,11 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros((A.shape[1], b.shape[1]))
     # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
-    own = (singular_values / radii)[:, None]
-    U, s, V = np.linalg.svd(own * A, full_matrices=False)
+    relative = (singular_values / radii)[:, None]
+    U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
-    z = V[:r].T @ ((U[:, :r].T @ (own * b)) / s[:r, None])
-    if np.max(np.abs(own * (A @ z - b))) <= 1e-9 * np.max(np.abs(own * b)):
+    z = V[:r].T @ ((U[:, :r].T @ (relative * b)) / s[:r, None])
+    if np.max(np.abs(relative * (A @ z - b))) <= 1e-9 * np.max(np.abs(relative * b)):
         return np.asarray(z)  # all tasks are met, so their weights do not matter
     # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by weight and pivoted
     # columns keep Householder's method accurate for weights of any size (Cox & Higham 1998).
@@ -157,15 +157,15 @@ def product(A: Array, B: Array) -> Array:
     if type(A) is not np.ndarray or type(B) is not np.ndarray:
         return A @ B
     rows, inner = A.shape
-    found: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
+    result: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
     threads = n_threads() if 2.0 * rows * inner * B.shape[1] > _LARGE else 1
 
     def part(first: int, last: int) -> None:
-        np.matmul(A[first:last], B, out=found[first:last])
+        np.matmul(A[first:last], B, out=result[first:last])
 
     with one_blas_thread():
         spread(part, rows, max(1, -(-rows // threads)), threads if rows > 1 else 1)
-    return found
+    return result
 
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:

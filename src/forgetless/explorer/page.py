@@ -144,15 +144,15 @@ def shipped() -> tuple[dict[str, Any], ...]:
     """Return the worst collections known, as the page takes them."""
     from forgetless.guarantees.collection import load_worst_collection
 
-    words = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
-    found = []
-    for schedule, title in words.items():
+    titles = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
+    collections = []
+    for schedule, title in titles.items():
         for k in (64, 256):
-            known = load_worst_collection(schedule, k)
+            worst = load_worst_collection(schedule, k)
             plain = {"name": f"{schedule}-{k}", "title": f"{title}, k = {k}", "schedule": schedule, "k": k}
-            plain |= {"rows": known.rows.tolist(), "counts": known.counts.tolist(), "teacher": known.teacher.tolist()}
-            found.append(plain)
-    return tuple(found)
+            plain |= {"rows": worst.rows.tolist(), "counts": worst.counts.tolist(), "teacher": worst.teacher.tolist()}
+            collections.append(plain)
+    return tuple(collections)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,10 +265,10 @@ def explore(
 
 
 def _steps(k: Any) -> int:
-    found = validate.integer("k", k, 1, "ask for at least one step")
-    if found > MOST_STEPS:
-        raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {found}; use fl.expect for more steps")
-    return found
+    n_steps = validate.integer("k", k, 1, "ask for at least one step")
+    if n_steps > MOST_STEPS:
+        raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {n_steps}; use fl.expect for more steps")
+    return n_steps
 
 
 def _source(tasks: TaskCollection) -> dict[str, Any] | None:

@@ -57,23 +57,23 @@ def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[s
     if isinstance(filter_, Projection):
         return {"scheme": "ridge", "schedule": {"preset": "none"}}
     if isinstance(filter_, Ridge):
-        return {"scheme": "ridge", "schedule": _given(filter_.coefficient, k, 1 / square)}
+        return {"scheme": "ridge", "schedule": _explicit(filter_.coefficient, k, 1 / square)}
     if not isinstance(filter_, GradientDescent):
         raise TypeError(
             f"schedule must be of Ridge, GradientDescent or Projection to be drawn, got {filter_!r}; use fl.expect"
         )
     counts, sizes = np.unique(filter_.n_steps), np.unique(filter_.step_size)
     if counts.size == 1:
-        return {"scheme": "size", "n": int(counts[0]), "schedule": _given(filter_.step_size, k, square)}
+        return {"scheme": "size", "n": int(counts[0]), "schedule": _explicit(filter_.step_size, k, square)}
     if sizes.size == 1:
-        budget = _given(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
+        budget = _explicit(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
         return {"scheme": "budget", "size": float(sizes[0] * square), "schedule": budget}
     raise ValueError(
         "schedule must have one n_steps or one step_size for all steps to be drawn, got many of both; use fl.expect"
     )
 
 
-def _given(values: Any, k: int, unit: float) -> dict[str, Any]:
+def _explicit(values: Any, k: int, unit: float) -> dict[str, Any]:
     return {"preset": "given", "values": (np.broadcast_to(values, (k,)) * unit).tolist()}
 
 
@@ -115,5 +115,5 @@ def ordering_of(plain: Any) -> Ordering:
     named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": RandomReshuffling, "without": WithoutReplacement}
     if plain["order"] not in named:
         raise ValueError(f"order must be one, {', '.join(named)}, got {plain['order']!r}")
-    found: Ordering = named[plain["order"]]()
-    return found
+    ordering: Ordering = named[plain["order"]]()
+    return ordering

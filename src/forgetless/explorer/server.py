@@ -26,83 +26,83 @@ from forgetless.explorer.plain import MOST_STEPS, filter_of, ordering_of, tasks_
 from forgetless.guarantees.comparison import compare_bounds
 from forgetless.guarantees.upper import upper_bound
 from forgetless.orderings import WithReplacement
-from forgetless.reporting.text import in_words, printable
+from forgetless.reporting.text import error_text, printable
 from forgetless.tasks import TaskCollection
 
 
-class Answers:
-    """Answers to a page's questions, by the name of what is asked for.
+class Computations:
+    """Computations that a page requests by name.
 
     Parameters
     ----------
     tasks : TaskCollection or None
-        Those that questions without tasks are about.
+        Tasks of requests that send none.
     """
 
     def __init__(self, tasks: TaskCollection | None) -> None:
         self.tasks = tasks
-        self.known = {"curve": self.curve, "compare_bounds": self.compare_bounds, "advise": self.advise}
+        self._actions = {"curve": self.curve, "compare_bounds": self.compare_bounds, "advise": self.advise}
 
-    def __call__(self, action: str, question: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer as plain values; ValueError or TypeError says what is wrong with the question."""
-        if action not in self.known:
-            raise ValueError(f"there is nothing called {action!r} to ask for; there are {', '.join(self.known)}")
+    def __call__(self, action: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the result as plain values; ValueError or TypeError if the request is invalid."""
+        if action not in self._actions:
+            raise ValueError(f"there is no computation {action!r}; there are {', '.join(self._actions)}")
         try:
-            return self.known[action](question)
+            return self._actions[action](request)
         except (KeyError, AttributeError) as error:
-            raise ValueError(f"the question is not complete: {error} is missing") from None
+            raise ValueError(f"the request is not complete: {error} is missing") from None
 
-    def _about(self, question: dict[str, Any]) -> tuple[TaskCollection, int]:
-        k = question["k"]
+    def _tasks_and_steps(self, request: dict[str, Any]) -> tuple[TaskCollection, int]:
+        k = request["k"]
         if not isinstance(k, int) or not 1 <= k <= MOST_STEPS:
             raise ValueError(f"k must be a whole number in 1..{MOST_STEPS}, got {k!r}")
-        if "tasks" in question:
-            return tasks_of(question), k
+        if "tasks" in request:
+            return tasks_of(request), k
         if self.tasks is None:
-            raise ValueError("the question has no tasks, and there are none here")
+            raise ValueError("the request has no tasks, and there are none here")
         return self.tasks, k
 
-    def curve(self, question: dict[str, Any]) -> dict[str, Any]:
+    def curve(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the exact curve after 0..k steps, and the gradient where there is one."""
-        tasks, k = self._about(question)
-        filter_, ordering, metric = filter_of(question), ordering_of(question), question["metric"]
-        average, steps = question.get("average"), np.arange(k + 1)
-        found = expect(tasks, filter_, k, ordering=ordering, metrics=metric, record=steps, average=average)
+        tasks, k = self._tasks_and_steps(request)
+        filter_, ordering, metric = filter_of(request), ordering_of(request), request["metric"]
+        average, steps = request.get("average"), np.arange(k + 1)
+        expectation = expect(tasks, filter_, k, ordering=ordering, metrics=metric, record=steps, average=average)
         slope, note = None, "no gradient for this order, measure or scheme"
         exact = isinstance(ordering, WithReplacement) and metric == "average_loss" and average is None
-        if exact and question["scheme"] != "budget":
+        if exact and request["scheme"] != "budget":
             (values,) = loss_gradient(tasks, filter_, k).parameters.values()
             slope, note = _listed(values), ""
-        return {"loss": _listed(to_numpy(found.values[metric])), "slope": slope, "note": note}
+        return {"loss": _listed(to_numpy(expectation.values[metric])), "slope": slope, "note": note}
 
-    def compare_bounds(self, question: dict[str, Any]) -> dict[str, Any]:
+    def compare_bounds(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return every bound that applies to the schedule on these tasks, and its certificate."""
-        tasks, k = self._about(question)
-        filter_, ordering = filter_of(question), ordering_of(question)
-        found = compare_bounds(tasks, filter_, k, ordering=ordering)
-        answer: dict[str, Any] = {"title": "Exact losses, and every bound that applies", "text": repr(found)}
-        goal = question["metric"]
-        fits = tasks.is_realizable() and isinstance(ordering, WithReplacement) and question.get("average") is None
+        tasks, k = self._tasks_and_steps(request)
+        filter_, ordering = filter_of(request), ordering_of(request)
+        comparison = compare_bounds(tasks, filter_, k, ordering=ordering)
+        result: dict[str, Any] = {"title": "Exact losses, and every bound that applies", "text": repr(comparison)}
+        goal = request["metric"]
+        fits = tasks.is_realizable() and isinstance(ordering, WithReplacement) and request.get("average") is None
         if fits and goal in ("average_loss", "seen_loss") and tasks.radius > 0:
-            own = upper_bound(filter_, k, quantity=goal, radius=tasks.radius, distance=found.distance)
-            answer |= {"upper_bound": own.value, "text": f"{own!r}\n\n{answer['text']}"}
-        return answer
+            bound = upper_bound(filter_, k, quantity=goal, radius=tasks.radius, distance=comparison.distance)
+            result |= {"upper_bound": bound.value, "text": f"{bound!r}\n\n{result['text']}"}
+        return result
 
-    def advise(self, question: dict[str, Any]) -> dict[str, Any]:
+    def advise(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return ranked schedules for these tasks."""
-        tasks, k = self._about(question)
-        goal = "seen_loss" if question["metric"] == "seen_loss" else "average_loss"
-        found = advise(tasks, k, objective=goal, ordering=ordering_of(question))  # type: ignore[arg-type]
-        return {"title": "Schedules ranked by their exact loss", "text": repr(found)}
+        tasks, k = self._tasks_and_steps(request)
+        goal = "seen_loss" if request["metric"] == "seen_loss" else "average_loss"
+        advice = advise(tasks, k, objective=goal, ordering=ordering_of(request))  # type: ignore[arg-type]
+        return {"title": "Schedules ranked by their exact loss", "text": repr(advice)}
 
 
 def _listed(values: Floats) -> list[float | None]:
-    """Return numbers for JSON, which knows no NaN."""
+    """Return numbers for JSON, which has no NaN."""
     return [float(x) if math.isfinite(x) else None for x in values]
 
 
 MOST_BYTES = 256 * 2**20
-"""Of a question, which may hold a user's tasks."""
+"""Largest request, which may hold a user's tasks."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -134,7 +134,7 @@ class ExplorerServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         held = explorer.tasks is not None
         self.page = page({**explorer.data, "token": self.token, "held": held}, served=True).encode()
-        self.answers = Answers(explorer.tasks)
+        self.computations = Computations(explorer.tasks)
         self.one = threading.Lock()  # computations one after the other, each with all processors
 
     @property
@@ -153,59 +153,59 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "forgetless", ""
 
     def do_GET(self) -> None:
-        if not self._named():
+        if not self._is_local():
             return
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
         if path != "/":
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
-        elif not self._known(query.get("token", [""])[0]):
-            self._refuse(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
+            self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
+        elif not self._is_token(query.get("token", [""])[0]):
+            self._reject(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
         else:
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
 
     def do_POST(self) -> None:
-        if not self._named():
+        if not self._is_local():
             return
         path, kind = urlsplit(self.path).path, self.headers.get("Content-Type", "").split(";")[0].strip()
         if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.server.hosts()]:
-            self._refuse(HTTPStatus.FORBIDDEN, "questions come from the page itself")
-        elif not self._known(self.headers.get("X-Forgetless-Token", "")):
-            self._refuse(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
+            self._reject(HTTPStatus.FORBIDDEN, "requests must come from the page itself")
+        elif not self._is_token(self.headers.get("X-Forgetless-Token", "")):
+            self._reject(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
         elif kind != "application/json":
-            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "questions are JSON")
+            self._reject(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "requests must be JSON")
         elif not path.startswith("/api/"):
-            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
         else:
-            self._answer(path.removeprefix("/api/"))
+            self._compute(path.removeprefix("/api/"))
 
-    def _answer(self, action: str) -> None:
+    def _compute(self, action: str) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > MOST_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a question has at most {MOST_BYTES} bytes")
+            self._reject(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BYTES} bytes")
             return
         try:
-            question = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
-            if not isinstance(question, dict):
-                raise ValueError("a question is an object")
+            request = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
+            if not isinstance(request, dict):
+                raise ValueError("a request must be an object")
             with self.server.one:
-                found = self.server.answers(action, question)
-            self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
+                result = self.server.computations(action, request)
+            self._send(HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode())
         except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError) as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
+            self._reject(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
         except Exception as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, in_words(error, 1000))
+            self._reject(HTTPStatus.INTERNAL_SERVER_ERROR, error_text(error, 1000))
 
-    def _named(self) -> bool:
+    def _is_local(self) -> bool:
         if self.headers.get("Host", "") in self.server.hosts():
             return True
-        self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1")
+        self._reject(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1")
         return False
 
-    def _known(self, token: str) -> bool:
+    def _is_token(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.server.token.encode())
 
-    def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        # What was not read of a question would be taken for the next request.
+    def _reject(self, status: HTTPStatus, reason: str) -> None:
+        # The unread rest of a request would be taken for the next request.
         self.close_connection = True
         self._send(status, "application/json", json.dumps({"error": reason}).encode())
 
@@ -217,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the token is part of the address."""
+        """Log nothing: the token is part of the address."""
 
 
 def _no_number(text: str) -> None:

@@ -84,7 +84,7 @@ def minimize_starts(
             for b, x in points.items():
                 if values[b] < best[b]:
                     best[b], best_points[b] = values[b], x
-                active[b].answer(values[b], gradients[b], first=t == 0)
+                active[b].send(values[b], gradients[b], first=t == 0)
             if is_new:
                 after_round(float(best.min()))
     finally:
@@ -127,7 +127,7 @@ class _Start(threading.Thread):
             raise _Stopped
         return result
 
-    def answer(self, value: float, gradient: Floats, first: bool) -> None:
+    def send(self, value: float, gradient: Floats, first: bool) -> None:
         """Send a value; a start whose first point has none ends."""
         if np.isfinite(value):
             self.results.put((float(value), gradient))
@@ -150,9 +150,9 @@ def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64
     """
     units, eigenvalues, p = (array[0] for array in adversary.unpack(x[None]))
     counts = _candidates(p, max(256, 8 * adversary.k))
-    shares = counts / counts.sum(axis=1, keepdims=True)
+    probabilities = counts / counts.sum(axis=1, keepdims=True)
     fixed = replace(adversary, free=False)
-    points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), shares)
+    points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), probabilities)
     points, values = minimize_starts(fixed, Evaluations(points), 80)
     best = min(float(values.min()), float(fixed(x[None])[0][0]))
     good = np.flatnonzero(values <= best + _ROUNDING)

@@ -167,8 +167,8 @@ def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundCo
     """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
     setting = setting_of(problem, start)
-    average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
-    exact = {"average_loss": average, "seen_loss": seen}
+    average, seen_loss, worst, notes, errors = _exact(problem, setting.start, setting.distance)
+    exact = {"average_loss": average, "seen_loss": seen_loss}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
     return BoundComparison(
         problem.k,
@@ -176,7 +176,7 @@ def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundCo
         setting.distance,
         tasks.residual,
         average,
-        seen,
+        seen_loss,
         worst,
         checks,
         tuple(notes),
@@ -221,8 +221,8 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
             'ask expect(…, metrics="seen_loss") for it'
         )
         return average, None, worst, list(dict.fromkeys(notes)), errors
-    seen = attempt(lambda: loss("seen_loss"))
-    return average, seen, worst, list(dict.fromkeys(notes)), errors
+    seen_loss = attempt(lambda: loss("seen_loss"))
+    return average, seen_loss, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0

@@ -172,9 +172,9 @@ class _Search:
     def key(self) -> str:
         """Everything but the number of rounds, which a checkpoint must agree in; of the filter its values."""
         a = self.adversary
-        shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        factors = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
-        return json.dumps([*facts, installed("scipy"), hashlib.sha256(shares.tobytes()).hexdigest()])
+        return json.dumps([*facts, installed("scipy"), hashlib.sha256(factors.tobytes()).hexdigest()])
 
     def run(self, path: Path | None, resume: bool, report_progress: Progress) -> Floats:
         """Return the best point, of shape (n,)."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless._core.arrays import to_numpy
 from forgetless._core.environment import needs
-from forgetless.reporting.text import drawn
+from forgetless.reporting.text import plot_label
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
@@ -74,11 +74,11 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
         scales, losses = np.array(curve.scales), np.array(curve.losses)
         best = int(np.argmin(losses))
-        ax.plot(scales, losses, label=drawn(curve.title, 60), **look(i))
+        ax.plot(scales, losses, label=plot_label(curve.title, 60), **look(i))
         ax.plot(scales[best], losses[best], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], zorder=3)
     for curve in advice.curves:
         if len(curve.scales) == 1:
-            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=drawn(curve.title, 60))
+            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=plot_label(curve.title, 60))
     if advice.least > 0 and advice.objective == "average_loss":
         ax.axhline(advice.least, color="black", linewidth=0.8, linestyle=":", zorder=1, label="least possible")
     names = {"average_loss": "expected loss", "seen_loss": "seen-task loss", "worst_case": "worst-case loss"}
@@ -86,7 +86,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     # Far above the best nothing is decided; the curves may end a thousand times higher.
     low, high = ax.get_ylim()
     ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
-    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{drawn(advice.options[0].title, 80)}"
+    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{plot_label(advice.options[0].title, 80)}"
     ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
@@ -99,9 +99,9 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     """
     each = curves._each()
     values = [part.means(metric) for part in each]
-    said = f"{metric} after {curves.steps[-1]} steps is {float(values[0][-1]):.6g}"
+    summary = f"{metric} after {curves.steps[-1]} steps is {float(values[0][-1]):.6g}"
     name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
-    ax = _lines_or_dots(curves.labels, curves.steps, values, f"expected {name}", said, ax)
+    ax = _lines_or_dots(curves.labels, curves.steps, values, f"expected {name}", summary, ax)
     if len(curves.steps) == 1:
         return ax
     for i, part in enumerate(each):
@@ -116,24 +116,24 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
 
 def plot_worst(worst: Any, ax: Any = None) -> Any:
     """Draw a ``WorstCase`` against the steps; dots where there is one."""
-    said = f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
-    return _lines_or_dots(worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", said, ax)
+    summary = f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
+    return _lines_or_dots(worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", summary, ax)
 
 
-def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: str, ax: Any) -> Any:
+def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, summary: str, ax: Any) -> Any:
     """Draw one line of values over steps for every label; one dot for each where there is a single step."""
     values = [_above_rounding(each, values) for each in values]
     low, high = _ends(values)
     positive = low > 0
     if len(steps) == 1:
         if not labels:
-            raise ValueError(f'{said}: one number, and nothing to draw; pass record="log" for a curve, or several k')
+            raise ValueError(f'{summary}: one number, and nothing to draw; pass record="log" for a curve, or several k')
         ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
         for i in range(len(labels)):
             ax.plot(values[i][0], i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
             ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
             ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
-        ax.set_yticks(range(len(labels)), labels=[drawn(label, 30) for label in labels])
+        ax.set_yticks(range(len(labels)), labels=[plot_label(label, 30) for label in labels])
         ax.set(xlabel=f"{name} after {steps[0]} steps")
         ax.margins(x=0.15, y=0.15)
         if positive and high > 30 * low:
@@ -146,7 +146,7 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, said: 
     ax = axes_of(ax, WIDTH, HEIGHT)
     marked = len(steps) <= 12
     for i, each in enumerate(values):
-        label = drawn(labels[i], 60) if labels else None
+        label = plot_label(labels[i], 60) if labels else None
         ax.plot(steps, each, marker=MARKERS[i % len(MARKERS)] if marked else None, label=label, **look(i))
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
     ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
@@ -170,17 +170,17 @@ def _above_rounding(each: Any, values: list[Any]) -> Any:
 
 def plot_bounds(certificate: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
-    found = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
-    ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(found)))
+    checks = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
+    ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
     titles = {"average_loss": "exact average loss", "seen_loss": "exact seen-task loss"}
     for i, (name, title) in enumerate(titles.items()):
         value = getattr(certificate, name)
         if value is not None and value > 0:
             ax.axvline(value, label=title, **look(i))
-    for row, check in enumerate(found):
+    for row, check in enumerate(checks):
         at = list(titles).index(check.quantity)
         ax.plot(check.value, row, marker="<" if check.kind == "upper" else ">", color=COLOURS[at], linewidth=0)
-    ax.set_yticks(range(len(found)), labels=[drawn(f"{check.name} ({check.kind})", 60) for check in found])
+    ax.set_yticks(range(len(checks)), labels=[plot_label(f"{check.name} ({check.kind})", 60) for check in checks])
     ax.set(xscale="log", xlabel=f"loss after {certificate.k} steps; ◂ upper bound, ▸ lower bound")
     ax.margins(y=0.15)
     ax.legend(loc="lower right")
@@ -192,9 +192,9 @@ def plot_comparisons(certificates: Any, ax: Any = None) -> Any:
     ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(certificates))
     for row, part in enumerate(certificates.values()):
         ends = [part.sharpest(kind) for kind in ("lower", "upper")]
-        known = [check.value for check in ends if check is not None and check.value > 0]
+        values = [check.value for check in ends if check is not None and check.value > 0]
         exact = part.average_loss
-        everything = [*known, *([exact] if exact else [])]
+        everything = [*values, *([exact] if exact else [])]
         ax.plot(
             [min(everything), max(everything)] if everything else [], [row, row][: 2 * bool(everything)], color="0.6"
         )
@@ -203,7 +203,7 @@ def plot_comparisons(certificates: Any, ax: Any = None) -> Any:
                 ax.plot(check.value, row, marker=marker, color="0.4", linewidth=0)
         if exact:
             ax.plot(exact, row, marker="o", color=COLOURS[0], linewidth=0)
-    ax.set_yticks(range(len(certificates)), labels=[drawn(label, 30) for label in certificates])
+    ax.set_yticks(range(len(certificates)), labels=[plot_label(label, 30) for label in certificates])
     first = next(iter(certificates.values()))
     ax.set(xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂, at least ▸")
     ax.margins(y=0.2)
@@ -218,20 +218,20 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     ax.plot(np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="found", **look(0))
     if constant is not None:
         ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
-    ax.set(xlabel="step t", ylabel="coefficient λ", title=drawn(title, 80), ylim=(0, None))
+    ax.set(xlabel="step t", ylabel="coefficient λ", title=plot_label(title, 80), ylim=(0, None))
     ax.legend()
     return ax
 
 
-def plot_forgetting(tasks: list[str], errors: Any, seen: Any, ax: Any = None, shown: int = 6) -> Any:
+def plot_forgetting(tasks: list[str], errors: Any, all_seen: Any, ax: Any = None, n_lines: int = 6) -> Any:
     """Draw the error of some tasks from when they were learned on, and of all seen tasks in black."""
     ax = axes_of(ax)
     steps = np.arange(1, len(tasks) + 1)
-    picked = np.unique(np.linspace(0, len(tasks) - 1, min(shown, len(tasks))).round().astype(int))
+    picked = np.unique(np.linspace(0, len(tasks) - 1, min(n_lines, len(tasks))).round().astype(int))
     for i, m in enumerate(picked):
         marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
-        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=drawn(tasks[m]), marker=marker, **look(i % 6))
-    ax.plot(steps, np.sqrt(seen), color="black", linewidth=1.8, label="all seen")
+        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=plot_label(tasks[m]), marker=marker, **look(i % 6))
+    ax.plot(steps, np.sqrt(all_seen), color="black", linewidth=1.8, label="all seen")
     ax.set(xlabel="tasks learned", ylabel="RMSE on held-out rows", ylim=(0, None))
     ax.legend(ncols=2, fontsize=6)
     return ax
@@ -256,7 +256,7 @@ def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
     """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
     ax = axes_of(ax)
     for i, (name, squares) in enumerate(lines.items()):
-        ax.plot(steps, np.sqrt(squares), label=drawn(name), **look(i))
+        ax.plot(steps, np.sqrt(squares), label=plot_label(name), **look(i))
     ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
     ax.legend(fontsize=6)
     return ax
@@ -274,8 +274,8 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
     if ax is None:
         import matplotlib.pyplot as plt
 
-        made = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
-        every = list(made[1][0])
+        figure = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
+        every = list(figure[1][0])
     else:
         every = [ax]
     for one, (title, lines) in zip(every, panels.items(), strict=True):
@@ -289,7 +289,7 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
         if len(ticks) <= 8:
             one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
             one.minorticks_off()
-        one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=drawn(title, 60))
+        one.set(xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=plot_label(title, 60))
     every[0].legend()
     return every[0] if len(every) == 1 else every
 
@@ -297,11 +297,11 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
 def _plot_line(ax: Any, i: int, line: Any) -> None:
     means = [point.mean for point in line.points]
     if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
-        ax.axhline(means[0], label=drawn(line.name, 60), **look(i))
+        ax.axhline(means[0], label=plot_label(line.name, 60), **look(i))
         return
     errors = [point.error for point in line.points]
     bars = None if None in errors else errors
-    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=drawn(line.name, 60), **look(i))
+    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=plot_label(line.name, 60), **look(i))
     for kind in ("upper", "lower"):
         bound = [getattr(point, kind) for point in line.points]
         if None not in bound:

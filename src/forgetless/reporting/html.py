@@ -57,15 +57,17 @@ def image(picture: bytes, alt: str) -> str:
 
 def panels(pictures: Iterable[str]) -> str:
     """Return pictures side by side as far as there is room, below each other on a narrow screen."""
-    found = list(pictures)
-    kind = " one" if len(found) == 1 else " two" if len(found) % 2 == 0 and len(found) % 3 else ""
-    return f'<div class="panels{kind}">{"".join(found)}</div>'
+    images = list(pictures)
+    kind = " one" if len(images) == 1 else " two" if len(images) % 2 == 0 and len(images) % 3 else ""
+    return f'<div class="panels{kind}">{"".join(images)}</div>'
 
 
-def definitions(words: Mapping[str, str]) -> str:
+def definitions(meanings: Mapping[str, str]) -> str:
     """Return words with what they mean."""
     return (
-        "<dl>" + "".join(f"<dt>{formula(word)}</dt><dd>{formula(said)}</dd>" for word, said in words.items()) + "</dl>"
+        "<dl>"
+        + "".join(f"<dt>{formula(term)}</dt><dd>{formula(meaning)}</dd>" for term, meaning in meanings.items())
+        + "</dl>"
     )
 
 
@@ -89,7 +91,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 def table(content: Table) -> str:
     """Return a table that shows what its text shows, with numbers aligned to the right."""
-    columns = content.shown()
+    columns = content.formatted()
     head = "".join(f"<th>{text(column.name)}</th>" for column in columns)
     cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)

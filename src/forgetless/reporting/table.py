@@ -22,7 +22,7 @@ class Noted(NamedTuple):
     note: str
 
 
-class Shown(NamedTuple):
+class FormattedColumn(NamedTuple):
     """A column as it is printed: its name, its cells, and whether they are numbers."""
 
     name: str
@@ -79,14 +79,14 @@ class Table:
         keep = [i for i in range(len(self)) if all(self.columns[name][i] == value for name, value in values.items())]
         return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
 
-    def shown(self) -> list[Shown]:
+    def formatted(self) -> list[FormattedColumn]:
         """Return the columns as they are printed, for text and HTML alike."""
-        return [_shown(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
+        return [_formatted(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
 
     def text(self) -> str:
         """Return aligned lines, the head first: numbers to the right, words to the left, no wider than needed."""
         height = max(name.count("\n") for name in self.columns)
-        columns = [_aligned(column, height - column.name.count("\n")) for column in self.shown()]
+        columns = [_aligned(column, height - column.name.count("\n")) for column in self.formatted()]
         return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
     def values(self) -> dict[str, list[Any]]:
@@ -113,7 +113,7 @@ class Table:
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, with the rules of the package booktabs: rounded as it is printed."""
-        columns = self.shown()
+        columns = self.formatted()
         heads = " & ".join(_latex(column.name.replace("\n", " ")) for column in columns)
         lines = [" & ".join(map(_latex, cells)) for cells in zip(*(column.cells for column in columns), strict=True)]
         sides = "".join("r" if column.numbers else "l" for column in columns)
@@ -139,14 +139,14 @@ class Table:
         return len(next(iter(self.columns.values())))
 
 
-def _shown(name: str, cells: list[Any], number: str) -> Shown:
+def _formatted(name: str, cells: list[Any], number: str) -> FormattedColumn:
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
     texts = [_cell(pair.value, number) for pair in pairs]
-    notes = [pair.note if _known(pair.value) else "" for pair in pairs]
+    notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
     # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its digits.
     width = max(map(len, notes), default=0)
     joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
-    return Shown(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
+    return FormattedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
 
 
 _LATEX = {
@@ -165,21 +165,21 @@ def _latex(text: str) -> str:
     """Return text that LaTeX prints as it is; minus signs and powers of ten as in formulas."""
     text = re.sub(r"(\d)e([-+]?)0*(\d+)", lambda m: f"{m[1]}\0{m[2].replace('+', '')}{m[3]}\1", text.strip())
     text = re.sub(r"(?<![\w\0])-(?=\d)", "−", text)
-    made = "".join(_LATEX.get(mark, mark) for mark in text)
-    return made.replace("\0", r"$\cdot 10^{").replace("\1", "}$")
+    escaped = "".join(_LATEX.get(mark, mark) for mark in text)
+    return escaped.replace("\0", r"$\cdot 10^{").replace("\1", "}$")
 
 
-def _known(value: Any) -> bool:
+def _is_present(value: Any) -> bool:
     return value is not None and not (isinstance(value, Real) and math.isnan(value))
 
 
 def _cell(value: Any, number: str) -> str:
-    if not _known(value):
+    if not _is_present(value):
         return "–"
     return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
 
 
-def _aligned(column: Shown, blank: int) -> list[str]:
+def _aligned(column: FormattedColumn, blank: int) -> list[str]:
     texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
     width = max(map(len, texts))
     return [text.rjust(width) if column.numbers else text.ljust(width) for text in texts]

@@ -21,11 +21,11 @@ def printable(text: str, width: int | None = None) -> str:
         text = text[: width - 1] + "…"
     if text.isprintable():
         return text
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return printable(shown, width)
+    escaped = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(escaped, width)
 
 
-def in_words(error: BaseException, width: int = 2000) -> str:
+def error_text(error: BaseException, width: int = 2000) -> str:
     r"""Return an error on one line that can be printed and encoded, whatever its message is, or even without one.
 
     Examples
@@ -45,7 +45,7 @@ def label(text: object) -> str:
     return printable(str(text), LABEL)
 
 
-def drawn(text: object, width: int = 14) -> str:
+def plot_label(text: object, width: int = 14) -> str:
     """Return a label as matplotlib draws it as it is: not as a formula, and not hidden from legends."""
-    shown = printable(str(text), width).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
+    escaped = printable(str(text), width).replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped

@@ -16,7 +16,7 @@ from forgetless._core.compiled import n_threads
 from forgetless._core.environment import version
 from forgetless.errors import StoreError
 from forgetless.reporting.progress import Progress, progress_callback, terminal_progress
-from forgetless.reporting.text import in_words
+from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
@@ -142,7 +142,9 @@ class Driver:
         if isinstance(error, BrokenProcessPool):
             self._close(job.executor)
         elif type(error).__name__ != "KilledWorker":  # dask's, which is not always installed
-            raise error if isinstance(error, StoreError) else StoreError(f"workers cannot compute ({in_words(error)})")
+            raise (
+                error if isinstance(error, StoreError) else StoreError(f"workers cannot compute ({error_text(error)})")
+            )
         if job.batch:
             return self._handle_death(job.batch, time.monotonic() - job.since, error)
         self._failed_starts += 1
@@ -180,23 +182,23 @@ class Driver:
         If none of its cells failed alone, the workers died of something else, and the batch is computed once more as a
         whole: the last bits of exact results depend on which cells are computed together.
         """
-        whole = self._whole.pop(batch, None)
-        if whole is None:
+        original = self._whole.pop(batch, None)
+        if original is None:
             self._parts.pop(batch, None)
             return [(batch, outcomes)]
-        parts = self._parts[whole]
+        parts = self._parts[original]
         parts += outcomes
-        if len(parts) < len(whole.members):
+        if len(parts) < len(original.members):
             return []
         if any(outcome.error for outcome in parts):
-            return [(whole, self._parts.pop(whole))]
-        self._retry(whole)
+            return [(original, self._parts.pop(original))]
+        self._retry(original)
         return []
 
 
 def _exit_codes(error: BaseException) -> str:
     """Return the exit codes in the message of a loky error, or the whole message."""
-    codes = re.search(r"\{(.*?)\}", text := in_words(error))
+    codes = re.search(r"\{(.*?)\}", text := error_text(error))
     return f"exit code {codes[1]}" if codes else text[:200]
 
 

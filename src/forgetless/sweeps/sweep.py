@@ -16,7 +16,7 @@ from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.reporting.progress import Progress
 from forgetless.reporting.table import Table
-from forgetless.reporting.text import in_words, printable
+from forgetless.reporting.text import error_text, printable
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
 from forgetless.sweeps.run import choose_engine, run
@@ -247,7 +247,7 @@ def _tasks(path: Path, name: str, table: Any) -> Any:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {in_words(error)}") from None
+        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}") from None
     return functools.partial(tasks, **options) if options else tasks
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from forgetless._core.compiled import has_numba
 from forgetless._core.environment import needs, version
 from forgetless.errors import StoreError
-from forgetless.reporting.text import in_words
+from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Outcome, evaluate, process_lock
 from forgetless.sweeps.grid import Batch, Grid
 
@@ -79,7 +79,7 @@ def receive_sweep(name: str, payload: bytes) -> None:
         _sweeps[name] = pickle.loads(payload)
     except Exception as error:
         raise StoreError(
-            f"the sweep cannot be loaded in a worker process ({in_words(error)}); make its modules importable there"
+            f"the sweep cannot be loaded in a worker process ({error_text(error)}); make its modules importable there"
         ) from None
 
 

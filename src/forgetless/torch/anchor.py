@@ -223,10 +223,10 @@ class Anchor:
         return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, center={self.center!r}, {span})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
-        own = None if self.mode == "loss" else metric_of(optimizer, self.metric)
+        step_metric = None if self.mode == "loss" else metric_of(optimizer, self.metric)
         self.remove()
         self.model, self.optimizer = model, optimizer
-        self._own: Scalar | Adaptive | None = own
+        self._own: Scalar | Adaptive | None = step_metric
         self._plan = None
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights are unchanged.
@@ -260,8 +260,8 @@ class Anchor:
 
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        params = {name: p for name, p in self.model.named_parameters() if id(p) in held}
+        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        params = {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer}
         if not params:
             raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
         return params
@@ -269,11 +269,11 @@ class Anchor:
     def _anchored(self) -> Tensors:
         """Return ``_params``; ValueError if a parameter with a center was replaced."""
         params = self._params()
-        lost = [name for name in self._center if name not in params]
-        if lost:
+        replaced = [name for name in self._center if name not in params]
+        if replaced:
             raise ValueError(
-                f"{lost[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
-                "layer was replaced or left out, make the optimizer anew and call anchor.grow(optimizer=optimizer)"
+                f"{replaced[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after "
+                "a layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
             )
         return params
 

@@ -155,7 +155,7 @@ def _mean(
         left = validate.integer("n_samples", n_samples, 1, "leave it out for all samples")
     if chunk is not None:
         chunk = validate.integer("chunk", chunk, 1, "leave it out to choose by memory")
-    params, seen = trained(model), 0
+    params, n_seen = trained(model), 0
     if not params:
         raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
     total = {name: torch.zeros_like(p) for name, p in params.items()}
@@ -163,19 +163,19 @@ def _mean(
     layered, first = can_factor(model), True
     with inspected(model), torch.enable_grad():
         for x, y in _batches(data):
-            x = x[: None if left is None else left - seen].to(device)
+            x = x[: None if left is None else left - n_seen].to(device)
             with torch.no_grad():
                 batch_probes = probes(model(x), None if y is None else y[: len(x)].to(device))
             if layered:
                 layered = by_layers(model, x, batch_probes, reduce, total, check=first)
             if not layered:
                 by_vmap(model, x, batch_probes, reduce, total, chunk)
-            first, seen = False, seen + len(x)
-            if seen == left:
+            first, n_seen = False, n_seen + len(x)
+            if n_seen == left:
                 break
-    if not seen:
+    if not n_seen:
         raise ValueError("data has no sample; give a loader that has not been used up, or tensors")
-    return {name: value / seen for name, value in total.items()}
+    return {name: value / n_seen for name, value in total.items()}
 
 
 def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
@@ -280,8 +280,8 @@ class PathIntegral:
         self._old: Tensors = {}
 
     def _params(self) -> Tensors:
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name: p for name, p in self.model.named_parameters() if id(p) in held and p.requires_grad}
+        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        return {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer and p.requires_grad}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _before(self) -> None:
@@ -307,8 +307,8 @@ class PathIntegral:
         importances = {}
         for name, p in self._params().items():
             if name in self._path and self._path[name].shape == p.shape:
-                way = (p - self._start[name]).square_()
-                importances[name] = self._path[name].clamp(min=0).div_(way.add_(self.damping))
+                squared_change = (p - self._start[name]).square_()
+                importances[name] = self._path[name].clamp(min=0).div_(squared_change.add_(self.damping))
             else:
                 importances[name] = torch.zeros_like(p)
         self._reset()
