@@ -10,7 +10,7 @@ const Code = (() => {
           ? ""
           : `, task=${JSON.stringify(source.task)}, target=${JSON.stringify(source.target)}`;
       const more = `${source.mean ? ', loss="mean"' : ""}${source.intercept ? ", intercept=True" : ""}`;
-      return `from forgetless.datasets import load_tasks\n\ntasks = load_tasks(${JSON.stringify(source.name)}${columns}${more})`;
+      return `from forgetless.tables import load_tasks\n\ntasks = load_tasks(${JSON.stringify(source.name)}${columns}${more})`;
     }
     if (source && source.code) return source.code;
     if (found.code) return `tasks = ${found.code}`;
@@ -47,9 +47,9 @@ const Code = (() => {
     return {
       with: "fl.WithReplacement()",
       cyclic: "fl.Cyclic()",
-      reshuffled: "fl.Reshuffled()",
+      reshuffled: "fl.RandomReshuffling()",
       without: "fl.WithoutReplacement()",
-      one: `fl.Sequence([${(order || []).join(", ")}])`,
+      one: `fl.FixedOrder([${(order || []).join(", ")}])`,
     }[state.order];
   }
 
@@ -63,8 +63,8 @@ const Code = (() => {
       `k = ${state.k}`,
       tasksCode(found, source),
       scheduleCode(state),
-      `found = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}"${average})`,
-      `print(found.${state.metric}[0])  # ${loss.toPrecision(12)}`,
+      `result = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}"${average})`,
+      `print(result.${state.metric}[0])  # ${loss.toPrecision(12)}`,
       "",
     ].join("\n");
   }

@@ -1,5 +1,5 @@
 "use strict";
-/* Tables of a user's: CSV text (a file or pasted) with a column that names the task, as forgetless.datasets reads it.
+/* Tables of a user's: CSV text (a file or pasted) with a column that names the task, as forgetless.tables reads it.
  * Nothing leaves the page. */
 const Reading = (() => {
   const LIMITS = { bytes: 32e6, features: 60, numbers: 4e6 };
