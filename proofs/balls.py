@@ -13,7 +13,7 @@ from flint import arb, ctx
 
 from forgetless.engines.inputs import as_schedule
 from forgetless.filters import Filter
-from forgetless.guarantees._carry import seen_split
+from forgetless.guarantees._majorant import seen_split
 from forgetless.guarantees._steps import (
     EIGENVALUES,
     Steps,

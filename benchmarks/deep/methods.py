@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from forgetless import schedules
-from forgetless.torch._schedules import budgets, strengths
+from forgetless.torch.schedules import budgets, strengths
 
 METRICS = {"identity": "L2", "fisher": "EWC", "mas": "MAS", "si": "SI"}
 

@@ -107,7 +107,7 @@ def table(record: dict[str, Any]) -> Table:
             *(100 * np.mean(np.asarray(row[key], float)) for key in ("learned", "forgotten", "worst")),
             f"{row['c']:.3g}{flag}",
             "" if METHODS[name].knob == "none" else f"{low:.2g} to {high:.2g}",
-            gain_in_words(compared[name]) if name in compared else "",
+            gain_error_text(compared[name]) if name in compared else "",
         ]
         for key, cell in zip(columns, cells, strict=True):
             columns[key].append(cell)
@@ -121,7 +121,7 @@ def table(record: dict[str, Any]) -> Table:
     return Table(title, columns, facts, formats=formats)
 
 
-def gain_in_words(row: dict[str, Any]) -> str:
+def gain_error_text(row: dict[str, Any]) -> str:
     """Return a gain with its interval and wins, such as "+1.2 [0.3, 2.1] 7/8"."""
     return f"{row['gain']:+.1f} [{row['low']:.1f}, {row['high']:.1f}] {row['wins']}/{row['seeds']}"
 

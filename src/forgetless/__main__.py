@@ -2,7 +2,7 @@
 
 import sys
 
-from forgetless._core.extras import how
+from forgetless._core.environment import how
 
 
 def run() -> None:

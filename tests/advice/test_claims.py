@@ -107,7 +107,7 @@ def test_near_duplicate_columns_of_noisy_tables_change_neither_advice_nor_its_di
 @pytest.mark.parametrize(
     ("low", "high"), [(1.64e8, 1.78e8), (1.66e6, 2.2e6), (3.1, 3.6), (140.0, 190.0), (1.2, 1.4), (9.6e7, 1.04e8)]
 )
-def test_a_range_in_words_holds_what_it_stands_for(low, high):
+def test_a_range_error_text_holds_what_it_stands_for(low, high):
     text = below_text(low, high)
     first, last = (float(word.replace(",", "")) for word in re.findall(r"[\d.,]+(?:e[+-]\d+)?", text))
     if "%" in text:

@@ -93,7 +93,7 @@ def test_it_serves_until_ctrl_c(table):
         address = process.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
         with urllib.request.urlopen(address) as answer:
-            assert b"Draw the pull" in answer.read()
+            assert b"Draw the regularization" in answer.read()
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(address.split("?")[0])
         process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import forgetless as fl
-from forgetless._core import free_memory as machine
+from forgetless._core import environment as machine
 from forgetless._core.validate import check_memory, readable
 from forgetless.reporting import progress
 
@@ -154,7 +154,7 @@ def test_long_work_is_warned_of_once_and_early(monkeypatch):
 
 
 @pytest.mark.parametrize(("left", "words"), [(700, "12 minutes"), (3e4, "8 hours"), (1e10, "317 years")])
-def test_durations_in_words(left, words):
+def test_durations_error_text(left, words):
     assert progress.duration(left) == words
 
 

@@ -7,50 +7,50 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless._core import products
+from forgetless._core import linalg
 from forgetless.estimators.rules import Scheduled
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (1, 3, 2), (7, 0, 2), (5, 4, 3), (301, 200, 400)])
 def test_products_equal_plain_ones(shape, rng, monkeypatch):
-    monkeypatch.setattr(products, "n_threads", lambda: 3)
+    monkeypatch.setattr(linalg, "n_threads", lambda: 3)
     n, inner, m = shape
     A, B = rng.standard_normal((n, inner)), rng.standard_normal((m, inner)).T
-    np.testing.assert_allclose(products.product(A, B), A @ B, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(linalg.product(A, B), A @ B, rtol=1e-12, atol=1e-12)
 
 
 def test_other_libraries_multiply_themselves():
     import array_api_strict as xp
 
     A = xp.asarray([[1.0, 2.0]])
-    assert float(products.product(A, A.T)[0, 0]) == 5.0
+    assert float(linalg.product(A, A.T)[0, 0]) == 5.0
 
 
 def test_the_threads_of_blas_are_as_before(monkeypatch):
-    controller = products._controller()
+    controller = linalg._controller()
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     before = [each["num_threads"] for each in controller.info()]
-    with products.one_blas_thread():
+    with linalg.one_blas_thread():
         assert all(each["num_threads"] == 1 for each in controller.info() if each["user_api"] == "blas")
     assert [each["num_threads"] for each in controller.info()] == before
 
 
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
-    controller = products._controller()
+    controller = linalg._controller()
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     before = [each["num_threads"] for each in controller.info()]
     entered, leave = threading.Event(), threading.Event()
 
     def other():
-        with products.one_blas_thread():
+        with linalg.one_blas_thread():
             entered.set()
             leave.wait(10)
 
     with controller.limit(limits=2, user_api="blas"):
         at_most = [each["num_threads"] for each in controller.info()]
-        with products.one_blas_thread():
+        with linalg.one_blas_thread():
             thread = threading.Thread(target=other)
             thread.start()
             entered.wait(10)
@@ -65,13 +65,13 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
 )
 def test_middling_tasks_are_learned_with_one_thread(shape, limited, monkeypatch):
     threads = []
-    monkeypatch.setattr(products, "one_blas_thread", lambda: threads.append(1) or contextlib.nullcontext())
-    with products.for_task(shape):
+    monkeypatch.setattr(linalg, "one_blas_thread", lambda: threads.append(1) or contextlib.nullcontext())
+    with linalg.for_task(shape):
         assert bool(threads) == limited
 
 
 def test_fit_keeps_to_one_thread(rng, monkeypatch):
-    controller = products._controller()
+    controller = linalg._controller()
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     seen = []

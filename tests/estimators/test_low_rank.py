@@ -185,7 +185,7 @@ def test_blocks_of_a_task_too_large_for_its_gram_matrix(rng, monkeypatch):
     tasks = [(X := rng.standard_normal((1200, 1500)) / np.arange(1, 1501), X @ teacher) for _ in range(2)]
     models = [fl.ContinualRidge(1.0, memory=fl.LowRankMemory(10, dtype="float64")) for _ in "ab"]
     for limit, model in zip((2**31, 2**22), models, strict=True):
-        monkeypatch.setattr("forgetless._core.free_memory.FACTORIZATION_LIMIT", limit)
+        monkeypatch.setattr("forgetless._core.environment.FACTORIZATION_LIMIT", limit)
         learned(model, tasks)
     assert far(models[1].coef_, models[0].coef_) < 1e-4
     assert models[1].retained_fraction_ == pytest.approx(models[0].retained_fraction_, rel=1e-4)

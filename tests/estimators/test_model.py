@@ -98,7 +98,7 @@ def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):
     monkeypatch.setattr("forgetless.estimators._input.BLOCK_BYTES", 8 * 5 * 7)
     A, b, weight = rng.standard_normal((40, 4)), rng.standard_normal(40), rng.uniform(0, 2, 40)
     whole = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)
-    monkeypatch.setattr("forgetless._core.free_memory.FACTORIZATION_LIMIT", 1500)
+    monkeypatch.setattr("forgetless._core.environment.FACTORIZATION_LIMIT", 1500)
     small = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)
     np.testing.assert_allclose(small.coef_, whole.coef_, rtol=1e-10)
 

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import importlib
 import json
+import operator
 import re
 
 import html5lib
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.page import ASSETS, SCRIPTS, constants, embedded, page, shipped
+from forgetless.explorer.page import ASSETS, SCRIPTS, constants, embedded, page, read, shipped
 from forgetless.explorer.plain import filter_of, ordering_of, plain_schedule, plain_tasks, tasks_of
 
 
@@ -150,3 +152,13 @@ def test_orders_by_name():
     assert ordering_of({"order": "one", "sequence": [0, 1, 1]}).sample(2, 3).tolist() == [0, 1, 1]
     with pytest.raises(ValueError, match="order must be one"):
         ordering_of({"order": "sideways"})
+
+
+def test_the_python_code_of_the_page_uses_names_that_exist():
+    scripts = read(*SCRIPTS)
+    names = set(re.findall(r"\bfl((?:\.[A-Za-z_]\w*)+)\(", scripts))
+    assert {".expect", ".theory.constructions.two_tasks", ".load_worst_collection"} <= names
+    for name in names:
+        operator.attrgetter(name[1:])(fl)
+    for module, imported in re.findall(r"from (forgetless[.\w]*) import (\w+)", scripts):
+        getattr(importlib.import_module(module), imported)

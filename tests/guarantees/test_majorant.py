@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees._carry import last_iterate, seen_tasks
-from forgetless.guarantees._majorant import Mesh
+from forgetless.guarantees._majorant import Mesh, last_iterate, seen_tasks
 from forgetless.guarantees._steps import least_m, steps_of
 from support.campaigns import SEED, seed_for
 from support.filters import Flow

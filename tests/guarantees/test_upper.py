@@ -7,8 +7,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines.problem import Problem
-from forgetless.guarantees._as_bounds import CERTIFICATES
-from forgetless.guarantees.comparison import setting_of
+from forgetless.guarantees.comparison import CERTIFICATES, setting_of
 from forgetless.guarantees.upper import half_supremum
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs

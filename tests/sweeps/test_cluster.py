@@ -13,7 +13,8 @@ from distributed import Client, LocalCluster
 import forgetless as fl
 from forgetless.estimators import rules
 from forgetless.solvers import _costs, remote
-from forgetless.sweeps import _driver, workers
+from forgetless.sweeps import run as runs
+from forgetless.sweeps import workers
 from support.sweeping import gauss, small, waiting
 
 
@@ -59,7 +60,7 @@ def test_a_killed_worker_is_survived(client, path, tmp_path):
 @pytest.mark.long
 def test_workers_that_dask_gave_up_are_asked_for_again(client, started, path, monkeypatch):
     """What distributed does to a worker that does not return within its timeout: close it, and forget it."""
-    monkeypatch.setattr(_driver, "WAIT", 0.2)
+    monkeypatch.setattr(runs, "WAIT", 0.2)
     name = next(iter(started.workers))
     started.sync(started.workers.pop(name).close)
     name = next(iter(started.workers))
@@ -70,8 +71,8 @@ def test_workers_that_dask_gave_up_are_asked_for_again(client, started, path, mo
 
 
 def test_work_that_dask_forgot_is_given_again(client, path, monkeypatch):
-    monkeypatch.setattr(_driver, "WAIT", 0.2)
-    monkeypatch.setattr(_driver, "STALLED", 0.5)
+    monkeypatch.setattr(runs, "WAIT", 0.2)
+    monkeypatch.setattr(runs, "STALLED", 0.5)
     real, lost = client.get_executor, []
 
     def get_executor(**options):

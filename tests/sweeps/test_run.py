@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import _driver, workers
+from forgetless.sweeps import run as runs
+from forgetless.sweeps import workers
 from forgetless.sweeps.store import Store
 from support import sweeping
 from support.processes import alive, descendants, listening
@@ -116,7 +117,7 @@ def test_failed_cells_are_tried_again_only_if_told(path, tmp_path, monkeypatch):
 
 
 def test_a_cell_that_kills_its_workers_fails_alone(path, monkeypatch):
-    monkeypatch.setattr(_driver, "ATTEMPTS", 1)
+    monkeypatch.setattr(runs, "ATTEMPTS", 1)
     sweep = small(tasks={"fatal": fatal}, k=4)
     assert len(sweep.run(path, n_workers=2)) == 6
     failed = sweep.failures(path)
@@ -136,7 +137,7 @@ def test_what_cannot_travel_is_named(path):
 
 
 def test_workers_that_do_not_start_are_given_up(path, monkeypatch):
-    monkeypatch.setattr(_driver, "STARTS", 2)
+    monkeypatch.setattr(runs, "STARTS", 2)
     monkeypatch.setattr(workers, "initialize", os._exit)
     with pytest.raises(fl.errors.StoreError, match="2 worker processes ended while they started"):
         small().run(path, n_workers=1)
@@ -159,12 +160,10 @@ print(len(sweep.run({str(path)!r}, n_workers=1)))
 
 def test_completeness_is_read_from_the_store(path, monkeypatch):
     """An engine that silently loses a batch does not make the sweep complete."""
-    real = _driver.Driver.run
-    monkeypatch.setattr(
-        _driver.Driver, "run", lambda driver, batches: real(driver, batches[: max(1, len(batches) - 1)])
-    )
+    real = runs.Driver.run
+    monkeypatch.setattr(runs.Driver, "run", lambda driver, batches: real(driver, batches[: max(1, len(batches) - 1)]))
     assert len(small().run(path, n_workers=2)) == 18
-    monkeypatch.setattr(_driver.Driver, "run", lambda driver, batches: (each for each in ()))
+    monkeypatch.setattr(runs.Driver, "run", lambda driver, batches: (each for each in ()))
     with pytest.raises(fl.errors.StoreError, match=r"9 of 27 cells are missing .* none of them could be computed"):
         small(k=[4, 16, 64]).run(path, n_workers=1)
 

@@ -12,7 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import Store, _driver, _lock, workers
+from forgetless.sweeps import Store, _lock, workers
+from forgetless.sweeps import run as runs
 from forgetless.sweeps.evaluate import evaluate
 from support.sweeping import gauss, small
 
@@ -93,7 +94,7 @@ class Scripted:
 def test_batches_are_repeated_then_split_then_repeated_as_a_whole(errors, sizes, failed):
     sweep = small(k=4, seeds=[0])
     backend = Scripted(sweep, errors)
-    ((batch, outcomes),) = [each for finished in _driver.Driver(backend).run(sweep.batches) for each in finished]
+    ((batch, outcomes),) = [each for finished in runs.Driver(backend).run(sweep.batches) for each in finished]
     assert batch == sweep.batches[0]
     assert {outcome.key for outcome in outcomes} == sweep.keys
     if sizes is not None:
@@ -106,7 +107,7 @@ def test_batches_are_repeated_then_split_then_repeated_as_a_whole(errors, sizes,
 def test_errors_of_the_machinery_end_the_run():
     sweep = small(k=4, seeds=[0])
     with pytest.raises(fl.errors.StoreError, match=r"workers cannot compute \(ValueError: no\)"):
-        list(_driver.Driver(Scripted(sweep, [ValueError("no")])).run(sweep.batches))
+        list(runs.Driver(Scripted(sweep, [ValueError("no")])).run(sweep.batches))
 
 
 def test_cells_over_the_time_limit_fail_and_the_others_are_kept(path):
@@ -146,7 +147,7 @@ def test_errors_that_cannot_be_printed_are_recorded(path):
 
 
 def test_functions_that_end_the_process_fail_with_what_they_said(path, monkeypatch):
-    monkeypatch.setattr(_driver, "ATTEMPTS", 1)
+    monkeypatch.setattr(runs, "ATTEMPTS", 1)
 
     def leaving(seed):
         if seed == 0:

@@ -20,11 +20,11 @@ def power(value: Any) -> float | None:
     """Return ``average``, the power r of the weights t^r, checked; None for the last iterate."""
     if value is None:
         return None
-    cure = "use 2 for weights t², 0 for equal weights, None for the last iterate"
-    found = validate.number("average", value, cure)
-    if found > LARGEST:
-        raise ValueError(f"average must be at most {LARGEST:g}, got {found!r}; {cure}")
-    return found
+    hint = "use 2 for weights t², 0 for equal weights, None for the last iterate"
+    result = validate.number("average", value, hint)
+    if result > LARGEST:
+        raise ValueError(f"average must be at most {LARGEST:g}, got {result!r}; {hint}")
+    return result
 
 
 def next_total(total: float, r: float, t: int) -> float:

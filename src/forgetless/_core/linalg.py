@@ -1,10 +1,16 @@
-"""Spectra and spans: the only two decompositions forgetless takes of the data."""
+"""Spectra, spans and matrix products."""
 
+import functools
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, namespace_of, zeros
+from forgetless._core.compiled import n_threads, spread
 
 GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then below 3e-14."""
@@ -119,11 +125,11 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros((A.shape[1], b.shape[1]))
     # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
-    own = (singular_values / radii)[:, None]
-    U, s, V = np.linalg.svd(own * A, full_matrices=False)
+    relative = (singular_values / radii)[:, None]
+    U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
-    z = V[:r].T @ ((U[:, :r].T @ (own * b)) / s[:r, None])
-    if np.max(np.abs(own * (A @ z - b))) <= 1e-9 * np.max(np.abs(own * b)):
+    z = V[:r].T @ ((U[:, :r].T @ (relative * b)) / s[:r, None])
+    if np.max(np.abs(relative * (A @ z - b))) <= 1e-9 * np.max(np.abs(relative * b)):
         return np.asarray(z)  # all tasks are met, so their weights do not matter
     # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by weight and pivoted
     # columns keep Householder's method accurate for weights of any size (Cox & Higham 1998).
@@ -140,3 +146,72 @@ def norms(columns: Floats) -> Floats:
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))
+
+
+_LARGE = 2e7
+"""Operations from which on a product is divided: handing a part over costs 50 µs."""
+
+
+def product(A: Array, B: Array) -> Array:
+    """Return A @ B of two matrices, by quiet threads where they are NumPy's."""
+    if type(A) is not np.ndarray or type(B) is not np.ndarray:
+        return A @ B
+    rows, inner = A.shape
+    result: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
+    threads = n_threads() if 2.0 * rows * inner * B.shape[1] > _LARGE else 1
+
+    def part(first: int, last: int) -> None:
+        np.matmul(A[first:last], B, out=result[first:last])
+
+    with one_blas_thread():
+        spread(part, rows, max(1, -(-rows // threads)), threads if rows > 1 else 1)
+    return result
+
+
+def quiet_products(n_entries: int) -> AbstractContextManager[None]:
+    """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain nothing there."""
+    return one_blas_thread() if 2**14 <= n_entries <= 2**18 else nullcontext()
+
+
+def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
+    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix takes long.
+
+    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine a hundred times as
+    much; for a few microseconds of work they are not woken.
+    """
+    n, d = shape
+    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
+
+
+_WORTH_THREADS = 1e9
+"""Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than they cost."""
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Inside, products of NumPy use a single thread each.
+
+    The limit is the whole process's, so one thread at a time sets it and takes it back; for others that come meanwhile
+    it holds as long as that one is inside. Two that set it each would leave the process with a single thread.
+    """
+    controller = _controller()
+    if controller is None or not _limiting.acquire(blocking=False):
+        yield
+        return
+    try:
+        with controller.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()
+
+
+_limiting = threading.Lock()
+
+
+@functools.cache
+def _controller() -> Any | None:
+    try:
+        from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+    except ImportError:
+        return None
+    return ThreadpoolController()

@@ -7,73 +7,73 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.free_memory import free_memory
+from forgetless._core.environment import free_memory
 
 
-def integer(name: str, value: Any, minimum: int, cure: str) -> int:
+def integer(name: str, value: Any, minimum: int, hint: str) -> int:
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
-            f"{name} must be an integer of at least {minimum}, got {value!r} of type {type(value).__name__}; {cure}"
+            f"{name} must be an integer of at least {minimum}, got {value!r} of type {type(value).__name__}; {hint}"
         )
     if value < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {value}; {cure}")
+        raise ValueError(f"{name} must be at least {minimum}, got {value}; {hint}")
     return int(value)
 
 
-def number(name: str, value: Any, cure: str, *, positive: bool = False) -> float:
+def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float:
     """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {cure}")
+        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {hint}")
     try:
         result = float(value)
     except OverflowError:
         result = math.inf
     if not math.isfinite(result) or result < 0 or (positive and result == 0):
         sign = "positive" if positive else "nonnegative"
-        raise ValueError(f"{name} must be {sign} and finite, got {result!r}; {cure}")
+        raise ValueError(f"{name} must be {sign} and finite, got {result!r}; {hint}")
     return result
 
 
-def numbers_per_step(name: str, value: Any, cure: str, *, positive: bool = False) -> float | NDArray[np.float64]:
+def numbers_per_step(name: str, value: Any, hint: str, *, positive: bool = False) -> float | NDArray[np.float64]:
     """Return one checked float, or a read-only vector with one checked float per step."""
     if np.ndim(value) == 0:
-        return number(name, value.item() if hasattr(value, "item") else value, cure, positive=positive)
-    values = _vector(name, value, cure).astype(np.float64)
+        return number(name, value.item() if hasattr(value, "item") else value, hint, positive=positive)
+    values = _vector(name, value, hint).astype(np.float64)
     bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
     if bad.any():
         at = int(np.argmax(bad))
         sign = "positive" if positive else "nonnegative"
-        raise ValueError(f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1}; {cure}")
+        raise ValueError(f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1}; {hint}")
     values.flags.writeable = False
     return values
 
 
-def integers_per_step(name: str, value: Any, cure: str) -> int | NDArray[np.int64]:
+def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int64]:
     """Return one positive int, or a read-only vector with one positive int per step."""
     if np.ndim(value) == 0:
-        return integer(name, value.item() if hasattr(value, "item") else value, 1, cure)
-    raw = _vector(name, value, cure)
+        return integer(name, value.item() if hasattr(value, "item") else value, 1, hint)
+    raw = _vector(name, value, hint)
     if not np.issubdtype(raw.dtype, np.integer):
-        raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {cure}")
+        raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {hint}")
     if (raw < 1).any():
         at = int(np.argmax(raw < 1))
-        raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {cure}")
+        raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {hint}")
     if (raw > 2**62).any():
-        raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {cure}")
+        raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {hint}")
     values = raw.astype(np.int64)
     values.flags.writeable = False
     return values
 
 
-def _vector(name: str, value: Any, cure: str) -> NDArray[Any]:
+def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
     values = np.array(value)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
-            f"{name} must be a number or a vector with one value per step, got an array of shape {values.shape}; {cure}"
+            f"{name} must be a number or a vector with one value per step, got an array of shape {values.shape}; {hint}"
         )
     if values.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}; {cure}")
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}; {hint}")
     return values
 
 
@@ -84,7 +84,7 @@ _SHARE = 0.75
 """Of what is free; the rest is for what a computation needs beside its large arrays."""
 
 
-def check_memory(n_numbers: float, what: str, cure: str, limit: float | None = None) -> None:
+def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = None) -> None:
     """Refuse what takes more than ``limit`` bytes, by default three quarters of what the machine has left.
 
     ``what`` is followed by "needs … bytes" in the message.
@@ -93,7 +93,7 @@ def check_memory(n_numbers: float, what: str, cure: str, limit: float | None = N
     if limit is None:
         limit = _UNNOTICED if n_bytes <= _UNNOTICED else _SHARE * free_memory()
     if not n_bytes <= limit:
-        raise MemoryError(f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {cure}")
+        raise MemoryError(f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {hint}")
 
 
 def readable(n_bytes: float) -> str:

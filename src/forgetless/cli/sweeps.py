@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless.cli.shared import examples, print_lines
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from forgetless._core.arrays import Array, namespace_of, zeros
-from forgetless._core.products import product
+from forgetless._core.linalg import product
 from forgetless.tasks import TaskCollection
 
 

@@ -9,8 +9,8 @@ from array_api_compat import is_numpy_namespace
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled, worth_loading
-from forgetless._core.extras import needs
-from forgetless._core.products import one_blas_thread
+from forgetless._core.environment import needs
+from forgetless._core.linalg import one_blas_thread
 from forgetless.engines._recorder import Recorder
 from forgetless.engines._trials import ArrayRun, Run, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import to_numpy
-from forgetless.io.document import Document
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields
 from forgetless.io.provenance import RecordedOrigin
 from forgetless.metrics import METRICS, TASK_METRICS
 

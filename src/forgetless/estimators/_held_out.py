@@ -7,7 +7,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns
-from forgetless._core.products import for_task
+from forgetless._core.linalg import for_task
 from forgetless.solvers.rows import is_sparse
 
 ROWS = 20_000

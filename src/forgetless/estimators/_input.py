@@ -9,7 +9,7 @@ from array_api_compat import is_array_api_obj
 from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
-from forgetless._core import free_memory
+from forgetless._core import environment
 from forgetless._core.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
 from forgetless._core.dask_arrays import blocks_of
 from forgetless.estimators.state import State, TaskData, sum_of_squares
@@ -227,7 +227,7 @@ def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
     if is_operator(X) or (weight is None and not intercept and X.dtype == dtype and not is_sparse(X)):
         return Rows.of(X)
     n, d = int(X.shape[0]), int(X.shape[1]) + intercept
-    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= free_memory.FACTORIZATION_LIMIT:
+    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= environment.FACTORIZATION_LIMIT:
         return Rows.of(plain(X, weight, intercept, dtype))
     step = max(1, BLOCK_BYTES // (8 * d))
 
@@ -350,4 +350,4 @@ def triple(block: Any) -> tuple[Any, Any, Any]:
 
 def gram_fits(d: int) -> bool:
     """Return whether XᵀX of d weights, with copies, is within the memory limit."""
-    return 24 * d * d <= free_memory.FACTORIZATION_LIMIT
+    return 24 * d * d <= environment.FACTORIZATION_LIMIT

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.io.fields import Fields
+from forgetless.io.document import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 
 PLACES = 32, 256

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core import free_memory, validate
+from forgetless._core import environment, validate
 from forgetless._core.arrays import Array, Floats, with_zeros
 from forgetless.errors import ConvergenceError
 from forgetless.estimators._units import UnitChange
 from forgetless.estimators.regressor import StreamingRegressor, store
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Change, Learned, State, TaskData
-from forgetless.io.fields import Fields
+from forgetless.io.document import Fields
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 
@@ -227,7 +227,7 @@ def _checked_alpha(alpha: float) -> float:
 
 
 def _check_memory(name: str, d: int) -> None:
-    limit = free_memory.FACTORIZATION_LIMIT
+    limit = environment.FACTORIZATION_LIMIT
     if 16 * d * d > limit:
         raise MemoryError(
             f"{name} stores a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, more than the limit of "

@@ -18,8 +18,7 @@ from forgetless.estimators.candidates import SKETCH, STRENGTHS, Candidates
 from forgetless.estimators.history import COLUMNS, SIZE, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
-from forgetless.io.document import Document, write
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields, write
 from forgetless.reporting.text import printable
 from forgetless.schedules.base import Auto
 from forgetless.schedules.plain import describe, from_plain

@@ -16,7 +16,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, with_zeros
 from forgetless.estimators._residual import Residual
 from forgetless.estimators._units import UnitChange
-from forgetless.io.fields import Fields
+from forgetless.io.document import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
 

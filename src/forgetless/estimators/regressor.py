@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless._core.dask_arrays import is_remote
-from forgetless._core.products import for_task
+from forgetless._core.linalg import for_task
 from forgetless.errors import ConvergenceError
 from forgetless.estimators import _input as inputs
 from forgetless.estimators import files
@@ -29,7 +29,7 @@ from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
 from forgetless.estimators.state import Learned, Origin, Plan, Settable, State
-from forgetless.io.fields import Fields
+from forgetless.io.document import Fields
 from forgetless.solvers.rows import is_operator, is_sparse, is_zero
 
 TALL = 50

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core import free_memory, validate
+from forgetless._core import environment, validate
 from forgetless._core.arrays import Array, namespace_of, zeros
 from forgetless.estimators import _single_rows
 from forgetless.estimators._residual import Residual
@@ -71,7 +71,7 @@ class Options(NamedTuple):
     @property
     def limits(self) -> Limits:
         """Limits of the solvers."""
-        return Limits(self.tol, free_memory.FACTORIZATION_LIMIT)
+        return Limits(self.tol, environment.FACTORIZATION_LIMIT)
 
     def scale(self, task: TaskData) -> float:
         """Return the divisor of the loss of a task."""
@@ -130,7 +130,7 @@ class Scheduled(Rule):
         radius = largest if self.options.radius is None else self.options.radius
         filter_ = self.strength.at(state.n_tasks + 1, radius)
         if isinstance(filter_, GradientDescent):
-            norm = task_norm(task.rows, free_memory.FACTORIZATION_LIMIT) if norm is None else norm
+            norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT) if norm is None else norm
             _check_contraction(filter_, norm / math.sqrt(scale))
         if self.memory is None:
             scaled = filter_ if scale == 1.0 else filter_.scaled(scale)
@@ -222,7 +222,7 @@ def measured(
     scale = options.scale(task)
     if not always and task.rows.small_side > SMALL_SIDE:
         return scale, None, state.radius
-    norm = task_norm(task.rows, free_memory.FACTORIZATION_LIMIT)
+    norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
     return scale, norm, max(state.radius, norm / math.sqrt(scale))
 
 

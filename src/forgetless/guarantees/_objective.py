@@ -73,15 +73,15 @@ class Adversary:
         parts = (units, angles, np.log(np.maximum(p, 1e-300)))
         return np.concatenate([part.reshape(len(units), -1) for part in parts], axis=1)
 
-    def shares(self, eigenvalues: Floats) -> Floats:
+    def factors(self, eigenvalues: Floats) -> Floats:
         """Return φ_t(ξ) of shape (k, B, M, r)."""
         return np.broadcast_to(self.filter.factors(eigenvalues), (self.k, *eigenvalues.shape))
 
     def loss(self, units: Floats, eigenvalues: Floats, p: Floats) -> Floats:
         """Return the worst loss over unit teachers, of shape (B,)."""
         V = _form(units, p[..., None] * eigenvalues)
-        for share in self.shares(eigenvalues)[::-1]:
-            V = _step(V, units, p, share)
+        for phi in self.factors(eigenvalues)[::-1]:
+            V = _step(V, units, p, phi)
         return np.asarray(0.5 * np.linalg.eigvalsh(V)[:, -1])
 
     def gradient(self, units: Floats, eigenvalues: Floats, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -91,7 +91,7 @@ class Adversary:
         ½⟨S, V⟩, which is the same for every task and so does not matter where probabilities keep their sum. Where the
         largest eigenvalue is repeated the loss has a kink, and the derivative is that of one of the worst teachers.
         """
-        phi, slopes = self.shares(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
+        phi, slopes = self.factors(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
         forms = np.empty((self.k + 1, len(units), self.n_features, self.n_features))
         moments = np.empty_like(forms)
         forms[self.k] = _form(units, p[..., None] * eigenvalues)
@@ -105,10 +105,10 @@ class Adversary:
         to_units, to_phi, to_p = _through_steps(units, p, phi, forms[1:], moments[:-1])
         # The last form H depends on everything directly.
         last = units @ moments[-1][:, None]
-        seen = (last * units).sum(axis=3)
+        quadratic = (last * units).sum(axis=3)
         to_units += (p[..., None] * eigenvalues)[..., None] * last
-        to_eigenvalues = (to_phi * slopes).sum(axis=0) + 0.5 * p[..., None] * seen
-        return 0.5 * values[:, -1], to_units, to_eigenvalues, to_p + 0.5 * (eigenvalues * seen).sum(axis=2)
+        to_eigenvalues = (to_phi * slopes).sum(axis=0) + 0.5 * p[..., None] * quadratic
+        return 0.5 * values[:, -1], to_units, to_eigenvalues, to_p + 0.5 * (eigenvalues * quadratic).sum(axis=2)
 
 
 def _form(units: Floats, weights: Floats) -> Floats:
@@ -117,7 +117,7 @@ def _form(units: Floats, weights: Floats) -> Floats:
 
 
 def _step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
-    """Return Σ p Λ V Λ for V (B, d, d) and shares φ (B, M, r), subtracting a symmetric matrix to stay symmetric."""
+    """Return Σ p Λ V Λ for V (B, d, d) and factors φ (B, M, r); what is subtracted is exactly symmetric."""
     rows = units.reshape(len(units), -1, units.shape[-1])
     T = (rows @ V).reshape(units.shape)
     half = _mixed(0.5 * _inner(T, units), phi[..., None] * units)

@@ -143,8 +143,8 @@ def ridge_price(beta: Any, eta: Any, m: Any) -> Any:
 
 def _ridge(coefficients: Floats) -> Steps:
     if np.all(coefficients == coefficients[0]):
-        own = f"Ridge({coefficients[0]:.6g} R²)/κ" if coefficients[0] else "Projection()"
-        return _own(ridge_share(coefficients), f"its own, {own}")
+        base = f"Ridge({coefficients[0]:.6g} R²)/κ" if coefficients[0] else "Projection()"
+        return _proportional(ridge_share(coefficients), f"its own, {base}")
     unused = _after_last(coefficients * _STEEPEST < 1.0)
     lam = coefficients[unused:]
     mu = float(lam.max(initial=0.0))
@@ -186,7 +186,7 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     least_n, least = int(n.min(initial=n.max(initial=1))), float(gamma.min(initial=1.0))
     if not n.size or np.all((n == n[0]) & ((gamma == least) | (n == 1))):
         name = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        return _own(kappa, name, unused)
+        return _proportional(kappa, name, unused)
     base, name, slope = EIGENVALUES, LINEAR, 1.0
     if least_n > 1:
         filter_ = GradientDescent(least_n, least)
@@ -205,17 +205,17 @@ def _any(filter_: Filter, k: int) -> Steps:
     """Return the steps of custom filters, in their own base or in χ(ξ) = ξ."""
     name, points = type(filter_).__name__, f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues"
     if filter_.horizon is None:
-        shares = _checked(filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None])[0]
-        if np.any(shares < shares[-1] * EIGENVALUES * (1 - _TRUSTED)):
+        factors = _checked(filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None])[0]
+        if np.any(factors < factors[-1] * EIGENVALUES * (1 - _TRUSTED)):
             raise ValueError(f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have")
-        return _own(np.full(k, shares[-1]), f"its own, {name}/κ", assumes=points)
+        return _proportional(np.full(k, factors[-1]), f"its own, {name}/κ", assumes=points)
     slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
     unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
     for part in _parts(k):
-        shares = _checked(filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64))
-        kappa[part] = shares[:, -1]
-        ratio = shares[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
+        factors = _checked(filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64))
+        kappa[part] = factors[:, -1]
+        ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
         if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
             raise ValueError(
                 f"the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ; {name} increases it"
@@ -252,13 +252,13 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
     return None
 
 
-def _checked(filter_: Filter, shares: Floats) -> Floats:
+def _checked(filter_: Filter, factors: Floats) -> Floats:
     name = type(filter_).__name__
-    if np.any(shares[:, -1] > 1 + _TRUSTED):
-        raise ValueError(f"the certificate needs κ = φ(R²) ≤ 1, got {shares[:, -1].max():.6g} of {name}")
-    if np.any(shares < -_TRUSTED) or np.any(shares[:, 1:] < shares[:, :-1] - _TRUSTED):
+    if np.any(factors[:, -1] > 1 + _TRUSTED):
+        raise ValueError(f"the certificate needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}")
+    if np.any(factors < -_TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - _TRUSTED):
         raise ValueError(f"the certificate needs φ nonnegative and nondecreasing on [0, R²], which {name} is not")
-    return np.clip(shares, 0.0, 1.0)
+    return np.clip(factors, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +315,7 @@ def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices
     return 0.0
 
 
-def _own(kappa: Floats, base: str, unused: int = 0, assumes: str = "") -> Steps:
+def _proportional(kappa: Floats, base: str, unused: int = 0, assumes: str = "") -> Steps:
     """Return steps that are proportional to their base."""
     return Steps(kappa, kappa**2 * (1 + ROUNDED), _free, True, base, unused, assumes)
 

@@ -14,8 +14,7 @@ from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
-from forgetless.io.document import Document, file_errors, read, write
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields, file_errors, read, write
 from forgetless.orderings import WithReplacement
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve

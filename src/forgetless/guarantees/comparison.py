@@ -1,7 +1,11 @@
 """Comparison of the exact loss of a schedule with every bound that applies, and the reasons why others do not."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, overload
+
+import numpy as np
 
 from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect
@@ -9,12 +13,86 @@ from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_
 from forgetless.engines.problem import Problem, check_tasks
 from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees._as_bounds import CERTIFICATES
+from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
+from forgetless.guarantees.upper import half_supremum
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
-from forgetless.theory.hypotheses import Setting
+from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
+
+_MAX_STEPS = 10_000
+"""Larger k take more than some seconds, and ``certify`` leaves the certificate out."""
+
+
+@dataclass(frozen=True)
+class ScheduleBound(Bound):
+    """A certificate, computed from the filters of a schedule instead of a formula in k."""
+
+    @property
+    def constant_known(self) -> bool:
+        return True
+
+    def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
+        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.upper_bound(schedule, k)")
+
+    def failures(self, setting: Setting) -> list[str]:
+        reasons = super().failures(setting)
+        if setting.k > _MAX_STEPS:
+            reasons.append(
+                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
+            )
+        if not reasons and setting.radius > 0:
+            filter_ = in_units(setting.filter, setting.radius)
+            try:
+                steps = steps_of(filter_, setting.k)
+            except ValueError as error:
+                return [str(error)]
+            if steps.assumes:
+                failure = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
+                reasons += [] if failure is None else [failure]
+        return reasons
+
+    def value(self, setting: Setting) -> float:
+        R, D = setting.radius, setting.distance
+        if R == 0:
+            return 0.0
+        unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
+        if self.quantity == "average_loss":
+            unit *= _importance(setting)
+        # Tasks that contradict each other up to rounding change ‖Xw − y‖ by at most twice that part of RD (Minkowski).
+        return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * R**2 * D**2
+
+
+def _importance(setting: Setting) -> float:
+    """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with probabilities p."""
+    assert isinstance(setting.law, Draws)
+    with np.errstate(divide="ignore"):
+        return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
+
+
+def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
+    return ScheduleBound(
+        name=name,
+        kind="upper",
+        quantity=quantity,
+        ordering="with replacement, any probabilities",
+        scheme="explicit, budget or any concave filter",
+        regularization="any, λ > 0 where it varies",
+        rate="computed",
+        min_k=1,
+        hypotheses=(REALIZABLE, INDEPENDENT),
+        citation=f"docs/upper-bounds.md, {theorem}; computed by fl.upper_bound",
+        status="derived",
+    )
+
+
+CERTIFICATES = (
+    _certificate("computed", "average_loss", "Theorems 1 to 4"),
+    _certificate("computed, seen tasks", "seen_loss", "Theorem 5"),
+)
+"""The bounds that ``certify`` checks in addition to the catalogue."""
+
 
 BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
 """The catalogue and the certificates of the schedule."""
@@ -89,8 +167,8 @@ def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundCo
     """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
     setting = setting_of(problem, start)
-    average, seen, worst, notes, errors = _exact(problem, setting.start, setting.distance)
-    exact = {"average_loss": average, "seen_loss": seen}
+    average, seen_loss, worst, notes, errors = _exact(problem, setting.start, setting.distance)
+    exact = {"average_loss": average, "seen_loss": seen_loss}
     checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
     return BoundComparison(
         problem.k,
@@ -98,7 +176,7 @@ def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundCo
         setting.distance,
         tasks.residual,
         average,
-        seen,
+        seen_loss,
         worst,
         checks,
         tuple(notes),
@@ -143,8 +221,8 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
             'ask expect(…, metrics="seen_loss") for it'
         )
         return average, None, worst, list(dict.fromkeys(notes)), errors
-    seen = attempt(lambda: loss("seen_loss"))
-    return average, seen, worst, list(dict.fromkeys(notes)), errors
+    seen_loss = attempt(lambda: loss("seen_loss"))
+    return average, seen_loss, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0

@@ -9,8 +9,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.guarantees._carry import rising
-from forgetless.guarantees._majorant import Mesh
+from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price
 from forgetless.guarantees.upper import UpperBound, upper_bound
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning

@@ -83,8 +83,8 @@ class BoundComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
-        return {**own, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
+        return {**values, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves nothing again."""

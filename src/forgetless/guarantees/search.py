@@ -16,12 +16,10 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
-from forgetless.guarantees._minimize import Evaluations, minimize_starts
+from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, minimize_starts
 from forgetless.guarantees._objective import Adversary
-from forgetless.guarantees._rounding import SIZES, as_copies
 from forgetless.guarantees.collection import WorstCollection
-from forgetless.io.document import Document, file_errors, parse_json, read, write
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields, file_errors, parse_json, read, write
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -174,9 +172,9 @@ class _Search:
     def key(self) -> str:
         """Everything but the number of rounds, which a checkpoint must agree in; of the filter its values."""
         a = self.adversary
-        shares = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
+        factors = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
-        return json.dumps([*facts, installed("scipy"), hashlib.sha256(shares.tobytes()).hexdigest()])
+        return json.dumps([*facts, installed("scipy"), hashlib.sha256(factors.tobytes()).hexdigest()])
 
     def run(self, path: Path | None, resume: bool, report_progress: Progress) -> Floats:
         """Return the best point, of shape (n,)."""

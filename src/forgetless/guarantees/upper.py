@@ -13,7 +13,7 @@ import numpy as np
 from forgetless._core import averages, validate
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter
-from forgetless.guarantees import _carry
+from forgetless.guarantees import _majorant
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
 from forgetless.metrics import quantity as quantity_of
@@ -193,11 +193,11 @@ def half_supremum(
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
     steps, mesh = steps_of(filter_, k), Mesh.of(k, per_decade)
     if quantity == "seen_loss":
-        bound = _carry.seen_tasks(steps, mesh, k, report_progress)
+        bound = _majorant.seen_tasks(steps, mesh, k, report_progress)
     elif average is None:
-        bound = _carry.last_iterate(steps, mesh, report_progress)
+        bound = _majorant.last_iterate(steps, mesh, report_progress)
     elif steps.proportional and not steps.unused:
-        bound = _carry.averaged(steps, mesh, average, report_progress)
+        bound = _majorant.averaged(steps, mesh, average, report_progress)
     else:
         raise ValueError(
             "average is certified for one fixed filter, or for one gradient step of any size a task; leave it out, or "

@@ -18,7 +18,7 @@ import numpy as np
 
 from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless._core.compiled import n_threads
-from forgetless._core.version import version
+from forgetless._core.environment import version
 from forgetless.reporting.text import printable
 
 _MAX_TEXT = 4000

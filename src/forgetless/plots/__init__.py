@@ -2,16 +2,22 @@
 
 from forgetless.plots.paper import plot_curves, plot_optimum, plot_rates, plot_reduction
 from forgetless.plots.results import (
+    COLOURS,
+    COLUMN,
+    MARKERS,
+    STYLES,
     plot_advice,
+    plot_befores,
     plot_bounds,
     plot_comparisons,
+    plot_forgetting,
+    plot_history,
+    plot_lines,
     plot_metric,
     plot_schedule,
     plot_worst,
+    publication,
 )
-from forgetless.plots.streams import plot_befores, plot_forgetting, plot_history
-from forgetless.plots.style import COLOURS, COLUMN, MARKERS, STYLES, publication
-from forgetless.plots.sweeps import plot_lines
 
 __all__ = [
     "COLOURS",

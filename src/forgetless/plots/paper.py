@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.plots.style import COLOURS, COLUMN, MARKERS, axes_of, look
+from forgetless.plots.results import COLOURS, COLUMN, MARKERS, axes_of, look
 from forgetless.reporting.table import Table
 
 

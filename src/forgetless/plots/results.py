@@ -1,12 +1,71 @@
-"""Plots of results: curves, worst cases, bounds, schedules and advice."""
+"""Figures of results, streams and sweeps, with one style.
 
+Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ in grey.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import to_numpy
-from forgetless.plots.style import COLOURS, HEIGHT, MARKERS, WIDTH, axes_of, look
+from forgetless._core.environment import needs
 from forgetless.reporting.text import figure_label
+
+COLUMN = 3.4
+"""Width of a journal column in inches; two-panel figures take twice that."""
+
+WIDTH, HEIGHT = 5.2, 3.4
+"""Of the figure of one result, in inches: what a notebook shows at its usual size of letters."""
+
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
+
+MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
+
+
+@contextmanager
+def publication() -> Iterator[Any]:
+    """Set fonts that embed as text, thin lines and small type for the figures made inside."""
+    import matplotlib as mpl
+
+    settings: Any = {
+        "font.size": 8,
+        "axes.labelsize": 8,
+        "axes.titlesize": 8,
+        "legend.fontsize": 7,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "lines.linewidth": 1.2,
+        "lines.markersize": 3,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.linewidth": 0.3,
+        "grid.alpha": 0.6,
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
+        "savefig.dpi": 200,
+        "figure.constrained_layout.use": True,
+    }
+    with mpl.rc_context(settings):
+        yield mpl
+
+
+def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
+    """Return the axes that were given, or new ones."""
+    if ax is not None:
+        return ax
+    with needs("drawing", "matplotlib", "plot"):
+        import matplotlib.pyplot as plt
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def look(i: int) -> dict[str, Any]:
+    """Return colour and style of the i-th line."""
+    return {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
@@ -40,9 +99,9 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     """
     each = curves._each()
     values = [part.means(metric) for part in each]
-    message = f"{metric} after {curves.steps[-1]} steps is {float(values[0][-1]):.6g}"
+    summary = f"{metric} after {curves.steps[-1]} steps is {float(values[0][-1]):.6g}"
     name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
-    ax = _lines_or_dots(curves.labels, curves.steps, values, f"expected {name}", message, ax)
+    ax = _lines_or_dots(curves.labels, curves.steps, values, f"expected {name}", summary, ax)
     if len(curves.steps) == 1:
         return ax
     for i, part in enumerate(each):
@@ -57,47 +116,43 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
 
 def plot_worst(worst: Any, ax: Any = None) -> Any:
     """Draw a ``WorstCase`` against the steps; dots where there is one."""
-    message = f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
-    return _lines_or_dots(worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", message, ax)
+    summary = f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
+    return _lines_or_dots(worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", summary, ax)
 
 
-def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, message: str, ax: Any) -> Any:
+def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, summary: str, ax: Any) -> Any:
     """Draw one line of values over steps for every label; one dot for each where there is a single step."""
     values = [_above_rounding(each, values) for each in values]
+    low, high = _ends(values)
+    positive = low > 0
     if len(steps) == 1:
         if not labels:
-            raise ValueError(f'{message}: one number, and nothing to draw; pass record="log" for a curve, or several k')
-        return _dots(labels, [float(each[0]) for each in values], f"{name} after {steps[0]} steps", ax)
+            raise ValueError(f'{summary}: one number, and nothing to draw; pass record="log" for a curve, or several k')
+        ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
+        for i in range(len(labels)):
+            ax.plot(values[i][0], i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
+            ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
+            ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
+        ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
+        ax.set(xlabel=f"{name} after {steps[0]} steps")
+        ax.margins(x=0.15, y=0.15)
+        if positive and high > 30 * low:
+            ax.set_xscale("log")
+            ax.tick_params(axis="x", which="minor", labelbottom=False)
+        elif positive:
+            ax.set_xlim(left=0)
+        ax.invert_yaxis()
+        return ax
     ax = axes_of(ax, WIDTH, HEIGHT)
     marked = len(steps) <= 12
     for i, each in enumerate(values):
         label = figure_label(labels[i], 60) if labels else None
         ax.plot(steps, each, marker=MARKERS[i % len(MARKERS)] if marked else None, label=label, **look(i))
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
-    ax.set(xscale="log" if wide else "linear", yscale="log" if _ends(values)[0] > 0 else "linear")
+    ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
     ax.set(xlabel="number of steps", ylabel=name)
     if labels:
         ax.legend()
-    return ax
-
-
-def _dots(labels: Any, values: list[float], name: str, ax: Any) -> Any:
-    """Draw one labelled value per row."""
-    ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
-    for i, value in enumerate(values):
-        ax.plot(value, i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
-        ax.annotate(f"{value:.3g}", (value, i), xytext=(6, -3), textcoords="offset points")
-        ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
-    ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
-    ax.set(xlabel=name)
-    ax.margins(x=0.15, y=0.15)
-    low, high = _ends([np.array(values)])
-    if low > 0 and high > 30 * low:
-        ax.set_xscale("log")
-        ax.tick_params(axis="x", which="minor", labelbottom=False)
-    elif low > 0:
-        ax.set_xlim(left=0)
-    ax.invert_yaxis()
     return ax
 
 
@@ -108,34 +163,34 @@ def _ends(values: list[Any]) -> tuple[float, float]:
 
 
 def _above_rounding(each: Any, values: list[Any]) -> Any:
-    """Return values with NaN for positive rounding errors, which would stretch a logarithmic axis."""
+    """Return values without those that are positive and nothing but rounding: they would stretch a logarithmic axis."""
     low, high = _ends(values)
     return np.where(each < 1e-13 * high, np.nan, each) if low >= 0 < high else each
 
 
-def plot_bounds(certificate: Any, ax: Any = None) -> Any:
+def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
-    applying = sorted((check for check in certificate.bounds if check.applies), key=lambda check: check.value)
-    ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(applying)))
+    checks = sorted((check for check in comparison.bounds if check.applies), key=lambda check: check.value)
+    ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
     titles = {"average_loss": "exact average loss", "seen_loss": "exact seen-task loss"}
     for i, (name, title) in enumerate(titles.items()):
-        value = getattr(certificate, name)
+        value = getattr(comparison, name)
         if value is not None and value > 0:
             ax.axvline(value, label=title, **look(i))
-    for row, check in enumerate(applying):
+    for row, check in enumerate(checks):
         at = list(titles).index(check.quantity)
         ax.plot(check.value, row, marker="<" if check.kind == "upper" else ">", color=COLOURS[at], linewidth=0)
-    ax.set_yticks(range(len(applying)), labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in applying])
-    ax.set(xscale="log", xlabel=f"loss after {certificate.k} steps; ◂ upper bound, ▸ lower bound")
+    ax.set_yticks(range(len(checks)), labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in checks])
+    ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; ◂ upper bound, ▸ lower bound")
     ax.margins(y=0.15)
     ax.legend(loc="lower right")
     return ax
 
 
-def plot_comparisons(certificates: Any, ax: Any = None) -> Any:
+def plot_comparisons(comparisons: Any, ax: Any = None) -> Any:
     """Draw the exact average loss of several schedules, each on the range between its sharpest bounds."""
-    ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(certificates))
-    for row, part in enumerate(certificates.values()):
+    ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(comparisons))
+    for row, part in enumerate(comparisons.values()):
         ends = [part.sharpest(kind) for kind in ("lower", "upper")]
         values = [check.value for check in ends if check is not None and check.value > 0]
         exact = part.average_loss
@@ -148,8 +203,8 @@ def plot_comparisons(certificates: Any, ax: Any = None) -> Any:
                 ax.plot(check.value, row, marker=marker, color="0.4", linewidth=0)
         if exact:
             ax.plot(exact, row, marker="o", color=COLOURS[0], linewidth=0)
-    ax.set_yticks(range(len(certificates)), labels=[figure_label(label, 30) for label in certificates])
-    first = next(iter(certificates.values()))
+    ax.set_yticks(range(len(comparisons)), labels=[figure_label(label, 30) for label in comparisons])
+    first = next(iter(comparisons.values()))
     ax.set(xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂, at least ▸")
     ax.margins(y=0.2)
     ax.invert_yaxis()
@@ -166,3 +221,90 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     ax.set(xlabel="step t", ylabel="coefficient λ", title=figure_label(title, 80), ylim=(0, None))
     ax.legend()
     return ax
+
+
+def plot_forgetting(tasks: list[str], errors: Any, all_seen: Any, ax: Any = None, n_lines: int = 6) -> Any:
+    """Draw the error of some tasks from when they were learned on, and of all seen tasks in black."""
+    ax = axes_of(ax)
+    steps = np.arange(1, len(tasks) + 1)
+    picked = np.unique(np.linspace(0, len(tasks) - 1, min(n_lines, len(tasks))).round().astype(int))
+    for i, m in enumerate(picked):
+        marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
+        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=figure_label(tasks[m]), marker=marker, **look(i % 6))
+    ax.plot(steps, np.sqrt(all_seen), color="black", linewidth=1.8, label="all seen")
+    ax.set(xlabel="tasks learned", ylabel="RMSE on held-out rows", ylim=(0, None))
+    ax.legend(ncols=2, fontsize=6)
+    return ax
+
+
+def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
+    """Draw the error before and after learning each task, and the strength on a second axis."""
+    ax = axes_of(ax, WIDTH, HEIGHT)
+    ax.plot(history["task"], np.sqrt(history["mse_before"]), label="before learning", **look(0))
+    ax.plot(history["task"], np.sqrt(history["mse_after"]), label="after learning", **look(1))
+    ax.set(xlabel="task", ylabel="RMSE", ylim=(0, None))
+    twin = ax.twinx()
+    twin.plot(history["task"], history["strength"], color="0.6", linewidth=0.8)
+    twin.set(ylabel="strength λ", yscale="log" if np.all(history["strength"] > 0) else "linear")
+    twin.grid(visible=False)
+    twin.spines["right"].set_visible(True)
+    ax.legend()
+    return ax
+
+
+def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
+    """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
+    ax = axes_of(ax)
+    for i, (name, squares) in enumerate(lines.items()):
+        ax.plot(steps, np.sqrt(squares), label=figure_label(name), **look(i))
+    ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
+    ax.legend(fontsize=6)
+    return ax
+
+
+def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
+    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines of the same colour.
+
+    Takes lines by the titles of their panels; returns the axes, a list where there are several.
+    """
+    if not panels:
+        raise ValueError("there is nothing to draw: the store holds no results for this figure")
+    if ax is not None and len(panels) > 1:
+        raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
+        every = list(figure[1][0])
+    else:
+        every = [ax]
+    for one, (title, lines) in zip(every, panels.items(), strict=True):
+        for i, line in enumerate(lines):
+            _plot_line(one, i, line)
+        means = [point.mean for line in lines for point in line.points]
+        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
+        if min(means) > 0:  # a bar as long as its mean would reach down for ever
+            one.set_ylim(bottom=max(min(means) / 5, one.get_ylim()[0]))
+        ticks = sorted({at for line in lines for at in line.x if at == at})
+        if len(ticks) <= 8:
+            one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+            one.minorticks_off()
+        one.set(
+            xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=figure_label(title, 60)
+        )
+    every[0].legend()
+    return every[0] if len(every) == 1 else every
+
+
+def _plot_line(ax: Any, i: int, line: Any) -> None:
+    means = [point.mean for point in line.points]
+    if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
+        ax.axhline(means[0], label=figure_label(line.name, 60), **look(i))
+        return
+    errors = [point.error for point in line.points]
+    bars = None if None in errors else errors
+    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=figure_label(line.name, 60), **look(i))
+    for kind in ("upper", "lower"):
+        bound = [getattr(point, kind) for point in line.points]
+        if None not in bound:
+            ax.plot(line.x, bound, color=COLOURS[i % len(COLOURS)], linewidth=0.5, linestyle=":", zorder=1)

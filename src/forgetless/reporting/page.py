@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless.reporting import html
 from forgetless.reporting.text import printable
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless.reporting.text import printable
 
 Progress = Callable[[int, int, str], None]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless.reporting.text import label
 
 

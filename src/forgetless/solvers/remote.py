@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats
-from forgetless._core.dask_arrays import stacked_triangles, summed, triangle
-from forgetless._core.dask_blocks import Block
+from forgetless._core.dask_arrays import Block, stacked_triangles, summed, triangle
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
 GRAM_SIDE = 1000  # features up to which XᵀX is summed in the first pass: 8 MB per worker, and one pass instead of many

@@ -1,7 +1,6 @@
 """Many runs: sweeps over named axes, their store, and tables and figures of them."""
 
-from forgetless.sweeps.spec import load_sweep
 from forgetless.sweeps.store import Store, merge
-from forgetless.sweeps.sweep import Sweep
+from forgetless.sweeps.sweep import Sweep, load_sweep
 
 __all__ = ["Store", "Sweep", "load_sweep", "merge"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
-from forgetless._core.products import one_blas_thread
+from forgetless._core.linalg import one_blas_thread
 from forgetless.engines.expectation import expect
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
@@ -62,7 +62,10 @@ def evaluate(sweep: Grid, batch: Batch) -> list[Outcome]:
                 return [outcome for part in alone for outcome in evaluate(sweep, part)]
             rows, message = [[]], error_text(error)
     seconds = (time.perf_counter() - start) / len(batch.members)
-    return [Outcome(member.key, tuple(own), message, seconds) for member, own in zip(batch.members, rows, strict=True)]
+    return [
+        Outcome(member.key, tuple(cell_rows), message, seconds)
+        for member, cell_rows in zip(batch.members, rows, strict=True)
+    ]
 
 
 process_lock = threading.RLock()
@@ -92,8 +95,8 @@ def _evaluate(sweep: Grid, batch: Batch) -> list[list[Row]]:
     compute = _exact if sweep.n_trials is None else _simulated
     rows = compute(sweep, batch, tasks, schedules)
     if sweep.bounds:
-        for schedule, own in zip(schedules, rows, strict=True):
-            own += _bounds(sweep, batch, tasks, schedule)
+        for schedule, cell_rows in zip(schedules, rows, strict=True):
+            cell_rows += _bounds(sweep, batch, tasks, schedule)
     return rows
 
 
@@ -132,12 +135,12 @@ def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any
     if names:
         expectation = expect(tasks, schedules, batch.k, metrics=names, **options)
         for name in names:
-            for own, curve in zip(rows, to_numpy(expectation.values[name]), strict=True):
-                own += _curve(name, expectation.steps, curve, rounding=expectation.errors[name])
+            for cell_rows, curve in zip(rows, to_numpy(expectation.values[name]), strict=True):
+                cell_rows += _curve(name, expectation.steps, curve, rounding=expectation.errors[name])
     if "worst_case" in sweep.metrics:
         worst = worst_case(tasks, schedules, batch.k, **options)
-        for own, curve in zip(rows, np.reshape(worst.loss, (len(schedules), -1)), strict=True):
-            own += _curve("worst_case", worst.steps, curve, rounding=worst.error)
+        for cell_rows, curve in zip(rows, np.reshape(worst.loss, (len(schedules), -1)), strict=True):
+            cell_rows += _curve("worst_case", worst.steps, curve, rounding=worst.error)
     return rows
 
 
@@ -158,12 +161,12 @@ def _simulated(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list
             metrics=sweep.metrics,
             keep_weights=False,
         )
-        own: list[Row] = []
+        cell_rows: list[Row] = []
         for name in sweep.metrics:
             values = to_numpy(trace.values[name])
             error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
-            own += _curve(name, trace.steps, values.mean(axis=0), error)
-        rows.append(own)
+            cell_rows += _curve(name, trace.steps, values.mean(axis=0), error)
+        rows.append(cell_rows)
     return rows
 
 

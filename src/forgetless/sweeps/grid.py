@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core import averages, validate
-from forgetless._core.version import version
+from forgetless._core.environment import version
 from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
@@ -153,7 +153,9 @@ class Grid:
                 for k in self.k:
                     for ordering in self.axes["ordering"].values():
                         shared = f"{common} {tasks.digest} {seed} {k} {ordering.digest} "
-                        members = [Member(label, scale, _key(shared + own)) for label, scale, own in schedules]
+                        members = [
+                            Member(label, scale, _key(shared + identity)) for label, scale, identity in schedules
+                        ]
                         for first in range(0, len(members), BATCH_SIZE):
                             part = tuple(members[first : first + BATCH_SIZE])
                             yield Batch(tasks.label, seed, ordering.label, k, part)
@@ -183,8 +185,8 @@ class Grid:
     def __repr__(self) -> str:
         counts = {axis: len(values) for axis, values in self.axes.items()}
         counts |= {"scale": len([each for each in self.scales if each]), "k": len(self.k), "seed": len(self.seeds)}
-        shown = ", ".join(f"{count} {axis}" for axis, count in counts.items() if count > 1)
-        return f"Sweep({len(self)} cells{': ' if shown else ''}{shown})"
+        sizes = ", ".join(f"{count} {axis}" for axis, count in counts.items() if count > 1)
+        return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
 
 
 def _key(text: str) -> str:

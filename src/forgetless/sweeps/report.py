@@ -180,17 +180,17 @@ def summary(table: Table, y: str) -> Table:
     if not means:
         raise ValueError("a summary needs the values at step k, and none was recorded; record the last step too")
     ks = sorted(set(table.columns["k"]))
-    shown = {name: len(set(table.columns[name])) > 1 for name in (*names, "scale")} | {"schedule": True}
+    varies = {name: len(set(table.columns[name])) > 1 for name in (*names, "scale")} | {"schedule": True}
     rows, facts = [], [f"slope of log {y} in log k, fitted on k = {', '.join(map(str, ks[-LAST:]))}"]
     facts[0] += f"; bounds at k = {ks[-1]}"
     for labels in dict.fromkeys(key[:3] for key in means):
-        own = {key[3:]: point for key, point in means.items() if key[:3] == labels}
-        last = max(k for _, k in own)
+        curves = {key[3:]: point for key, point in means.items() if key[:3] == labels}
+        last = max(k for _, k in curves)
         if last < ks[-1]:
             facts.append(f"{', '.join(map(str, labels))}: nothing at k = {ks[-1]}, the largest is {last}")
-        scale = min((scale for scale, k in own if k == last), key=lambda scale: _nan_last(own[scale, last].mean))
-        left = {name: each for name, each in zip((*names, "scale"), (*labels, scale), strict=True) if shown[name]}
-        rows.append(left | _summary_row({k: own[scale, k] for k in ks if (scale, k) in own}, ks, y))
+        scale = min((scale for scale, k in curves if k == last), key=lambda scale: _nan_last(curves[scale, last].mean))
+        left = {name: each for name, each in zip((*names, "scale"), (*labels, scale), strict=True) if varies[name]}
+        rows.append(left | _summary_row({k: curves[scale, k] for k in ks if (scale, k) in curves}, ks, y))
     columns = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
     rounded = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in columns} for row in rows])
     return Table(rounded.title, rounded.columns, (*facts, *table.facts), formats={"slope": ".2f"})

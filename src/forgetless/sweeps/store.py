@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from forgetless._core.version import version
+from forgetless._core.environment import version
 from forgetless.errors import StoreError
 from forgetless.io.atomic import check_folder, check_source
 from forgetless.io.provenance import run_environment
@@ -241,14 +241,14 @@ class Store:
             runs = self.database.execute("SELECT count(*) FROM run").fetchone()[0]
             total, sweep = self._last() or (0, {})
             cells = list(self.database.execute(f"SELECT {', '.join(AXES)}, version, error FROM cell"))
-        own = [cell for cell in cells if _belongs(cell, sweep)]
-        failed = sum(cell[-1] is not None for cell in own)
+        current = [cell for cell in cells if _belongs(cell, sweep)]
+        failed = sum(cell[-1] is not None for cell in current)
         facts = {
             "cells": total,
-            "done": len(own) - failed,
+            "done": len(current) - failed,
             "failed": failed,
-            "missing": total - len(own),
-            "of other sweeps": len(cells) - len(own),
+            "missing": total - len(current),
+            "of other sweeps": len(cells) - len(current),
             "seconds of work": round(seconds, 3),
             "last commit": last,
             "runs": runs,

@@ -1,17 +1,29 @@
 """Sweeps: many runs over named axes, on all processors or a cluster, into a durable store."""
 
+import functools
+import importlib
+import inspect
 import os
+import sys
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from forgetless.errors import FileError
+from forgetless.io.atomic import check_source
 from forgetless.reporting.progress import Progress
 from forgetless.reporting.table import Table
+from forgetless.reporting.text import error_text, printable
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
 from forgetless.sweeps.run import choose_engine, run
 from forgetless.sweeps.store import Store
+from forgetless.tables.task_files import read_tasks
 
-Path = str | os.PathLike[str]
+AnyPath = str | os.PathLike[str]
 
 
 class Sweep(Grid):
@@ -65,7 +77,7 @@ class Sweep(Grid):
 
     def run(
         self,
-        store: Path,
+        store: AnyPath,
         client: Any = None,
         *,
         n_workers: int | None = None,
@@ -104,7 +116,7 @@ class Sweep(Grid):
         run(self, store, choose_engine(self, client, n_workers, time_limit), retry, progress)
         return self.table(store)
 
-    def table(self, store: Path) -> Table:
+    def table(self, store: AnyPath) -> Table:
         """Return the results of this sweep: a row per cell and recorded step, a column per axis and metric."""
         axes = dict(self._cells())
         with Store(store) as opened:
@@ -120,7 +132,7 @@ class Sweep(Grid):
             for member in batch.members:
                 yield member.key, (batch.tasks, member.schedule, member.scale, batch.ordering, batch.k, batch.seed)
 
-    def failures(self, store: Path) -> Table:
+    def failures(self, store: AnyPath) -> Table:
         """Return the cells that failed, with their errors."""
         with Store(store) as opened:
             errors = opened.failures()
@@ -128,7 +140,7 @@ class Sweep(Grid):
         names = (*AXES, "error")
         return Table("Failed cells", {name: [row[i] for row in rows] for i, name in enumerate(names)})
 
-    def summary(self, store: Path, y: str | None = None) -> Table:
+    def summary(self, store: AnyPath, y: str | None = None) -> Table:
         """Return a table for a paper: means over seeds at every k, the slope of log loss in log k, bounds.
 
         See :func:`forgetless.sweeps.report.summary`.
@@ -137,7 +149,7 @@ class Sweep(Grid):
 
     def plot(
         self,
-        store: Path,
+        store: AnyPath,
         x: str = "k",
         y: str | None = None,
         hue: str = "schedule",
@@ -172,3 +184,77 @@ class Sweep(Grid):
         for name in where or {}:
             report.check_column(table, name, AXES)
         return plots.plot_lines(report.panels(table.where(**(where or {})), x, y, hue), x, y, ax)
+
+
+NAMES = tuple(inspect.signature(Sweep).parameters)
+
+
+def load_sweep(path: AnyPath) -> Sweep:
+    """Return the sweep that a TOML file describes.
+
+    ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file`` (and ``task``,
+    ``target``, ``loss``, ``intercept`` as in ``tables.read_tasks``), or ``function = "module:name"`` and
+    its arguments; modules are looked for beside the file too, and running the sweep runs them.
+    ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds = {count = 20}`` is 0..19.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Sweep
+    """
+    path = check_source(Path(path))
+    try:
+        options = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileError(f"{path.name} is not TOML: {error}") from None
+    unknown = [name for name in options if name not in NAMES]
+    if unknown:
+        raise ValueError(f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(NAMES)}")
+    missing = [name for name in ("tasks", "schedules", "k") if name not in options]
+    if missing:
+        raise ValueError(f"{path.name} must give {missing[0]}")
+    if not isinstance(options["tasks"], Mapping):
+        raise ValueError(f"{path.name}: tasks must be a table with a name for each, such as [tasks.mine]")
+    options["tasks"] = {name: _tasks(path, name, table) for name, table in options["tasks"].items()}
+    if isinstance(options.get("scales"), Mapping):
+        low, high, count = _numbers(path, "scales", options["scales"], ("from", "to", "count"))
+        options["scales"] = np.geomspace(low, high, count).tolist()
+    if isinstance(options.get("seeds"), Mapping):
+        options["seeds"] = range(_numbers(path, "seeds", options["seeds"], ("count",))[0])
+    return Sweep(**options)
+
+
+def _tasks(path: Path, name: str, table: Any) -> Any:
+    if not isinstance(table, Mapping) or ("file" in table) == ("function" in table):
+        raise ValueError(f"{path.name}: tasks {name!r} must have either file or function")
+    options = dict(table)
+    if "file" in options:
+        file = path.parent / options.pop("file")
+        unknown = set(options) - {"task", "target", "loss", "intercept"}
+        if unknown:
+            raise ValueError(f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}")
+        return read_tasks(file, **options)
+    module, colon, function = str(options.pop("function")).partition(":")
+    if not colon:
+        raise ValueError(f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}")
+    if str(path.parent.resolve()) not in sys.path:
+        sys.path.append(str(path.parent.resolve()))
+    try:
+        tasks = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}") from None
+    return functools.partial(tasks, **options) if options else tasks
+
+
+def _numbers(path: Path, name: str, table: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
+    positive = all(isinstance(each, int | float) and 0 < each < np.inf for each in table.values())
+    if set(table) != set(parts) or not positive or any(isinstance(each, bool) for each in table.values()):
+        raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(table)}")
+    if not isinstance(table["count"], int):
+        raise ValueError(f"{path.name}: count of {name} must be a whole number, got {table['count']}")
+    return [table[part] for part in parts]

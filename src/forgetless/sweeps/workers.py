@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from forgetless._core.compiled import has_numba
-from forgetless._core.extras import needs
-from forgetless._core.version import version
+from forgetless._core.environment import needs, version
 from forgetless.errors import StoreError
 from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Outcome, evaluate, process_lock

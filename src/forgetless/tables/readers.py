@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.extras import needs
+from forgetless._core.environment import needs
 from forgetless._core.validate import check_memory
 
 T = TypeVar("T")

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
-from forgetless.io.document import file_errors, read
-from forgetless.io.fields import Fields
+from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
 from forgetless.tables.readers import check_labelled, kind_of, line_of, read_table
 from forgetless.tasks import TaskCollection

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import to_numpy
-from forgetless.io.document import Document
-from forgetless.io.fields import Fields
+from forgetless.io.document import Document, Fields
 
 
 def to_document(tasks: Iterable[Any], note: str) -> Document:

@@ -7,7 +7,7 @@ from typing import Any
 from forgetless._core import linalg
 from forgetless._core.arrays import Array, Namespace, as_float, namespace_of, same_library
 from forgetless._core.dask_arrays import equal_task, is_remote
-from forgetless._core.products import quiet_products
+from forgetless._core.linalg import quiet_products
 
 
 @dataclass(frozen=True, eq=False)

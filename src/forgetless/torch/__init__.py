@@ -15,11 +15,10 @@ except ImportError as error:
 
 from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
-from forgetless.torch.budget import Budget
-from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
+from forgetless.torch.importance import PathIntegral, Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
-from forgetless.torch.path import PathIntegral
-from forgetless.torch.statistics import FrozenStatistics, freeze_statistics
+from forgetless.torch.models import FrozenStatistics, freeze_statistics
+from forgetless.torch.schedules import Budget
 
 __all__ = [
     "DEFAULT_SCALE",

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from forgetless.torch._models import Tensors
+from forgetless.torch.models import Tensors
 
 Probe = Callable[[Any, Any], tuple[Any, Any]]
 """Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated, and its weight."""
@@ -62,10 +62,10 @@ def by_layers(
         for name, module in model.named_modules()
         if any(p.requires_grad for p in module.parameters(recurse=False))
     }
-    seen: list[tuple[Any, Any, Any]] = []
+    calls: list[tuple[Any, Any, Any]] = []
 
     def record(module: Any, inputs: Any, output: Any) -> Any:
-        seen.append((module, inputs[0].detach(), output))
+        calls.append((module, inputs[0].detach(), output))
         return output.clone()  # what comes next may work in place
 
     hooks = [module.register_forward_hook(record) for module in owners]
@@ -74,11 +74,11 @@ def by_layers(
     finally:
         for hook in hooks:
             hook.remove()
-    once = len(seen) == len(owners) == len({module for module, _, _ in seen})
-    if not once or any(len(output) != len(x) for _, _, output in seen):
+    once = len(calls) == len(owners) == len({module for module, _, _ in calls})
+    if not once or any(len(output) != len(x) for _, _, output in calls):
         return False
-    factors = [_factor(module, inputs) for module, inputs, _ in seen]
-    index, places = torch.arange(len(x), device=x.device), [output for _, _, output in seen]
+    factors = [_factor(module, inputs) for module, inputs, _ in calls]
+    index, places = torch.arange(len(x), device=x.device), [output for _, _, output in calls]
     at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
     for first in range(0, len(probes), at_once):
         back, weights = [], []
@@ -87,10 +87,12 @@ def by_layers(
             back.append(torch.autograd.grad(values.sum(), places, retain_graph=True))
             weights.append(weight)
             if check and first == 0 and len(back) == 1:
-                layers = [(owners[m], m, f, d[:, None]) for (m, _, _), f, d in zip(seen, factors, back[0], strict=True)]
+                layers = [
+                    (owners[m], m, f, d[:, None]) for (m, _, _), f, d in zip(calls, factors, back[0], strict=True)
+                ]
                 if not _agree(model, layers, values):
                     return False
-        for (module, _, _), factor, deltas in zip(seen, factors, zip(*back, strict=True), strict=True):
+        for (module, _, _), factor, deltas in zip(calls, factors, zip(*back, strict=True), strict=True):
             _add(total, owners[module], module, factor, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
     return True
 
@@ -98,12 +100,12 @@ def by_layers(
 def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     # Different factors, so that gradients do not cancel where the model is trained, and samples that mix are noticed.
     signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
-    wanted = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
     sums = {name: torch.zeros_like(p) for name, p in params.items()}
     for name, module, factor, delta in layers:
         _add(sums, name, module, factor, delta, signs[:, None], lambda g: g)
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
-    for name, gradient in zip(params, wanted, strict=True):
+    for name, gradient in zip(params, gradients, strict=True):
         expected = torch.zeros_like(sums[name]) if gradient is None else gradient
         if not float((sums[name] - expected).norm()) <= tolerance * float(expected.norm()) + 1e-30:
             return False

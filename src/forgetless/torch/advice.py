@@ -13,11 +13,11 @@ import torch
 
 from forgetless import schedules
 from forgetless._core import validate
-from forgetless.torch._linear_search import Linear, Pairs, predicted
-from forgetless.torch._models import unwrapped
-from forgetless.torch._schedules import strengths
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.importance import Relative
+from forgetless.torch.linear import Linear, Pairs, predicted
+from forgetless.torch.models import unwrapped
+from forgetless.torch.schedules import strengths
 
 RATIO = 4.0
 COARSE = tuple(RATIO**i for i in range(-5, 4))

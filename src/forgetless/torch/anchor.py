@@ -6,14 +6,10 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch._adaptive import Adaptive
-from forgetless.torch._metrics import Scalar, metric_of
-from forgetless.torch._models import Tensors, unwrapped
+from forgetless.torch._metrics import Adaptive, Scalar, metric_of
 from forgetless.torch._plan import Bucket, Plan
-from forgetless.torch._quadratic import grown, joined
-from forgetless.torch._schedules import at_task, check_choice, strengths
-from forgetless.torch._state import check_importance, check_state, warn_if_coarse
-from forgetless.torch.statistics import warn_if_tracking
+from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
+from forgetless.torch.schedules import at_task, check_choice, strengths
 
 
 class Anchor:
@@ -227,10 +223,10 @@ class Anchor:
         return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, center={self.center!r}, {span})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
-        own = None if self.mode == "loss" else metric_of(optimizer, self.metric)
+        step_metric = None if self.mode == "loss" else metric_of(optimizer, self.metric)
         self.remove()
         self.model, self.optimizer = model, optimizer
-        self._own: Scalar | Adaptive | None = own
+        self._own: Scalar | Adaptive | None = step_metric
         self._plan = None
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights are unchanged.
@@ -264,8 +260,8 @@ class Anchor:
 
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
-        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        params = {name: p for name, p in self.model.named_parameters() if id(p) in held}
+        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        params = {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer}
         if not params:
             raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
         return params
@@ -273,11 +269,11 @@ class Anchor:
     def _anchored(self) -> Tensors:
         """Return ``_params``; ValueError if a parameter with a center was replaced."""
         params = self._params()
-        lost = [name for name in self._center if name not in params]
-        if lost:
+        replaced = [name for name in self._center if name not in params]
+        if replaced:
             raise ValueError(
-                f"{lost[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
-                "layer was replaced or left out, make the optimizer anew and call anchor.grow(optimizer=optimizer)"
+                f"{replaced[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after "
+                "a layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
             )
         return params
 
@@ -298,3 +294,37 @@ class Anchor:
             names = {id(params[name]): name for name in centers}
             self._plan = Plan(groups, names, centers, self._omega)
         return self._plan.buckets
+
+
+def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) -> tuple[Any, Any]:
+    """Return center and Ω after the n-th task, whose weights are ``w``; an Ω or importance of None is all ones.
+
+    Ω is the mean of the importances. Quadratics with diagonal weights F_i add up to one around ΣF_i a_i / ΣF_i, which
+    is the center of ``kind="all"``; that of ``"previous"`` is the last weights.
+    """
+    if center is None and n > 1:  # a new parameter had no importance for earlier tasks
+        center, omega = w, torch.zeros_like(w)
+    if omega is None and importance is None:
+        mean, weight = None, 1.0 / n
+    elif n == 1:
+        mean, weight = importance, 1.0
+    else:
+        before = torch.ones_like(w) if omega is None else omega
+        now = torch.ones_like(w) if importance is None else importance
+        mean = torch.lerp(before, now, 1.0 / n)
+        weight = torch.where(mean > 0, now / n / mean, 1.0).clamp_(max=1.0)
+    if kind == "previous" or center is None:
+        return w.detach().clone(), mean
+    return torch.lerp(center, w.detach(), weight if isinstance(weight, float) else weight.to(w.dtype)), mean
+
+
+def grown(old: Any, like: Any, name: str) -> Any:
+    """Return zeros of the new shape with the old values in the corner where each index begins."""
+    if old.ndim != like.ndim or any(a > b for a, b in zip(old.shape, like.shape, strict=True)):
+        raise ValueError(
+            f"{name} had shape {tuple(old.shape)} and has {tuple(like.shape)}; it may grow along its dimensions, the "
+            "old entries first, and not shrink"
+        )
+    result = torch.zeros_like(like, requires_grad=False)
+    result[tuple(slice(0, n) for n in old.shape)] = old.to(device=result.device, dtype=result.dtype)
+    return result

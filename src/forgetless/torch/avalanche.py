@@ -11,10 +11,9 @@ except ImportError as error:
     ) from error
 from torch.utils.data import DataLoader
 
-from forgetless.torch._schedules import check_choice
 from forgetless.torch.anchor import Anchor
-from forgetless.torch.importance import fisher, mas
-from forgetless.torch.path import PathIntegral
+from forgetless.torch.importance import PathIntegral, fisher, mas
+from forgetless.torch.schedules import check_choice
 
 
 class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]

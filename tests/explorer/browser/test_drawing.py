@@ -31,7 +31,7 @@ def test_a_drag_changes_the_steps_below_it_and_the_loss_shown_is_that_of_expect(
     np.testing.assert_array_equal(moved, np.arange(moved[0], moved[-1] + 1))
     scope = {}
     exec(page.code(), scope)
-    assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
+    assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
 def test_the_lowest_line_is_no_pull(opened):
@@ -72,7 +72,7 @@ def test_keys_draw_and_a_screen_reader_hears_it(opened):
     assert page.tab.get_attribute("#draw", "aria-valuenow") == "3"
     said = page.tab.get_attribute("#draw", "aria-valuetext")
     assert said.startswith("step 3 of 30: λ = 1.259 R²; ")
-    assert said.endswith("pull here would lower the loss")
+    assert said.endswith("regularization here would lower the loss")
     page.changed(lambda: page.tab.keyboard.press("0"))
     assert page.tab.evaluate("App.now.heights[2]") == 0
     page.changed(lambda: page.tab.click("#undo"))

@@ -29,7 +29,7 @@ def test_exported_code_gives_the_number_shown_to_ten_digits(opened, state):
     page = opened(state)
     scope = {}
     exec(page.code(), scope)
-    (loss,) = scope["found"].values.values()
+    (loss,) = scope["result"].values.values()
     assert loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
@@ -43,7 +43,7 @@ def test_the_code_of_a_drawn_schedule_does_too(opened):
         assert page.tab.evaluate("App.state.schedule.preset") == "drawn"
         scope = {}
         exec(page.code(), scope)
-        assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
+        assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
 @pytest.mark.parametrize("state", [*STATES, "k=500&p=increasing", "k=5000&kind=random&p=constant"])
@@ -109,7 +109,7 @@ def test_an_uploaded_table_is_read_as_read_tasks_reads_it(opened, tmp_path, monk
     code = page.code()
     assert 'read_tasks("mine.csv", task="task", target="y"' in code
     exec(code, scope)
-    assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
+    assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -124,7 +124,7 @@ def test_an_archive_is_read_too(opened, tmp_path, monkeypatch, save, labels):
     scope = {}
     exec(page.code(), scope)
     assert scope["tasks"].n_tasks == 3
-    assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
+    assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
 def test_a_pasted_table_is_used(opened):
@@ -135,7 +135,7 @@ def test_a_pasted_table_is_used(opened):
     assert page.tab.evaluate("App.tasks.tasks.map(t => t.label)") == ["2", "10"]  # as numbers
     scope = {}
     exec(page.code(), scope)
-    assert scope["found"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
+    assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
 @pytest.mark.parametrize(

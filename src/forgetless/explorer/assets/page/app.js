@@ -202,7 +202,7 @@ const App = (() => {
     tell($("asking"), "Python computes …");
     try {
       const found = await Server.ask(action, question(planOf(now.heights)));
-      tell($("asking"), "The answer is below the table.");
+      tell($("asking"), "The result is below the table.");
       $("answerTitle").textContent = found.title;
       $("answer").textContent = found.text;
       $("answerBox").hidden = false;

@@ -47,9 +47,9 @@ const Code = (() => {
     return {
       with: "fl.WithReplacement()",
       cyclic: "fl.Cyclic()",
-      reshuffled: "fl.Reshuffled()",
+      reshuffled: "fl.RandomReshuffling()",
       without: "fl.WithoutReplacement()",
-      one: `fl.Sequence([${(order || []).join(", ")}])`,
+      one: `fl.FixedOrder([${(order || []).join(", ")}])`,
     }[state.order];
   }
 
@@ -63,8 +63,8 @@ const Code = (() => {
       `k = ${state.k}`,
       tasksCode(found, source),
       scheduleCode(state),
-      `found = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}"${average})`,
-      `print(found.${state.metric}[0])  # ${loss.toPrecision(12)}`,
+      `result = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}"${average})`,
+      `print(result.${state.metric}[0])  # ${loss.toPrecision(12)}`,
       "",
     ].join("\n");
   }

@@ -80,7 +80,7 @@ const Files = (() => {
       App.use({ ...found, code: null }, source);
       App.tell(
         $("told"),
-        `${read.name}: ${found.tasks.length} tasks, ${found.d} features.${other ? " The link was made with other data." : ""}`,
+        `${read.name}: ${found.tasks.length} tasks, ${found.d} features.${other ? " The link was created with other data." : ""}`,
         other,
       );
     } catch (error) {

@@ -1,6 +1,6 @@
 "use strict";
 /* Two features: the plane of weights. Every task of one row is a line of weights that solve it; a step goes from w towards
- * its nearest point there, and the pull shortens it. */
+ * its nearest point there, and regularization shortens it. */
 const Geometry = (() => {
   const { make, shown } = Plot;
   const SIDE = 360,
@@ -65,7 +65,7 @@ const Geometry = (() => {
       }
     }
 
-    // After step t; the last step is shown as what the task asked for and what the pull left of it.
+    // After step t; the last step is shown as the exact solution of the task and the regularized step.
     show(t) {
       const { path, order, prob } = this,
         first = Math.max(0, t - 60);

@@ -11,9 +11,9 @@ const Schedules = (() => {
       high: 3,
       zero: true,
       symbol: "λ",
-      title: "pull of each step, λₜ / R²",
-      more: "more pull",
-      less: "less pull",
+      title: "regularization of each step, λₜ / R²",
+      more: "more regularization",
+      less: "less regularization",
     },
     size: {
       low: -4,
@@ -39,7 +39,7 @@ const Schedules = (() => {
   // Heights as plain numbers in units of R² (ridge), 1/R² (size) or 1 (budget), with their Python code.
   const PRESETS = {
     ridge: {
-      none: { title: "no pull", of: () => 0, code: () => "fl.Projection()" },
+      none: { title: "no regularization", of: () => 0, code: () => "fl.Projection()" },
       constant: {
         title: "constant",
         scaled: 1,

@@ -12,9 +12,9 @@ const Server = (() => {
         body: JSON.stringify(question),
       });
     } catch {
-      throw new Error("Python does not answer; is forgetless explore still running?");
+      throw new Error("Python does not respond; is forgetless explore still running?");
     }
-    const found = await answer.json().catch(() => ({ error: `Python answered ${answer.status}` }));
+    const found = await answer.json().catch(() => ({ error: `Python responded with ${answer.status}` }));
     if (found.error) throw new Error(found.error);
     return found;
   }

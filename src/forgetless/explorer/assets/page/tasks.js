@@ -32,7 +32,7 @@ const Tasks = (() => {
       [1, 0],
       [Math.cos(theta), Math.sin(theta)],
     ].map((row, m) => one(row, [1, 0], 1, `task ${m + 1}`));
-    return { d: 2, tasks, code: `fl.constructions.two_tasks(np.deg2rad(${angle}))` };
+    return { d: 2, tasks, code: `fl.theory.constructions.two_tasks(np.deg2rad(${angle}))` };
   }
 
   function random({ d, M, rows, seed }) {
@@ -65,7 +65,7 @@ const Tasks = (() => {
     rows[n][n] = 1;
     const w = Array(d).fill(1 / Math.sqrt(d));
     const tasks = rows.map((row, i) => one(row, w, i < n ? 1 : M - n, i < n ? `rare ${i + 1}` : "frequent"));
-    return { d, tasks, code: `fl.constructions.rare_tasks(k, n_rare=${n}, weight=${weight}, cosine=${cosine})` };
+    return { d, tasks, code: `fl.theory.constructions.rare_tasks(k, n_rare=${n}, weight=${weight}, cosine=${cosine})` };
   }
 
   // shipped: [{name, schedule, k, rows, counts, teacher}]; a task has one row or several
@@ -83,7 +83,7 @@ const Tasks = (() => {
         label: `task ${m + 1}`,
       };
     });
-    return { d, tasks, code: `fl.worst_known("${found.schedule}", ${found.k}).tasks` };
+    return { d, tasks, code: `fl.load_worst_collection("${found.schedule}", ${found.k}).tasks` };
   }
 
   // Labels get independent noise; copies of a task then differ.

@@ -1,8 +1,37 @@
-"""What this process may still take of the machine's memory: free RAM, limits of control groups, its own limits."""
+"""The installation and the machine: version, optional packages, free memory."""
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+
+
+def version() -> str:
+    """Return it; asked for when it is needed, since the package itself imports what asks."""
+    return str(import_module("forgetless").__version__)
+
+
+def how(extra: str) -> str:
+    """Return how to install an extra of this package, from a checkout as from an index.
+
+    Examples
+    --------
+    >>> from forgetless._core.environment import how
+    >>> how("cli")
+    "pip install '.[cli]' in a checkout of forgetless, or pip install 'forgetless[cli]'"
+    """
+    return f"pip install '.[{extra}]' in a checkout of forgetless, or pip install 'forgetless[{extra}]'"
+
+
+@contextmanager
+def needs(what: str, package: str, extra: str) -> Iterator[None]:
+    """Say what to install where an import inside fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{what} needs {package} ({error}); install it with: {how(extra)}") from error
+
 
 UNKNOWN = 8 * 2**30
 """Bytes assumed to be free on a system that does not tell."""
@@ -15,8 +44,8 @@ _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
     """Return how many more bytes this process may take: the least that any of the known limits leaves."""
-    known = [*_free_ram(proc), *_left_by_groups(proc, groups), *_left_by_own_limits(proc)]
-    return max(0, min(known)) if known else UNKNOWN
+    limits = [*_free_ram(proc), *_left_by_groups(proc, groups), *_left_by_own_limits(proc)]
+    return max(0, min(limits)) if limits else UNKNOWN
 
 
 def _free_ram(proc: Path) -> Iterator[int]:
@@ -63,20 +92,20 @@ def _left_by_own_limits(proc: Path) -> Iterator[int]:
         import resource
     except ImportError:  # Windows has none
         return
-    words = (_lines(proc / "self" / "statm") or [""])[0].split()
-    if len(words) < 6:
+    fields = (_lines(proc / "self" / "statm") or [""])[0].split()
+    if len(fields) < 6:
         return
     page = os.sysconf("SC_PAGE_SIZE")
     for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
-            yield most - page * int(words[place])
+            yield most - page * int(fields[place])
 
 
 def _number(path: Path) -> int | None:
     """Return the number in a file; None where there is no such file, or no limit in it."""
-    words = "".join(_lines(path)).split()
-    return int(words[0]) if words and words[0].isdigit() else None
+    fields = "".join(_lines(path)).split()
+    return int(fields[0]) if fields and fields[0].isdigit() else None
 
 
 def _lines(path: Path) -> list[str]:

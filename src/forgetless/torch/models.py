@@ -1,0 +1,183 @@
+"""Wrapped models, their running statistics, and validation of importances and saved states."""
+
+import contextlib
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+Tensors = dict[str, Any]
+"""Tensors by the name of a parameter."""
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the module inside ``torch.compile`` and data-parallel wrappers, whose names checkpoints are made of."""
+    while True:
+        if isinstance(model, DataParallel | DistributedDataParallel):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            return model
+
+
+@contextlib.contextmanager
+def inspected(model: Any) -> Iterator[None]:
+    """Switch to evaluation for a while; every module's mode and every buffer are afterwards as they were."""
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+class _Evaluated:
+    """A hook before the forward pass: ``model.train()`` cannot turn such a layer back."""
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        if module.training:
+            module.eval()
+
+
+class FrozenStatistics:
+    """What ``freeze_statistics`` returns: ``remove()`` undoes it; also a context.
+
+    Attributes
+    ----------
+    names : list of str
+        The layers that are frozen.
+    """
+
+    def __init__(self, model: Any) -> None:
+        layers = tracking(model)
+        self.names = list(layers)
+        self._modes = [(layer, layer.training) for layer in layers.values()]
+        self._handles = [layer.register_forward_pre_hook(_Evaluated()) for layer in layers.values()]
+        for layer in layers.values():
+            layer.eval()
+
+    def remove(self) -> None:
+        """Let the layers follow the data again, in their previous mode."""
+        for handle in self._handles:
+            handle.remove()
+        for layer, mode in self._modes:
+            layer.train(mode)
+        self._handles, self._modes = [], []
+
+    def __enter__(self) -> "FrozenStatistics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def freeze_statistics(model: Any) -> FrozenStatistics:
+    """Hold the running statistics of all normalization layers, whatever ``model.train()`` says later.
+
+    The layers then normalize by what they know instead of by the batch, as in evaluation; their weights are learned as
+    before. Usual after the first task, or from the start for a pretrained network.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    >>> with flt.freeze_statistics(net) as frozen:
+    ...     _ = net.train()(torch.randn(8, 3))
+    >>> frozen.names, net[1].running_mean.tolist()
+    (['1'], [0.0, 0.0, 0.0, 0.0])
+    """
+    return FrozenStatistics(model)
+
+
+def tracking(model: Any) -> dict[str, Any]:
+    """Return the layers with running statistics that are not frozen, by name."""
+    kinds = (torch.nn.modules.batchnorm._NormBase,)
+    return {
+        name: layer
+        for name, layer in unwrapped(model).named_modules()
+        if isinstance(layer, kinds)
+        and layer.running_mean is not None
+        and not any(isinstance(hook, _Evaluated) for hook in layer._forward_pre_hooks.values())
+    }
+
+
+def warn_if_tracking(model: Any, stacklevel: int) -> None:
+    """Warn that running statistics will drift."""
+    layers = list(tracking(model))
+    if layers:
+        warnings.warn(
+            f"{len(layers)} layers of the model track running statistics (the first is {layers[0]!r}), which follow "
+            "the data of the current task despite regularization; flt.freeze_statistics(model) holds them",
+            stacklevel=stacklevel,
+        )
+
+
+def check_importance(importance: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise if importances are of other parameters or shapes, negative or not finite."""
+    if not isinstance(importance, Mapping):
+        raise TypeError(
+            f"importance must be a dictionary of tensors by parameter name, got {type(importance).__name__}"
+        )
+    unknown = [name for name in importance if name not in names]
+    if unknown:
+        raise ValueError(f"importance names {unknown[0]!r}, which is no parameter of the model; use named_parameters()")
+    for name, p in params.items():
+        weight = importance.get(name)
+        if weight is None:
+            if p.requires_grad:
+                raise ValueError(f"importance lacks {name!r}; give a tensor for every parameter that is trained")
+            continue
+        if weight.shape != p.shape:
+            raise ValueError(
+                f"importance of {name!r} has shape {tuple(weight.shape)}, the parameter {tuple(p.shape)}; compute it "
+                "for the model as it is now"
+            )
+        if not bool(((weight >= 0) & torch.isfinite(weight)).all()):
+            raise ValueError(
+                f"importance of {name!r} must be nonnegative and finite; look for diverged weights or data"
+            )
+
+
+def check_state(state: Mapping[str, Any], lambdas: Sequence[float], center: str, params: Mapping[str, Any]) -> None:
+    """Raise if a saved state belongs to another schedule, kind of center or model."""
+    missing = {"version", "schedule", "center_of", "task", "n_anchors", "weighted", "center", "omega"} - set(state)
+    if missing or state["version"] != 1:
+        raise ValueError("state is not that of an Anchor of this version; use the result of anchor.state_dict()")
+    if list(state["schedule"]) != list(lambdas):
+        raise ValueError(
+            f"the saved schedule has {len(state['schedule'])} strengths from {state['schedule'][0]:.6g} to "
+            f"{state['schedule'][-1]:.6g}, this one {len(lambdas)} from {lambdas[0]:.6g} to {lambdas[-1]:.6g}; make "
+            "the anchor with the schedule it was saved with"
+        )
+    if state["center_of"] != center:
+        raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={center!r}")
+    for name, saved in state["center"].items():
+        if name not in params:
+            raise ValueError(f"the saved anchor holds {name!r}, which the optimizer of this model does not")
+        for tensor in (saved, state["omega"].get(name, saved)):
+            if tensor.shape != params[name].shape:
+                raise ValueError(
+                    f"the saved anchor has {name!r} of shape {tuple(tensor.shape)}, the model "
+                    f"{tuple(params[name].shape)}; load it into a model that has grown as far as the saved one"
+                )
+
+
+def warn_if_coarse(params: Iterable[Any], stacklevel: int) -> None:
+    """Warn that proximal steps are lost to rounding in weights of 8 or 11 bits."""
+    coarse = {p.dtype for p in params} & {torch.bfloat16, torch.float16}
+    if coarse:
+        bits = 8 if torch.bfloat16 in coarse else 11
+        warnings.warn(
+            f"weights of {min(map(str, coarse))} lose proximal steps below 2^-{bits} of a weight to rounding; keep the "
+            "weights in float32 and use torch.autocast",
+            stacklevel=stacklevel + 1,
+        )
