@@ -22,7 +22,7 @@ from forgetless.io.document import Document, write
 from forgetless.io.fields import Fields
 from forgetless.reporting.text import printable
 from forgetless.schedules.base import Auto
-from forgetless.schedules.plain import describe, from_plain
+from forgetless.schedules.names import describe, from_plain
 
 STATES = ("learn", "predict")
 

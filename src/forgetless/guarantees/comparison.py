@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
 from forgetless._core.arrays import namespace_of
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees._as_bounds import CERTIFICATES
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
