@@ -14,9 +14,8 @@ from scipy.sparse.linalg import lsmr
 from sklearn.linear_model import Ridge, SGDRegressor
 
 import forgetless as fl
-from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import OneTask, Rows
 from harness import medians, ratio, table
 
 COMMAND = "python benchmarks/streaming.py"

@@ -11,7 +11,7 @@ from typing import Any
 
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
-from forgetless.theory.constants import Constant, constants
+from forgetless.theory.bounds import Constant, constants
 from proofs.horizons_numba import worst_horizon
 from proofs.induction import induction
 

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from forgetless._core.arrays import Floats
-from forgetless.theory.constants import Constant
+from forgetless.theory.bounds import Constant
 
 ctx.prec = 80
 

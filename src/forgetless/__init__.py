@@ -7,9 +7,8 @@ from forgetless import checks, errors, filters, metrics, orderings, results, sch
 from forgetless.advice.optimal import optimal_schedule
 from forgetless.advice.which_lambda import advise
 from forgetless.engines.adjoint import loss_gradient
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.equation import step
 from forgetless.files import load
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages

@@ -13,9 +13,8 @@ import numpy as np
 
 from forgetless._core.arrays import Array, as_float, from_numpy, namespace_of, same_library, to_numpy
 from forgetless.filters import Filter
-from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows, check_sparse, is_operator, is_sparse, plain
+from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_operator, is_sparse, plain
 from forgetless.tasks import Task
 
 

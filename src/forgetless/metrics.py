@@ -35,14 +35,7 @@ QUANTITIES = {
 
 
 def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
-    """Return the name of a quantity, which may be written with hyphens, as on the command line.
-
-    Examples
-    --------
-    >>> from forgetless.metrics import quantity
-    >>> quantity("objective", "worst-case", ("average_loss", "worst_case"))
-    'worst_case'
-    """
+    """Return the name of a quantity, which may be written with hyphens, as on the command line."""
     canonical = name.replace("-", "_") if isinstance(name, str) else name
     if canonical not in allowed:
         raise ValueError(f"{argument} must be one of {', '.join(allowed)}, got {name!r}")

@@ -383,6 +383,6 @@ def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
 NAMES: dict[str, Ordering] = {
     "with-replacement": WithReplacement(),
     "without-replacement": WithoutReplacement(),
-    "reshuffled": RandomReshuffling(),
+    "random-reshuffling": RandomReshuffling(),
     "cyclic": Cyclic(),
 }

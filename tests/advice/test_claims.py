@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.advice._claims import below_text, change_text, down, up, value_text
+from forgetless.advice.results import below_text, change_text, down, up, value_text
 from support.claims import best_of_constants, check, random_case, rounding
 
 

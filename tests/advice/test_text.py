@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.advice._claims import up
-from forgetless.advice._data import label_noise
-from forgetless.advice._text import guarantee
+from forgetless.advice._text import guarantee, label_noise
+from forgetless.advice.results import up
 from support.collections import FAMILIES, random_pairs
 
 s = fl.schedules

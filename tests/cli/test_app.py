@@ -51,7 +51,7 @@ def test_every_format_gives_the_same_tasks(archive, tables, capsys):
 @pytest.mark.parametrize(
     "schedule", ["none", "fixed", "increasing", "increasing:0.5", "ridge:0.3", "fixed-budget:3", "increasing-budget"]
 )
-@pytest.mark.parametrize("ordering", ["with-replacement", "cyclic", "reshuffled"])
+@pytest.mark.parametrize("ordering", ["with-replacement", "cyclic", "random-reshuffling"])
 def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     words = [archive, "--k", 6, "--schedule", schedule, "--ordering", ordering, "--json"]
     code, out, _ = run(capsys, "lab", "expect", *words, "--record", "last")

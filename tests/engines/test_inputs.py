@@ -115,7 +115,7 @@ def test_cyclic_by_name_knows_the_tasks():
 
 def test_certified_and_advised_by_name_too():
     assert fl.upper_bound("increasing", 16).constant == fl.upper_bound(fl.schedules.increasing(), 16).constant
-    by_name = fl.advise(TASKS, 8, ordering="reshuffled", also={"mine": 0.7})
+    by_name = fl.advise(TASKS, 8, ordering="random-reshuffling", also={"mine": 0.7})
     assert by_name.options == fl.advise(TASKS, 8, ordering=fl.RandomReshuffling(), also={"mine": fl.Ridge(0.7)}).options
     assert fl.loss_gradient(TASKS, 0.5, 4).loss == fl.loss_gradient(TASKS, fl.Ridge(0.5), 4).loss
 

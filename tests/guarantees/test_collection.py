@@ -11,7 +11,7 @@ import forgetless as fl
 from forgetless import cli
 from forgetless.guarantees import _minimize
 from forgetless.io.document import read, write
-from forgetless.schedules.plain import from_plain, to_plain
+from forgetless.schedules.names import from_plain, to_plain
 from support import literal, registry
 
 s = fl.schedules

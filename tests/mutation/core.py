@@ -12,9 +12,7 @@ DIGITS = ("engines/test_digits.py", "engines/test_stated_errors.py")
 CORE = {
     "filters/base.py": ("test_filters.py", "test_bad_input.py", "test_equation.py"),
     "filters/schemes.py": ("test_filters.py", "test_equation.py"),
-    "filters/composed.py": ("test_filters.py",),
     "schedules/presets.py": ("schedules/test_presets.py",),
-    "schedules/shapes.py": ("schedules/test_presets.py",),
     "metrics.py": ("engines/test_simulation.py", *EXACT),
     "equation.py": ("test_equation.py",),
     "orderings.py": ("test_orderings.py", "test_bad_input.py"),
@@ -32,7 +30,7 @@ CORE = {
     "engines/rounding.py": DIGITS,
     "engines/powers.py": (*EXACT, "theory/test_two_tasks.py"),
     "engines/coordinates.py": TRIALS,
-    "engines/_recorder.py": TRIALS,
+    "engines/simulation.py": TRIALS,
     "engines/_subsets.py": EXACT,
     "engines/_trials.py": TRIALS,
     "engines/_trials_numba.py": TRIALS,

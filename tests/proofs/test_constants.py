@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import forgetless as fl
-from forgetless.theory.constants import Constant, constants
+from forgetless.theory.bounds import Constant, constants
 from proofs import constants as proofs
 from proofs import horizons_numba as _horizons_numba
 from proofs import induction as _induction

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import names, plain, presets, shapes
+from forgetless.schedules import names, presets
 from support.registry import FILTERS, SCHEDULES, linear, name
 
 KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
 
 
 def test_every_preset_has_an_entry():
-    found = [kind for home in (presets, shapes) for _, kind in inspect.getmembers(home, inspect.isclass)]
-    classes = {kind for kind in found if kind.__module__ in (presets.__name__, shapes.__name__)}
+    kinds = {kind for _, kind in inspect.getmembers(presets, inspect.isclass) if kind.__module__ == presets.__name__}
     filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages}
-    assert classes - {presets.Preset} == {entry.kind for entry in names.REGISTRY} - filters
+    assert kinds == {entry.kind for entry in names.REGISTRY} - filters
     for entry in names.REGISTRY:
         home = fl if issubclass(entry.kind, fl.Filter) else fl.schedules
         assert getattr(home, entry.code) is entry.kind
@@ -26,7 +25,7 @@ def test_every_preset_has_an_entry():
 @pytest.mark.parametrize("schedule", KNOWN, ids=name)
 def test_code_and_plain_data_give_the_schedule_back(schedule):
     assert eval(names.code(schedule), {"fl": fl, "array": np.array}) == schedule
-    assert plain.from_plain(plain.describe(schedule)) == schedule
+    assert names.from_plain(names.describe(schedule)) == schedule
     assert names.title_of(schedule)
 
 

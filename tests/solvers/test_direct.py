@@ -10,9 +10,8 @@ from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
 from forgetless.solvers import _direct
-from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Limits, OneTask, Rows
 from support import literal
 from support.steps import fifty_digits, hard_task, relative, spectral
 

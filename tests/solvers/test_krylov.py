@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import forgetless as fl
 from forgetless.solvers import _costs, _krylov
-from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Limits, OneTask, Rows
 from support import literal
 from support.steps import kinds, relative, spectral
 

@@ -6,9 +6,8 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.solvers import _costs
-from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Limits, OneTask, Rows
 from support import literal
 from support.steps import kinds, relative, spectral
 from support.streams import sparse_rows

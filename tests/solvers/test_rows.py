@@ -7,9 +7,8 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.solvers import rows as solver_rows
-from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import Rows, check_sparse, plain
+from forgetless.solvers.rows import OneTask, Rows, check_sparse, plain
 
 
 def test_blocks_that_change_between_reads_are_refused(rng):

@@ -5,9 +5,8 @@ import pytest
 
 import forgetless as fl
 from forgetless.solvers import one_task
-from forgetless.solvers.inputs import OneTask
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import OneTask, Rows
 from support.steps import relative
 
 

@@ -23,7 +23,7 @@ def cells(sweep):
 
 
 def test_cells_are_the_product_of_the_axes_without_what_makes_no_difference():
-    sweep = small(scales=[0.1, 1.0], orderings=["cyclic", "reshuffled"])
+    sweep = small(scales=[0.1, 1.0], orderings=["cyclic", "random-reshuffling"])
     assert len(sweep) == 1 * 3 * 2 * 2 * (1 + 2 + 2) == len(cells(sweep)) == len(sweep.keys)
     fixed = small(tasks=TASKS)
     assert len(fixed) == 2 * 3  # exact, on given tasks: no seed
@@ -138,14 +138,18 @@ def test_a_function_typed_into_a_session_is_known_by_its_code():
 
 
 def test_all_schedules_meet_the_same_orders_and_nothing_else_does():
-    sweep = small(n_trials=3, orderings=["with-replacement", "reshuffled"])
+    sweep = small(n_trials=3, orderings=["with-replacement", "random-reshuffling"])
     tasks, laws = sweep.axes["tasks"]["gauss"], sweep.axes["ordering"]
     states = {tuple(seed_of(tasks, laws[b.ordering], b).generate_state(2)) for b in sweep.batches}
     assert len(states) == len(sweep.batches) == 12
-    batch = next(b for b in sweep.batches if (b.seed, b.k, b.ordering) == (1, 16, "reshuffled"))
-    orders = {"ordering": fl.RandomReshuffling(), "n_trials": 3, "seed": seed_of(tasks, laws["reshuffled"], batch)}
+    batch = next(b for b in sweep.batches if (b.seed, b.k, b.ordering) == (1, 16, "random-reshuffling"))
+    orders = {
+        "ordering": fl.RandomReshuffling(),
+        "n_trials": 3,
+        "seed": seed_of(tasks, laws["random-reshuffling"], batch),
+    }
     trace = fl.simulate(fl.TaskCollection(gauss(1)), fl.Ridge(0.3), 16, record="last", **orders)
-    alone = small(schedules={"ridge": SCHEDULES["ridge"]}, n_trials=3, orderings="reshuffled", seeds=[1], k=16)
+    alone = small(schedules={"ridge": SCHEDULES["ridge"]}, n_trials=3, orderings="random-reshuffling", seeds=[1], k=16)
     (outcome,) = evaluate(alone, alone.batches[0])
     (row,) = outcome.rows
     assert row.value == pytest.approx(trace.average_loss.mean(), rel=1e-12)

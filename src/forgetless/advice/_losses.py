@@ -19,15 +19,13 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from forgetless._core.arrays import Array, Floats, from_numpy, to_numpy
-from forgetless.advice._data import fits
 from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.independent import IndependentRun
 from forgetless.engines.moments import Moments, average_form, linear_moments, measured, moments_around_teacher
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.metrics import average_loss
@@ -279,3 +277,16 @@ def _is_matrix(value: Any) -> bool:
         return np.ndim(value[0][0]) == 0
     except (TypeError, IndexError, KeyError):
         return False
+
+
+def fits(tasks: TaskCollection) -> bool:
+    """Return whether one model fits all tasks up to rounding of the losses.
+
+    Stricter than ``is_realizable``, which is relative to ‖w⋆‖: near-duplicate features put w⋆ so far away that any
+    noise is small against it.
+    """
+    if not tasks.is_realizable():
+        return False
+    w = tasks.teacher()
+    rounded = 1e3 * float(np.finfo(float).eps) * tasks.radius * float(np.linalg.norm(to_numpy(w)))
+    return float(average_loss(tasks, w)) <= max(1e-12 * float(average_loss(tasks, 0.0 * w)), rounded**2)

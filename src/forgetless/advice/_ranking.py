@@ -8,11 +8,9 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.advice import _sampled
-from forgetless.advice._claims import up
-from forgetless.advice._data import fits
-from forgetless.advice._losses import Losses
+from forgetless.advice._losses import Losses, fits
 from forgetless.advice._shapes import Curve, Shape, scan, shapes, significant
-from forgetless.advice.results import Option
+from forgetless.advice.results import Option, up
 from forgetless.filters import Filter
 from forgetless.schedules import noise_aware, planned_for
 
@@ -156,17 +154,18 @@ def _options(problem: Losses, curves: list[Curve]) -> tuple[list[Option], list[s
     options = []
     for i, schedule in enumerate(schedules):
         values = {name: float(column[i]) for name, column in columns.items()}
-        loss, flat = values[problem.objective], None
-        if names[i] == "no regularization":
-            flat = _weak_constants(best[names.index("constant")], loss)
-        elif i < len(best) and scales[i] is not None:
-            flat = best[i].within(_FLAT)
-        options.append(Option(names[i], schedule, scales[i], loss, **values, error=float(errors[i]), flat=flat))
+        loss, error = values[problem.objective], float(errors[i])
+        flat = _flat_range(best, i, loss) if i < len(best) else None
+        options.append(Option(names[i], schedule, scales[i], loss, **values, error=error, flat=flat))
     return options, notes
 
 
-def _weak_constants(constant: Curve, loss: float) -> tuple[float, float] | None:
-    """Return the constants, from 0 on, that stay within 10 % of no regularization; None if the smallest does not."""
+def _flat_range(best: list[Curve], position: int, loss: float) -> tuple[float, float] | None:
+    """Return the scales within 10 % of the best, for no regularization the constants from 0 on; None without any."""
+    curve = best[position]
+    if curve.shape.name != "no regularization":
+        return curve.within(_FLAT) if curve.shape.scales.size else None
+    constant = next(each for each in best if each.shape.name == "constant")
     near = constant.losses <= _FLAT * loss
     last = len(near) if near.all() else int(np.argmin(near))
     return (0.0, float(constant.scales[last - 1])) if last else None

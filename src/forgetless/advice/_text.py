@@ -1,4 +1,4 @@
-"""The reasoning of advice: claims on losses, label noise, flatness, wrong horizons and theorems."""
+"""The reasoning of advice: claims on losses, label noise, flatness, wrong horizons and theorems; notes on the data."""
 
 import dataclasses
 import math
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, from_numpy
-from forgetless.advice._claims import Claim, below_text, change_text, down, up, value_text
-from forgetless.advice._data import fits, label_noise
-from forgetless.advice._losses import Losses
+from forgetless._core.arrays import Floats, from_numpy, to_numpy
+from forgetless.advice._losses import Losses, fits
 from forgetless.advice._sampled import Runs
-from forgetless.advice.results import Option
+from forgetless.advice.results import Claim, Option, below_text, change_text, down, up, value_text
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
 from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
@@ -61,6 +59,7 @@ def _nothing(text: str) -> Claim:
     return Claim("guarantee", text, -math.inf, math.inf)
 
 
+_GAINED = 0.1  # fraction of the least possible loss from which on a missing constant feature is reported
 _CLOSE = 0.1  # relative difference of a sampled loss to others above which it is not mentioned
 _BLURRED = 0.01  # relative error of a loss above which effects of small changes are not mentioned
 _VAGUE = 10.0  # largest ratio of the ends of a range that is mentioned
@@ -227,13 +226,59 @@ def _data(tasks: TaskCollection, best: Option) -> list[Claim]:
     claims = [Claim("fits", "The labels are noisy or the tasks disagree", 0.0, 0.0)]
     if noise is not None:
         claims.append(Claim("noise", f" (σ ≈ {noise:.3g} from residuals {source})", noise, noise))
-    text = (
-        ", yet not enough for regularization to pay in so many steps."
-        if free
-        else ", which regularization averages out."
-    )
-    claims[-1] = dataclasses.replace(claims[-1], text=claims[-1].text + text)
+    text = "yet not enough for regularization to pay in so many steps" if free else "which regularization averages out"
+    claims[-1] = dataclasses.replace(claims[-1], text=f"{claims[-1].text}, {text}.")
     return claims
+
+
+def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
+    """Return the standard deviation of the label noise and the source of the estimate.
+
+    From residuals within tasks that have more rows than their rank, else from those of the joint solution, assuming
+    that one model generated all tasks. None where neither has a degree of freedom.
+    """
+    rows = [int(task.X.shape[0]) for task in tasks]
+    inside = sum(n - r for n, r in zip(rows, tasks.ranks, strict=True)) * tasks.n_targets
+    if inside > 0:
+        return math.sqrt(2 * float(tasks.floors.sum()) / inside), "within tasks"
+    across = (sum(rows) - tasks.span_dimension) * tasks.n_targets
+    if across <= 0:
+        return None, "not identified"
+    xp, w = tasks.xp, tasks.teacher()
+    if fits(tasks):
+        return 0.0, "between tasks"
+    square = sum(float(xp.sum((task.X @ w - task.y) ** 2)) for task in tasks)
+    return math.sqrt(square / across), "between tasks"
+
+
+def uncentred(tasks: TaskCollection) -> list[str]:
+    """Return a note where targets are so far from centred that a constant feature would reduce the loss by much."""
+    if fits(tasks):
+        return []
+    rows = [(to_numpy(task.X), to_numpy(task.y).reshape(-1, tasks.n_targets)) for task in tasks if task.y.shape[0]]
+    X, y = np.concatenate([X for X, _ in rows]), np.concatenate([y for _, y in rows])
+    # Tasks whose loss is a mean are divided by √n, and a constant feature of theirs with them.
+    shrunk = np.concatenate([np.full(len(X), len(X) ** -0.5) for X, _ in rows])
+    rest = y - X @ to_numpy(tasks.teacher()).reshape(tasks.n_features, tasks.n_targets)
+    gained = max(_gain_of(constant, X, rest) for constant in (np.ones(len(X)), shrunk))
+    free = len(X) - tasks.span_dimension
+    if free < 2 or gained < max(_GAINED, 10 / free):
+        return []
+    worst = int(np.argmax(np.abs(y.mean(axis=0)) / np.maximum(y.std(axis=0), np.finfo(float).tiny)))
+    return [
+        f"targets are not centred (mean {y.mean(axis=0)[worst]:.3g}, standard deviation {y.std(axis=0)[worst]:.3g}): a "
+        f"feature that is always 1 would take away {down(100 * gained):.2g} % of the least possible loss. Add one, or "
+        "centre features and targets."
+    ]
+
+
+def _gain_of(feature: Floats, X: Floats, rest: Floats) -> float:
+    """Return the fraction of the squared residuals that a further feature would explain."""
+    new = feature - X @ np.linalg.lstsq(X, feature, rcond=None)[0]
+    square = float(new @ new)
+    if square <= 1e-12 * float(feature @ feature):
+        return 0.0
+    return float(np.sum((new @ rest) ** 2)) / square / float(np.sum(rest**2))
 
 
 def _flatness(best: Option, tried: Floats) -> list[Claim]:

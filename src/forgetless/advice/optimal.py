@@ -18,7 +18,7 @@ from forgetless.metrics import quantity
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import Preset, resolve
-from forgetless.schedules.shapes import Coefficients
+from forgetless.schedules.presets import Coefficients
 from forgetless.tasks import TaskCollection
 
 # Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks
@@ -149,9 +149,8 @@ def optimal_schedule(
     best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem), _Coordinates(tasks, k, monotone), smooth)
     with progress_callback(progress) as report_progress:
-        name, coefficients = search.run(
-            {each: _coefficients(s, k, tasks.radius) for each, (s, _) in starts.items()}, report_progress
-        )
+        first = {each: _coefficients(schedule, k, tasks.radius) for each, (schedule, _) in starts.items()}
+        name, coefficients = search.run(first, report_progress)
     loss = float(problem.losses([Ridge(coefficients)])[0])
     if loss > starts[best_constant][1]:  # smoothing may cost more than it gains; rounding may, at an optimum
         name, loss = best_constant, starts[best_constant][1]

@@ -1,12 +1,12 @@
-"""The result of advice: ranked schedules with their losses, the reasoning, and code that uses the best."""
+"""The result of advice: ranked schedules with their losses, claims about the best as numbers and text, and its code."""
 
 import math
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from forgetless.advice._claims import Claim
 from forgetless.io import records
 from forgetless.io.document import Document, write
 from forgetless.io.provenance import RecordedOrigin, provenance_of
@@ -14,8 +14,111 @@ from forgetless.metrics import QUANTITIES
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code, entry_of, title_of
-from forgetless.schedules.plain import describe, from_plain
+from forgetless.schedules.names import code, describe, entry_of, from_plain, title_of
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement about the advised schedule.
+
+    Attributes
+    ----------
+    about : str
+        ``loss``: the objective of the advised schedule. ``lower``: bound on the fraction of that loss by which another
+        schedule in the table may be below it. ``least``: the irreducible average loss. ``below``: the loss of
+        ``schedule`` above that least loss, over that of the advised one. ``fits``: whether one model fits all tasks, 1
+        or 0. ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the
+        table, within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``,
+        planned for another number of steps, over that of the advised one. ``guarantee``: a proved upper bound.
+        ``average``: the loss of the average of unregularized steps over that of the advised schedule.
+    text : str
+        The phrase in the reasoning.
+    low, high : float
+        The interval of the number; of ``flat`` the two ends.
+    schedule : schedule or filter, optional
+        The schedule that the advised one is compared with.
+    name : str
+        The name of that schedule.
+    """
+
+    about: str
+    text: str
+    low: float
+    high: float
+    schedule: Any = field(default=None, repr=False)
+    name: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {"about": self.about, "text": self.text, "low": self.low, "high": self.high, "name": self.name}
+
+
+def down(value: float, digits: int = 2) -> float:
+    """Return a nonnegative number rounded to that many digits towards zero."""
+    return _rounded(value, digits, math.floor)
+
+
+def up(value: float, digits: int = 2) -> float:
+    """Return a nonnegative number rounded to that many digits away from zero."""
+    return _rounded(value, digits, math.ceil)
+
+
+def _rounded(value: float, digits: int, towards: Any) -> float:
+    if not 0 < value < math.inf:
+        return value
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    # For a number with so few digits the quotient is an integer up to rounding.
+    integer = towards(float(f"{value / unit:.10g}"))
+    return float(f"{integer * unit:.{digits}g}")
+
+
+def value_text(low: float, high: float) -> str:
+    """Return a loss as text: to four digits where these are certain, else as a range or an upper bound."""
+    if high - low <= 1e-4 * high:
+        return f"{(low + high) / 2:.4g}"
+    if low <= 0:
+        return f"at most {up(high, 1):.1g}"
+    return f"between {down(low, 3):.3g} and {up(high, 3):.3g}"
+
+
+def below_text(low: float, high: float) -> str | None:
+    """Return the text for a loss below another that is ``low`` to ``high`` times as large; None if not certain."""
+    if not low > 1:
+        return None
+    if high - low <= 0.01 * min(low - 1, low):
+        middle = (low + high) / 2
+        return f"{_percent(middle):.2g} % below" if middle < 2 else f"{_times(middle)}× below"
+    if high > 10 * low:
+        return f"at least {_percent_down(low)} below"
+    if high < 2:
+        return f"between {down(_percent(low)):.2g} % and {up(_percent(high)):.2g} % below"
+    return f"between {_times(down(low))} and {_times(up(high))}× below"
+
+
+def _percent(ratio: float) -> float:
+    return 100 * (1 - 1 / ratio)
+
+
+def _percent_down(low: float) -> str:
+    return f"{down(_percent(low)):.2g} %" if low < 2 else f"{_times(down(low))}×"
+
+
+def _times(ratio: float) -> str:
+    """Return a ratio to three digits, without an exponent below a million."""
+    return f"{float(f'{ratio:.3g}'):,.0f}" if 100 <= ratio < 1e6 else f"{ratio:.3g}"
+
+
+def change_text(low: float, high: float) -> str:
+    """Return the text for a loss that is ``low`` to ``high`` times another."""
+    if max(abs(low - 1), abs(high - 1)) < 0.01:
+        return "the same within 1 %"
+    if high - low > 0.01 * low:
+        return f"between {down(low, 3):.3g} and {up(high, 3):.3g} times as large"
+    ratio = (low + high) / 2
+    if ratio >= 1.1:
+        return f"{ratio:.3g} times as large"
+    return f"{100 * abs(ratio - 1):.2g} % {'larger' if ratio > 1 else 'smaller'}"
+
 
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
@@ -229,8 +332,6 @@ class Advice:
         ranks: list[Any] = list(range(1, len(options) + 1))
         if self.average is not None:
             options, ranks = (*options, self.average), [*ranks, "–"]
-        others = [name for name in OBJECTIVES if name != objective]
-        others = [name for name in others if any(getattr(option, name) is not None for option in options)]
         columns: dict[str, list[Any]] = {
             "": ranks,
             "schedule": [option.title for option in options],
@@ -238,9 +339,14 @@ class Advice:
         }
         if not self.n_runs and options[0].loss > 1e4 * options[0].error:
             columns["× best"] = [_short(option.loss / options[0].loss) for option in options]
-        for name in others:
-            columns[name] = [_rounded(getattr(option, name)) for option in options]
-        return Table("Ranking", columns)
+        return Table("Ranking", {**columns, **_other_losses(options, objective)})
+
+
+def _other_losses(options: Sequence[Option], objective: str) -> dict[str, list[Any]]:
+    """Return the columns of the losses that were computed besides the objective."""
+    others = (name for name in OBJECTIVES if name != objective)
+    columns = {name: [_without_underflow(getattr(option, name)) for option in options] for name in others}
+    return {name: column for name, column in columns.items() if any(loss is not None for loss in column)}
 
 
 def from_document(document: Document) -> Advice:
@@ -264,10 +370,10 @@ def _printed(option: Option, largest: float) -> Any:
     """
     if option.loss <= option.error and option.loss + option.error < 1e-9 * largest:
         return 0.0
-    return Noted(_rounded(option.loss), f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "")
+    return Noted(_without_underflow(option.loss), f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "")
 
 
-def _rounded(loss: float | None) -> float | None:
+def _without_underflow(loss: float | None) -> float | None:
     """Return a loss with zero for values that underflowed."""
     return 0.0 if loss is not None and loss <= 1e-99 else loss
 

@@ -10,15 +10,14 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import to_numpy
-from forgetless.advice import _data, _sampled, _text
+from forgetless.advice import _sampled, _text
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
@@ -126,7 +125,7 @@ def _advice(problem: Losses, extra: list[Shape], n_trials: int | None, next_stag
     average = _exact_average(problem) if runs is None else _sampled_average(problem, n_trials)
     leading = next((curve for curve in best_of_each(curves) if curve.shape.name == options[0].shape), curves[0])
     facts = _text.Facts(problem, options, leading.scales, runs)
-    return _summarized(facts, curves, horizon, [*notes, *_data.uncentred(problem.tasks)], average)
+    return _summarized(facts, curves, horizon, [*notes, *_text.uncentred(problem.tasks)], average)
 
 
 def _warn_of_duration(problem: Losses) -> None:
@@ -254,7 +253,7 @@ def _summarized(
         n_compared=sum(len(curve.scales) for curve in curves),
         radius=tasks.radius,
         least=problem.least,
-        noise=_data.label_noise(tasks)[0],
+        noise=_text.label_noise(tasks)[0],
         horizon={name: loss / best.loss for name, (_, loss, _) in horizon.items()},
         guarantee=bound.text,
         why=_text.written([claims for claims in sentences if claims]),

@@ -1,13 +1,20 @@
-"""Exact expectations over random orderings, computed instead of sampled."""
+"""Exact expectations over random orderings, and their worst case over teachers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
+import numpy as np
+
+from forgetless._core import validate
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
-from forgetless.engines.problem import Computed, Problem
-from forgetless.engines.results import Expectation
+from forgetless.engines.moments import linear_moments
+from forgetless.engines.problem import Problem
+from forgetless.engines.results import Expectation, WorstCase
+from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
@@ -47,9 +54,8 @@ def expect(
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     average : float, optional
-        Measure the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
-        for equal weights) instead of the last one. At recorded step t it is the average so far; at step 0 it is w₀. For
-        random orders only the average loss is available, and only step by step.
+        Measure the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is recommended, 0 for
+        equal weights) instead of the last one. For random orders only its average loss is available.
     method : "auto", "steps", "dense" or "lanczos"
         How the average loss of a fixed filter under draws with replacement is computed: step by step, by powers of the
         operator as a matrix, or by a Krylov space (realizable tasks only). "auto" selects the cheapest.
@@ -77,33 +83,147 @@ def expect(
     >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0, "rising": "increasing"}, k=16)
     >>> e.labels, e.average_loss[:, 0].round(6).tolist()
     (('none', 'λ = 1', 'rising'), [6.1e-05, 0.000907, 0.031164])
-    >>> e["λ = 1"].average_loss.round(6).tolist()
-    [0.000907]
-
-    An average needs no schedule, and no k, to reach the rate 1/k on every collection:
-
-    >>> e = fl.expect(tasks, fl.Projection(), k=3, record="all", average=2)
-    >>> e.average_loss.round(6).tolist()
-    [0.070312, 0.042187, 0.026821]
 
     References
     ----------
-    The operator on second moments is that of Levinstein et al. (2025), Appendix A, there for the average loss of
-    realizable tasks and a fixed coefficient.
+    Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     names = check_metrics(metrics, METRICS)
     options = method_of(problem, method)
-    engine = ENGINES[type(problem.law)]
-    origin = tasks.start(start)
+    engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
     with progress_callback(progress) as callback:
-        return problem.expectation(engine(problem, origin, names, with_eta_warning(callback, hint), **options), start)
+        computed = engine.expectations(problem, origin, names, with_eta_warning(callback, hint), **options)
+        return problem.expectation(computed, start)
 
 
-# The exact engine of every law, forwards
-ENGINES: dict[type, Callable[..., Computed]] = {
-    Draws: draws.expectations,
-    Epochs: epochs.expectations,
-    OneOrder: one_order.expectations,
-}
+# The exact engine of every law: ``expectations`` forwards, ``forms`` backwards
+_ENGINES: dict[type, Any] = {Draws: draws, Epochs: epochs, OneOrder: one_order}
+
+
+def worst_case(
+    tasks: TaskCollection,
+    schedule: Schedules,
+    k: int | Iterable[int],
+    *,
+    ordering: OrderingLike | None = None,
+    record: Any = "last",
+    average: float | None = None,
+    method: Method = "auto",
+) -> WorstCase:
+    """Return the worst expected average loss over unit teachers after k steps.
+
+    The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic form ½ w⋆ᵀ V w⋆,
+    V being the mean of X_mᵀX_m carried backwards through the steps. The result is its largest eigenvalue.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        As in ``expect``.
+    k : int or several
+        Number of steps. For several, each schedule is built for each k; ``record`` gives the first steps of one.
+    ordering : Ordering or its name, default ``WithReplacement()``
+    record : "last", "log", "all" or steps in 0..k, default "last"
+        A fixed filter gives the whole curve at little more cost; varying schedules and averages are carried backwards
+        separately from each recorded step.
+    average : float, optional
+        As in ``expect``: the loss is that of the average of the iterates with weights t^average.
+    method : "auto", "steps", "dense" or "lanczos"
+        As in ``expect``.
+
+    Returns
+    -------
+    WorstCase
+        ``.loss`` is a float for one schedule, one k and ``record="last"``.
+
+    Examples
+    --------
+    Two unit tasks at 45 degrees, at the best fixed coefficient for two steps:
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [0.0]), ([[np.sqrt(0.5), np.sqrt(0.5)]], [0.0])])
+    >>> round(fl.worst_case(tasks, fl.Ridge(1.299), k=2).loss, 4)
+    0.0692
+
+    >>> w = fl.worst_case(tasks, {"fixed": "fixed", "λ = 1": 1}, k=[4, 8, 16])
+    >>> w.steps.tolist(), w.loss.shape, w.teacher.shape
+    ([4, 8, 16], (2, 3), (2, 3, 2))
+
+    References
+    ----------
+    Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
+    """
+    if not isinstance(k, Integral):
+
+        def solve(each: int) -> WorstCase:
+            return worst_case(tasks, schedule, each, ordering=ordering, average=average, method=method)
+
+        return _of_several(k, record, solve)
+    problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
+    result = _ENGINES[type(problem.law)].forms(problem, linear_moments(tasks), **method_of(problem, method))
+    losses, teachers = _largest(result.forms, tasks)
+    error = min(1.0, result.error + relative(_rounded(problem, losses), losses))
+    if isinstance(record, str) and record == "last":
+        losses, teachers = losses[:, 0], teachers[:, 0, :]
+    if not problem.grid:
+        losses, teachers = losses[0], teachers[0]
+    like = tasks[0].X
+    loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
+    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
+
+
+def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
+    """Return the worst cases of several k, with schedules built for each, as one result."""
+    if not (isinstance(record, str) and record == "last"):
+        raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
+    ks = _numbers_of_steps(k)
+    parts = [solve(each) for each in ks]
+    xp, like = namespace_of(parts[0].teacher), parts[0].teacher
+    losses = np.stack([part.curves[:, 0] for part in parts], axis=1)
+    labels, methods = parts[0].labels, dict.fromkeys(part.method for part in parts)
+    return WorstCase(
+        from_numpy(losses if labels else losses[0], like=like),
+        xp.stack([part.teacher for part in parts], axis=1 if labels else 0),
+        np.array(ks),
+        ", ".join(methods),
+        max(part.error for part in parts),
+        labels,
+    )
+
+
+def _numbers_of_steps(k: Any) -> list[int]:
+    if np.ndim(k) != 1:
+        raise TypeError(f"k must be a number of steps or a list of them, got {k!r}")
+    ks = sorted({validate.integer("k", each, 1, "ask for at least one step") for each in np.asarray(k).tolist()})
+    if not ks:
+        raise ValueError("k must hold at least one number of steps, got none")
+    return ks
+
+
+def _rounded(problem: Problem, losses: Floats) -> Floats:
+    """Return the absolute rounding error of losses (B, n)."""
+    first = 0.5 * float(np.sum(problem.tasks.singular_values**2)) / problem.tasks.n_tasks
+    left = np.ones(losses.shape)
+    if isinstance(problem.law, Draws):
+        left = np.stack(draws.left_at(problem), axis=1)
+    return np.asarray(SAFETY * EPS * np.sqrt(np.maximum(problem.steps, 1.0)) * (left * first + losses))
+
+
+def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, Floats]:
+    """Return ½λ_max and its eigenvector in feature coordinates for every form."""
+    basis = None if tasks.span is None else to_numpy(tasks.span)
+    losses = np.zeros((len(forms), len(forms[0])))
+    teachers = np.zeros((*losses.shape, tasks.n_features))
+    for b, row in enumerate(forms):
+        for i, V in enumerate(row):
+            if V.shape[0] == 0:
+                teachers[b, i, 0] = 1.0  # all tasks are zero: every teacher attains 0
+                continue
+            values, vectors = np.linalg.eigh(to_numpy(V))
+            vector = vectors[:, -1] if basis is None else basis @ vectors[:, -1]
+            losses[b, i] = 0.5 * max(0.0, float(values[-1]))
+            teachers[b, i] = vector * (1.0 if vector[np.argmax(np.abs(vector))] > 0 else -1.0)
+    return losses, teachers

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,24 +20,8 @@ OrderingLike = Ordering | str  # An ordering, or its name such as "cyclic"
 Labels = tuple[str | int, ...]  # Of several schedules: the keys of a dict, the positions in a list; empty for one alone
 
 
-class NamedSchedules(NamedTuple):
-    """Schedules with their labels; see ``Labels``."""
-
-    schedules: list[Any]
-    labels: Labels
-
-
 def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
-    """Return the schedule or filter for a schedule, filter, name or number.
-
-    The name "cyclic" needs ``n_tasks``.
-
-    Examples
-    --------
-    >>> from forgetless.engines.inputs import as_schedule
-    >>> as_schedule("increasing:0.5"), as_schedule(2)
-    (Increasing(scale=0.5), Ridge(coefficient=2.0))
-    """
+    """Return the schedule or filter for a schedule, filter, name or number; the name "cyclic" needs ``n_tasks``."""
     if isinstance(value, str):
         return named(value) if n_tasks is None else named(value, n_tasks=n_tasks)
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -56,7 +40,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     return value
 
 
-def as_schedules(value: Any, n_tasks: int | None = None) -> NamedSchedules:
+def as_schedules(value: Any, n_tasks: int | None = None) -> tuple[list[Any], Labels]:
     """Return one or several schedules with their labels."""
     if isinstance(value, Mapping):
         wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
@@ -66,21 +50,14 @@ def as_schedules(value: Any, n_tasks: int | None = None) -> NamedSchedules:
     elif isinstance(value, list | tuple):
         items, labels = list(value), tuple(range(len(value)))
     else:
-        return NamedSchedules([as_schedule(value, n_tasks)], ())
+        return [as_schedule(value, n_tasks)], ()
     if not items:
         raise ValueError(f"schedule must hold at least one schedule, got an empty {type(value).__name__}")
-    return NamedSchedules([as_schedule(each, n_tasks) for each in items], labels)
+    return [as_schedule(each, n_tasks) for each in items], labels
 
 
 def as_ordering(value: Any) -> Ordering:
-    """Return the ordering for an ordering or name; draws with replacement for None.
-
-    Examples
-    --------
-    >>> from forgetless.engines.inputs import as_ordering
-    >>> as_ordering("without-replacement")
-    WithoutReplacement()
-    """
+    """Return the ordering for an ordering or name; draws with replacement for None."""
     if value is None:
         return WithReplacement()
     if isinstance(value, str):

@@ -204,13 +204,17 @@ def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
     if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
         raise ValueError(f"{prefix} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
     if isinstance(law, OneOrder):
-        indices = np.asarray(law.indices)
-        if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-            raise TypeError(f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
-        if not law.repeated and len(indices) < k:
-            raise ValueError(f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
-        if indices.min() < 0 or indices.max() >= n_tasks:
-            raise ValueError(f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
+        _check_indices(law, prefix, n_tasks, k)
+
+
+def _check_indices(law: OneOrder, prefix: str, n_tasks: int, k: int) -> None:
+    indices = np.asarray(law.indices)
+    if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+        raise TypeError(f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
+    if not law.repeated and len(indices) < k:
+        raise ValueError(f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
+    if indices.min() < 0 or indices.max() >= n_tasks:
+        raise ValueError(f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
 
 
 def checked_factors(part: Filter, singular_values: Floats) -> Floats:
@@ -264,15 +268,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
 def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
     """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a list of steps."""
     if isinstance(record, str):
-        if record == "last":
-            return np.array([k])
-        if record == "all":
-            validate.check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
-            return np.arange(1, k + 1)
-        if record == "log":
-            points = 1 + int(20 * np.log10(k)) if k > 1 else 1
-            return np.unique(np.rint(np.geomspace(1, k, points)).astype(np.int64))
-        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+        return _named_steps(record, k)
     steps = np.atleast_1d(np.asarray(record))
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
         raise TypeError(f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}')
@@ -280,3 +276,14 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
         bad = steps.min() if steps.min() < 0 else steps.max()
         raise ValueError(f"record must hold steps in 0..{k}, got {bad}; raise k or drop the step")
     return np.unique(steps.astype(np.int64))
+
+
+def _named_steps(record: str, k: int) -> NDArray[np.int64]:
+    if record == "last":
+        return np.array([k])
+    if record == "all":
+        check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
+        return np.arange(1, k + 1)
+    if record != "log":
+        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+    return np.unique(np.rint(np.geomspace(1, k, 1 + int(20 * np.log10(k)))).astype(np.int64))

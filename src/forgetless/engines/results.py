@@ -1,4 +1,4 @@
-"""Results of the engines: curves of metrics over recorded steps, and worst cases."""
+"""Results of the engines: curves of metrics over recorded steps, and worst cases; their documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, namespace_of, to_numpy
-from forgetless.engines import stored
 from forgetless.engines.inputs import Labels
-from forgetless.io.document import Document, write
+from forgetless.io.document import Document, Fields, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
+from forgetless.metrics import METRICS, TASK_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
 _LINES = 6  # Recorded steps of one schedule that are printed, and schedules at their last step
+
+
+class _Printed:
+    """Printed and HTML forms of a result from its ``table``."""
+
+    def table(self) -> Table:
+        """Return the printed table."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        table = self.table()
+        return f"{table.title}\n{table.text()}"
+
+    def _repr_html_(self) -> str:
+        return html.titled(self.table())
 
 
 def _metric(name: str, text: str) -> Any:
@@ -24,8 +39,8 @@ def _metric(name: str, text: str) -> Any:
     return property(lambda curves: curves._value(name), doc=text)
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
+@dataclass(frozen=True, eq=False, repr=False)
+class Curves(_Printed):
     """Metrics at recorded steps; each metric is an attribute.
 
     Attributes
@@ -113,18 +128,11 @@ class Curves:
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write it to a file with its provenance and a note; ``fl.load`` reads it, as NumPy arrays."""
-        write(path, stored.to_document(self, self._facts(), note))
+        write(path, _to_document(self, self._facts(), note))
 
     def _facts(self) -> dict[str, Any]:
         """Return what its file has in the header beside labels."""
         return {}
-
-    def __repr__(self) -> str:
-        table = self.table()
-        return f"{table.title}\n{table.text()}"
-
-    def _repr_html_(self) -> str:
-        return html.titled(self.table())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +144,7 @@ class Trace(Curves):
     Attributes
     ----------
     steps, values, labels
-        As in ``Expectation``.
+        As in ``Curves``.
     weights : array of shape (n_trials, n_steps, d) or (n_trials, n_steps, d, c), or None
         The weights at the recorded steps; None with ``keep_weights=False``.
     """
@@ -194,12 +202,8 @@ class Expectation(Curves):
 
     Attributes
     ----------
-    steps : array of shape (n_steps,)
-        The recorded steps, in increasing order; 0 is before the first task.
-    values : mapping from metric name to array
-        Also as attributes ``average_loss``, ``seen_loss``, ``forgetting`` and ``drift``.
-    labels : tuple
-        Of several schedules, along the first axis: keys of a dict, or positions in a list; empty for one.
+    steps, values, labels
+        As in ``Curves``.
     method : str
         The method of computation.
     errors : mapping from metric name to float
@@ -230,12 +234,12 @@ class Expectation(Curves):
 
 def from_document(document: Document) -> Trace | Expectation:
     """Return the trace or expectation in a document; ValueError if it holds none."""
-    fields = stored.fields_from(document)
+    fields = _fields_from(document)
     return Trace(**fields) if document.kind == "trace" else Expectation(**fields)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WorstCase:
+class WorstCase(_Printed):
     """The largest expected average loss over all teachers of unit norm, and a teacher that attains it.
 
     Attributes
@@ -251,7 +255,7 @@ class WorstCase:
         Bound on the relative error of every loss, from rounding and from iterations; 1 if no digit is certain. Forms
         are rounded relative to the mean of X_mᵀX_m.
     labels : tuple
-        Of several schedules, as in ``Expectation``.
+        Of several schedules, as in ``Curves``.
     """
 
     loss: Any
@@ -290,13 +294,6 @@ class WorstCase:
         title = f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g} ({self.method})"
         return Table(title, columns)
 
-    def __repr__(self) -> str:
-        table = self.table()
-        return f"{table.title}\n{table.text()}"
-
-    def _repr_html_(self) -> str:
-        return html.titled(self.table())
-
 
 def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return columns with the labels of several schedules, along the first axis, before them."""
@@ -304,3 +301,76 @@ def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]
         return dict(columns)
     names = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
     return {"schedule": np.broadcast_to(names.reshape(-1, *[1] * (len(shape) - 1)), shape), **columns}
+
+
+def _to_document(curves: Any, facts: Mapping[str, Any], note: str) -> Document:
+    """Return the document of curves, with some more ``facts`` in its header."""
+    arrays = {f"value.{name}": to_numpy(value) for name, value in curves.values.items()}
+    if getattr(curves, "weights", None) is not None:
+        arrays["weights"] = to_numpy(curves.weights)
+    header = {"labels": list(curves.labels), **facts}
+    kind = type(curves).__name__.lower()
+    return Document(kind, header, {"steps": curves.steps, **arrays}, curves.provenance, note)
+
+
+def _fields_from(document: Document) -> dict[str, Any]:
+    """Return the fields of the trace or expectation in a document; ValueError if one of them is not valid."""
+    header, stored, is_trace = document.header, Fields(document.arrays), document.kind == "trace"
+    labels = _labels(header.get("labels"))
+    steps = stored.array("steps", "i", (None,), low=0).astype(np.int64)
+    if len(steps) == 0 or (np.diff(steps) <= 0).any():
+        raise ValueError("steps do not increase")
+    before: tuple[int | None, ...] = ((len(labels),) if labels else ()) + ((None,) if is_trace else ())
+    values = _values(stored.part("value."), before, len(steps))
+    fields = {"steps": steps, "values": values, "labels": labels, "origin": RecordedOrigin(document.provenance)}
+    if is_trace:
+        fields["weights"] = _weights(stored, next(iter(values.values())).shape[: len(before)], len(steps))
+    else:
+        fields |= {"method": _text(header.get("method"), "method"), "errors": _errors(header.get("errors"), values)}
+    stored.end()
+    return fields
+
+
+def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
+    values = {}
+    for name in (*METRICS, *TASK_METRICS):
+        if name in stored:
+            shape = (*before, n_steps, *([None] if name in TASK_METRICS else []))
+            values[name] = stored.array(name, "f", shape, finite=False).astype(np.float64, copy=False)
+    stored.end()
+    if not values:
+        raise ValueError("no metric was stored")
+    if len({value.shape[: len(before)] for value in values.values()}) > 1 or 0 in next(iter(values.values())).shape:
+        raise ValueError("metrics have different numbers of runs, or none")
+    return values
+
+
+def _weights(stored: Fields, runs: tuple[int, ...], n_steps: int) -> Any:
+    if "weights" not in stored:
+        return None
+    weights = stored.array("weights", "f", finite=False)
+    if weights.shape[: len(runs) + 1] != (*runs, n_steps) or weights.ndim - len(runs) not in (2, 3):
+        raise ValueError(f"weights have the shape {weights.shape}")
+    return weights
+
+
+def _labels(stored: Any) -> tuple[str | int, ...]:
+    if not isinstance(stored, list) or not all(type(each) in (str, int) for each in stored):
+        raise ValueError("labels are neither text nor positions")
+    if len(set(stored)) < len(stored):
+        raise ValueError("two labels are the same")
+    return tuple(stored)
+
+
+def _errors(stored: Any, values: Mapping[str, Any]) -> dict[str, float]:
+    if not isinstance(stored, dict) or set(stored) != set(values):
+        raise ValueError("errors are not those of the metrics")
+    if not all(type(each) in (int, float) and 0 <= each <= 1 for each in stored.values()):
+        raise ValueError("errors are not between 0 and 1")
+    return {name: float(stored[name]) for name in values}
+
+
+def _text(stored: Any, name: str) -> str:
+    if not isinstance(stored, str) or len(stored) > 1000:
+        raise ValueError(f"{name} is not a short text")
+    return stored

@@ -61,9 +61,7 @@ class Rounding:
     def errors(self, curves: dict[str, Floats], steps: NDArray[np.int64], visits: Floats) -> dict[str, Floats]:
         """Return the absolute errors of curves (B, n) by metric; ``visits`` (M,) are the frequencies of the tasks."""
         parts = {name: np.full(len(visits), 1 / len(visits)) if name == "average_loss" else visits for name in curves}
-        return {
-            name: self._error(name, each, steps, *self._norms(parts[name], visits)) for name, each in curves.items()
-        }
+        return {name: self._error(name, each, steps, self._norms(parts[name], visits)) for name, each in curves.items()}
 
     def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return root sums over all singular vectors, their tasks weighted by ``parts``.
@@ -95,16 +93,8 @@ class Rounding:
         direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
         return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
 
-    def _error(
-        self,
-        name: str,
-        values: Floats,
-        n_steps: NDArray[np.int64],
-        size: Floats,
-        move: Floats,
-        direct: Floats,
-        shift: Floats,
-    ) -> Floats:
+    def _error(self, name: str, values: Floats, n_steps: NDArray[np.int64], norms: tuple[Floats, ...]) -> Floats:
+        size, move, direct, shift = norms
         # A squared error at the start, as a model of all later ones, and one at the recorded step. Path metrics sum
         # errors that do not decay.
         left = np.stack(self.left, axis=1) if name == "average_loss" else 1.0

@@ -1,24 +1,25 @@
-"""Simulation of many random runs of a continual learner at once."""
+"""Simulation of many random runs of a continual learner at once, and the recorder of their metrics."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
+from numpy.typing import NDArray
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines._recorder import Recorder
-from forgetless.engines._trials import ArrayRun, Run, part_of
+from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.filters import Filter
-from forgetless.metrics import METRICS, check_metrics, follows_path
+from forgetless.metrics import METRICS, Visits, check_metrics, evaluate, follows_path
 from forgetless.orderings import draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -65,9 +66,8 @@ def simulate(
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     average : float, optional
-        Record the average Σ_t ω_t w_t of the iterates w_1..w_k with weights ω_t ∝ t^average (2 is recommended, 0
-        for equal weights) instead of the last one: metrics and weights are those of the average so far, while the
-        iteration continues from the last iterate. At step 0 it is w₀.
+        Record the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is recommended, 0 for
+        equal weights) instead of the last one, from which the iteration continues.
     metrics : names, default all four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, and per task ``task_losses``,
         ``task_forgetting``, ``task_drift``. ``average_loss`` and ``task_losses`` alone are faster: they do not depend
@@ -91,8 +91,6 @@ def simulate(
     >>> trace = fl.simulate(tasks, fl.schedules.increasing(), k=100, n_trials=50, seed=0)
     >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     ((50, 30), True)
-    >>> print(str(trace).partition(chr(10))[0])
-    Trace: 30 steps in 1..100, mean of 50 runs
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
@@ -234,3 +232,95 @@ def _seconds(coordinates: Coordinates, k: int, n_trials: int) -> float:
     width = total / coordinates.tasks.n_tasks
     seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
     return seconds
+
+
+# Numbers in one batch of snapshots: in most runs all of them, in one product at the end. A threaded product between the
+# steps would slow these down, because its threads spin for a while after it.
+_TOGETHER = 2**22
+_WEIGHTS = 2**18  # temporary weights in memory at once
+
+
+class Recorder:
+    """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
+
+    def __init__(
+        self, run: Run, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
+    ) -> None:
+        self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
+        self.sums = run.task_sums
+        self.track = follows_path(names)
+        self.done = 0
+        self.pending: list[Snapshot] = []
+        tasks = run.coordinates.tasks
+        per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
+        self.batch = max(1, _TOGETHER // per_step)
+        self.values: dict[str, Floats] = {
+            name: np.empty((n_trials, len(steps), *((tasks.n_tasks,) if name.startswith("task") else ())))
+            for name in names
+        }
+        shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
+        self.weights = zeros(shape, tasks[0].X) if weights else None
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether snapshots must contain the updates from which weights are computed."""
+        return self.weights is not None
+
+    @property
+    def room(self) -> int:
+        """Number of snapshots that may be taken before the next ``add``."""
+        return self.batch - len(self.pending)
+
+    def add(self, snapshots: list[Snapshot]) -> None:
+        """Add snapshots of the next recorded steps."""
+        self.pending += snapshots
+        if len(self.pending) >= self.batch:
+            self.flush()
+
+    def flush(self) -> None:
+        """Convert the buffered snapshots to metrics and weights, which depends on the base of the updates."""
+        if not self.pending:
+            return
+        parts, xp = self.pending, namespace_of(self.pending[0].state)
+        rows = slice(self.done, self.done + len(parts))
+        # Snapshots first, trials second: stacked like that, each is copied as a whole.
+        state = xp.stack([part.state for part in parts], axis=0)
+        outputs = to_numpy(self.coordinates.errors(state)) * self.coordinates.tasks.singular_values
+        visits = self._visits(parts)
+        sums = self.sums(outputs, visits.means, self.names)
+        for name in self.names:
+            values = evaluate(name, sums, visits, self.coordinates.tasks)
+            self.values[name][:, rows] = np.swapaxes(values, 0, 1)
+        if self.weights is not None:
+            self._keep_weights(self.weights, state)
+        self.done += len(parts)
+        self.pending = []
+
+    def _keep_weights(self, weights: Array, state: Array) -> None:
+        parts, xp = self.pending, namespace_of(state)
+        at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
+        for first in range(0, len(parts), at_once):
+            few = parts[first : first + at_once]
+            updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
+            block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
+            rows = slice(self.done + first, self.done + first + len(few))
+            weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
+
+    def _visits(self, parts: list[Snapshot]) -> Visits:
+        if not self.track:
+            empty = np.zeros((len(parts), self.n_trials, 0))
+            return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
+        steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
+        visits = [part.visits for part in parts if part.visits is not None]
+        counts, means, spread = (np.stack([each[i] for each in visits], axis=0) for i in range(3))
+        return Visits(steps, counts, means, spread)
+
+    def trace(self) -> Trace:
+        """Return the trace of all recorded steps."""
+        self.flush()
+        tasks = self.coordinates.tasks
+        values = {name: from_numpy(value, like=tasks[0].X) for name, value in self.values.items()}
+        weights = self.weights
+        if weights is not None and not tasks.target_shape:
+            weights = weights[..., 0]
+        return Trace(self.steps, values, weights)

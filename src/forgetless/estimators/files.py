@@ -21,7 +21,7 @@ from forgetless.estimators.state import Iterate, Origin, State
 from forgetless.io.document import Document, Fields, write
 from forgetless.reporting.text import printable
 from forgetless.schedules.base import Auto
-from forgetless.schedules.plain import describe, from_plain
+from forgetless.schedules.names import describe, from_plain
 
 STATES = ("learn", "predict")
 

@@ -16,10 +16,9 @@ from forgetless.estimators.low_rank import LowRankMemory, Subspace, gram_diagona
 from forgetless.estimators.state import Change, State, TaskData, sum_of_squares
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.solvers.inputs import Limits, OneTask
-from forgetless.solvers.many import learn_many
-from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
+from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, learn_many, task_norm
 from forgetless.solvers.one_task import Learned as Solution
+from forgetless.solvers.rows import Limits, OneTask
 from forgetless.solvers.stacked import Stacked, columns_divided
 
 LOSSES = ("sum", "mean")

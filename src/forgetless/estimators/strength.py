@@ -12,7 +12,7 @@ from forgetless._core.arrays import nbytes
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import Preset, resolve
 from forgetless.schedules.names import is_proportional
-from forgetless.schedules.shapes import Constant
+from forgetless.schedules.presets import Constant
 
 FIRST_EPOCH = 4
 """Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""

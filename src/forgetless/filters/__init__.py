@@ -12,7 +12,6 @@ numbers, or vectors with one value per step.
 """
 
 from forgetless.filters.base import Filter, Scaled
-from forgetless.filters.composed import Stages
-from forgetless.filters.schemes import GradientDescent, Projection, Ridge
+from forgetless.filters.schemes import GradientDescent, Projection, Ridge, Stages
 
 __all__ = ["Filter", "GradientDescent", "Projection", "Ridge", "Scaled", "Stages"]

@@ -294,11 +294,3 @@ class Scaled(Filter):
 
     def scaled(self, factor: float) -> Filter:
         return Scaled(self.inner, self.factor * factor)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Scaled):
-            return NotImplemented
-        return self.inner == other.inner and self.factor == other.factor
-
-    def __hash__(self) -> int:
-        return hash((self.inner, self.factor))

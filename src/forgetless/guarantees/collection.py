@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless.engines.worst_teacher import worst_case
+from forgetless.engines.expectation import worst_case
 from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
@@ -18,7 +18,7 @@ from forgetless.io.document import Document, Fields, file_errors, read, write
 from forgetless.orderings import WithReplacement
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
-from forgetless.schedules.plain import from_plain, to_plain
+from forgetless.schedules.names import from_plain, to_plain
 from forgetless.tasks import Task, TaskCollection, make_task
 from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound

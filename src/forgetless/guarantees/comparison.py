@@ -8,10 +8,9 @@ from typing import Any, overload
 import numpy as np
 
 from forgetless._core.arrays import namespace_of
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.filters import Projection
 from forgetless.guarantees.upper import upper_bound
 from forgetless.metrics import METRICS

@@ -8,14 +8,17 @@ from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resol
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
     capped_budget,
+    constant,
     cyclic,
+    end_ramp,
     fixed,
     fixed_budget,
+    from_coefficients,
     increasing,
     increasing_budget,
+    noise_aware,
     unregularized_first,
 )
-from forgetless.schedules.shapes import constant, end_ramp, from_coefficients, noise_aware
 
 __all__ = [
     "Preset",

@@ -1,4 +1,4 @@
-"""The registry of schedules: names, code, titles and properties.
+"""The registry of schedules: names, code, titles, properties and conversion to plain data.
 
 The command line, the estimators, files and advice use it: a new schedule is one class in ``presets`` and one
 :class:`Entry` here.
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-from forgetless.schedules import presets, shapes
-from forgetless.schedules.base import Preset
+from forgetless.schedules import presets
+from forgetless.schedules.base import Preset, Schedule, resolve
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _ridge_title(ridge: Ridge) -> str:
     return "given coefficients" if ridge.horizon else f"constant, λ = {ridge.coefficient:.3g}"
 
 
-def _ramp_title(ramp: shapes.EndRamp) -> str:
+def _ramp_title(ramp: presets.EndRamp) -> str:
     part = "all steps" if ramp.length == 1 else f"last 1/{1 / ramp.length:.3g}"
     return f"end ramp, {part}, {ramp.scale:.3g} R² a step"
 
@@ -89,10 +89,10 @@ REGISTRY = (
     _preset(presets.IncreasingBudget, "increasing_budget", {"n_steps": int, **_SCALE}, _budget_title, budget=True),
     _preset(presets.CappedBudget, "capped_budget", {}, lambda _: "capped budget", budget=True),
     _preset(presets.Cyclic, "cyclic", {"n_tasks": int}, lambda _: "cyclic, Cai & Diakonikolas"),
-    _preset(shapes.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
-    _preset(shapes.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"),
-    Entry(shapes.Constant, "constant"),
-    Entry(shapes.Coefficients, "from_coefficients"),
+    _preset(presets.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
+    _preset(presets.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"),
+    Entry(presets.Constant, "constant"),
+    Entry(presets.Coefficients, "from_coefficients"),
     Entry(presets.UnregularizedFirst, "unregularized_first"),
 )
 
@@ -155,10 +155,9 @@ def named(text: str, *others: str, **implied: Any) -> Any:
         raise ValueError(f"there is no schedule {text!r}; use {usage(*others)}")
     values = {argument: implied[argument] for argument in entry.arguments if argument in implied}
     values |= _parsed(entry, name, values_text)
-    required = [f.name for f in dataclasses.fields(entry.kind) if f.default is dataclasses.MISSING]
-    missing = [argument for argument in required if argument not in values]
-    if missing:
-        raise ValueError(f"schedule {text!r} needs {missing[0]}: {entry.usage}")
+    for field in dataclasses.fields(entry.kind):
+        if field.default is dataclasses.MISSING and field.name not in values:
+            raise ValueError(f"schedule {text!r} needs {field.name}: {entry.usage}")
     return entry.kind(**values)
 
 
@@ -175,15 +174,7 @@ def _parsed(entry: Entry, name: str, texts: list[str]) -> dict[str, Any]:
 
 
 def code(schedule: Any) -> str | None:
-    """Return a Python expression for a schedule of this package; None for any other.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> from forgetless.schedules.names import code
-    >>> code(fl.schedules.unregularized_first(fl.schedules.end_ramp(scale=2.0)))
-    'fl.schedules.unregularized_first(schedule=fl.schedules.end_ramp(length=0.125, scale=2.0))'
-    """
+    """Return a Python expression for a schedule of this package, 'fl.Ridge(coefficient=1.0)'; None for any other."""
     schedule = as_listed(schedule)
     entry = entry_of(schedule)
     if entry is None:
@@ -191,7 +182,7 @@ def code(schedule: Any) -> str | None:
     home = "fl." if isinstance(schedule, Filter) else "fl.schedules."
     values = {field.name: getattr(schedule, field.name) for field in dataclasses.fields(schedule)}
     defaults = {field.name: field.default for field in dataclasses.fields(schedule)}
-    if all(values[name] is defaults[name] or _same(values[name], defaults[name]) for name in values):
+    if all(_same(values[name], defaults[name]) for name in values):
         return f"{home}{entry.code}()"
     texts = {name: _as_code(value) for name, value in values.items()}
     if None in texts.values():
@@ -200,7 +191,8 @@ def code(schedule: Any) -> str | None:
 
 
 def _same(value: Any, default: Any) -> bool:
-    return isinstance(value, int | float) and isinstance(default, int | float) and value == default
+    numbers = isinstance(value, int | float) and isinstance(default, int | float)
+    return value is default or (numbers and value == default)
 
 
 def _is_schedule(value: Any) -> bool:
@@ -219,5 +211,61 @@ def _as_code(value: Any) -> str | None:
 def as_listed(schedule: Any) -> Any:
     """Return an optimised schedule as its coefficients, any other unchanged."""
     if isinstance(schedule, Preset) and entry_of(schedule) is None and hasattr(schedule, "coefficients"):
-        return shapes.Coefficients(schedule.coefficients)
+        return presets.Coefficients(schedule.coefficients)
     return schedule
+
+
+_KINDS = {entry.kind.__name__: entry.kind for entry in REGISTRY}
+
+
+def to_plain(schedule: Schedule | Filter, k: int) -> dict[str, Any]:
+    """Return a schedule or filter of this package by name and parameters; any other as its filter at radius 1."""
+    try:
+        return describe(schedule)
+    except TypeError:
+        pass  # a user's callable, perhaps inside unregularized_first: the whole schedule is resolved instead
+    filter_ = resolve(schedule, k, 1.0)
+    try:
+        return describe(filter_)
+    except TypeError:
+        raise TypeError(
+            f"schedule gives {type(filter_).__name__}, which cannot be written to a file; use the filters of "
+            "forgetless, or keep the collection in memory"
+        ) from None
+
+
+def describe(thing: Any) -> dict[str, Any]:
+    """Return a schedule or filter of this package by name and parameters; TypeError for anything else."""
+    thing = as_listed(thing)
+    if entry_of(thing) is None:
+        raise TypeError(f"{type(thing).__name__} has no name in a file")
+    fields = {field.name: _value(getattr(thing, field.name)) for field in dataclasses.fields(thing)}
+    return {"kind": type(thing).__name__, **fields}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_value(each) for each in value]
+    return value if isinstance(value, int | float) else describe(value)
+
+
+def from_plain(plain: Any) -> Any:
+    """Return the schedule or filter of a result of ``to_plain``; ValueError if it is not one."""
+    kind = plain.get("kind") if isinstance(plain, dict) else plain
+    if not isinstance(plain, dict) or not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"schedule must name one of {', '.join(_KINDS)}, got {kind!r}")
+    values = {name: _restored(value) for name, value in plain.items() if name != "kind"}
+    try:
+        return _KINDS[kind](**values)
+    except TypeError as error:
+        raise ValueError(f"schedule {kind} has the wrong parameters ({error})") from None
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return from_plain(value)
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return [_restored(each) for each in value]
+    return value

@@ -10,8 +10,7 @@ import numpy as np
 
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _krylov
-from forgetless.solvers.inputs import Limits, OneTask
-from forgetless.solvers.rows import Operated, Rows
+from forgetless.solvers.rows import Limits, OneTask, Operated, Rows
 
 SMALL_SIDE = 200  # side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from Python
 GEMM = {"tall": 1 / 40, "wide": 1 / 20}  # a multiplication in XᵀX of a tall X, or in XXᵀ of a wide one

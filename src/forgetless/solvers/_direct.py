@@ -17,8 +17,7 @@ from forgetless._core import linalg
 from forgetless._core.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
-from forgetless.solvers.inputs import OneTask
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import OneTask, Rows
 
 EPS = float(np.finfo(np.float64).eps)
 SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits

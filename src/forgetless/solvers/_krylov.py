@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, eps_of, from_numpy, namespace_of, to_numpy, zeros
-from forgetless.solvers.inputs import Limits, OneTask
 from forgetless.solvers.remote import RemoteRows
-from forgetless.solvers.rows import Rows
+from forgetless.solvers.rows import Limits, OneTask, Rows
 
 OVERSHOOTS = 1000  # inner steps whose defects are summed one by one where γR² exceeds 1
 

@@ -6,7 +6,7 @@ and never in memory together, or an operator with products only.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -326,3 +326,28 @@ def weighted(residual: Array, weight: Any) -> Array:
     xp = namespace_of(residual)
     root = from_numpy(np.sqrt(to_numpy(weight)), like=residual)
     return residual * xp.astype(root, residual.dtype, copy=False)[:, None]
+
+
+class OneTask(NamedTuple):
+    """A one-shot task with its residual at the current weights w."""
+
+    rows: Rows  # X (n, d)
+    residual: Array  # r = y − Xw (n, c), one column per target
+    right: Array = None  # Xᵀr (d, c); optional in the argument of ``learn`` only
+    norm: float | None = None  # ‖X‖₂ where it has been computed
+
+    @property
+    def n_targets(self) -> int:
+        """The number of columns c."""
+        return int(self.residual.shape[1])
+
+
+class Limits(NamedTuple):
+    """Limits of a solver."""
+
+    tol: float = 1e-10  # bound of the relative error at which an iteration stops
+    memory: int = 2**31  # largest size in bytes of a Gram matrix, a spectrum or a stored basis
+    passes: int = 5000  # largest number of passes over X of an iteration
+
+
+DEFAULT = Limits()

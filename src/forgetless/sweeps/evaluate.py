@@ -13,10 +13,9 @@ import numpy as np
 from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines.expectation import expect
+from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
-from forgetless.engines.worst_teacher import worst_case
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
 from forgetless.reporting.text import error_text

@@ -12,8 +12,8 @@ from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
 from forgetless.tables.readers import check_labelled, kind_of, line_of, read_table
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.collection import arrays_from
 from forgetless.tasks.from_table import check_roles
-from forgetless.tasks.stored import arrays_from
 
 
 def read_tasks(

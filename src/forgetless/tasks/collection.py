@@ -1,5 +1,6 @@
-"""Collections of tasks, and quantities of all their singular vectors together."""
+"""Collections of tasks, quantities of all their singular vectors together, and their documents."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
 from forgetless._core.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
-from forgetless.io.document import Document, write
-from forgetless.tasks import stored
+from forgetless.io.document import Document, Fields, write
 from forgetless.tasks.task import Task, common_namespace, make_task
 
 
@@ -279,11 +279,11 @@ class TaskCollection:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their data by."""
-        return stored.digest_of(self._tasks)
+        return _digest_of(self._tasks)
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write all rows to a file, with a note; ``fl.load`` reads it, and so do commands if its suffix is ``.fl``."""
-        write(path, stored.to_document(self._tasks, note))
+        write(path, to_document(self._tasks, note))
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -332,7 +332,7 @@ def _check_alike(tasks: Sequence[Task]) -> None:
 
 def from_document(document: Document) -> TaskCollection:
     """Return the tasks in a document; ValueError if it holds none."""
-    X, y, rows = stored.arrays_from(document)
+    X, y, rows = arrays_from(document)
     ends = np.cumsum(rows)[:-1]
     return TaskCollection(list(zip(np.split(X, ends), np.split(y, ends), strict=True)))
 
@@ -340,3 +340,38 @@ def from_document(document: Document) -> TaskCollection:
 def _range(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low}..{high}"
+
+
+def to_document(tasks: Iterable[Any], note: str) -> Document:
+    """Return the document of pairs (X, y)."""
+    pairs = [(to_numpy(X), to_numpy(y)) for X, y in tasks]
+    arrays = {
+        "X": np.concatenate([X for X, _ in pairs]),
+        "y": np.concatenate([y for _, y in pairs]),
+        "rows": np.array([len(X) for X, _ in pairs], dtype=np.int64),
+    }
+    return Document("tasks", {}, arrays, note=note)
+
+
+def arrays_from(document: Document) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Return X of shape (n, d), y of shape (n,) or (n, c) and the rows of every task; ValueError if they disagree."""
+    fields = Fields(document.arrays)
+    X, y = fields.array("X", "f", (None, None)), fields.array("y", "f")
+    rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)
+    fields.end()
+    if y.ndim not in (1, 2) or len(y) != len(X) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
+        raise ValueError(f"X of shape {X.shape} and y of shape {y.shape} are no tasks")
+    if rows.sum() != len(X):
+        raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)}")
+    return X.astype(np.float64, copy=False), y.astype(np.float64, copy=False), rows
+
+
+def _digest_of(tasks: Iterable[Any]) -> str:
+    """Return the SHA-256 of shapes and numbers of all pairs (X, y), in their order."""
+    total = hashlib.sha256()
+    for pair in tasks:
+        for array in pair:
+            numbers = np.ascontiguousarray(to_numpy(array), dtype="<f8")
+            total.update(f"{numbers.shape}|".encode())
+            total.update(numbers.reshape(-1).view(np.uint8).data if numbers.size else b"")
+    return total.hexdigest()

@@ -6,13 +6,13 @@ All values are for squared loss ½‖Xw − y‖², radius R and distance D = �
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from forgetless._core import validate
 from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
-from forgetless.theory.constants import Constant, constants
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
 from forgetless.theory.hypotheses import (
     AT_LEAST,
@@ -39,6 +39,27 @@ from forgetless.theory.hypotheses import (
     single_steps,
 )
 from forgetless.theory.last_iterate import last_iterate_weights
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One constant and its schedule: λ_t = c·R²(k+1)/(k−t+2), or single gradient steps of size 1/λ_t."""
+
+    name: str  # that of its entry in ``bounds.catalogue``
+    scheme: str  # "explicit" or "one step"
+    scale: Fraction  # c
+    value: Fraction  # C
+
+
+# Constants proved for every number of steps, E L ≤ C·R²D²/(k+1) for every realizable collection; see ``make proofs``
+constants = (
+    Constant("increasing, every k", "explicit", Fraction(13, 3), Fraction("1.04")),
+    Constant("increasing, one gradient step, every k", "one step", Fraction(13, 3), Fraction("0.91")),
+    Constant("increasing, scale 1, every k", "explicit", Fraction(1), Fraction("0.45")),
+    Constant("increasing, scale 1/2, every k", "explicit", Fraction(1, 2), Fraction("0.39")),
+    Constant("increasing, scale 1, one gradient step, every k", "one step", Fraction(1), Fraction("0.39")),
+)
+
 
 THIS = "Levinstein et al. (2025)"
 TABLE = f"as given in Table 1 of {THIS}"

@@ -168,8 +168,6 @@ def seen_task(k: int, start: Any = None) -> Construction:
     >>> import forgetless as fl
     >>> round(fl.theory.constructions.seen_task(9).claim(fl.Projection(), k=9), 6)
     0.002547
-    >>> round(fl.theory.constructions.seen_task(9).claim(fl.Ridge(1.0), k=20), 6)
-    0.001624
 
     References
     ----------
