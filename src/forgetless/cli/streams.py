@@ -25,7 +25,7 @@ from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
-from forgetless.tables.grouped import ORDERS
+from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = usage("auto")
 
@@ -176,7 +176,7 @@ def _learn(
 
 def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     """Return the tasks of a file, with the columns of the options or of the model of --from."""
-    from forgetless.tables.grouped import TableTasks
+    from forgetless.tables.task_files import TableTasks
 
     names = ("task", "target", "features", "drop", "order", "chunk_rows")
     task, target, features, drop, order, chunk_rows = (options.pop(name) for name in names)
@@ -206,8 +206,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     Beside them: errors of the mean of all targets in FILE, of the mean of the targets learned, and of ridge regression
     fitted to the same rows.
     """
-    from forgetless.tables.evaluation import evaluate as evaluate_model
-    from forgetless.tables.grouped import TableTasks
+    from forgetless.tables.pipeline import evaluate as evaluate_model
+    from forgetless.tables.task_files import TableTasks
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])

@@ -27,7 +27,7 @@ from forgetless.schedules.plain import describe, from_plain
 STATES = ("learn", "predict")
 
 CLASSES = {
-    "ContinualGD": "budget",
+    "ContinualGD": "ridge",
     "ContinualRidge": "ridge",
     "ContinualRidgeClassifier": "classifier",
     "JointRidge": "baselines",

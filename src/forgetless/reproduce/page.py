@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgetless import plots
+from forgetless import plots, reproduce
 from forgetless.io import atomic as files
 from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
-from forgetless.reproduce import tables as reproduce
 
 PARTS = ("figure", "table", "rates", "curves", "reduction")
 
