@@ -41,8 +41,6 @@ def advise(
     as_json: bool,
     objective: str | None,
     validation: Path | None,
-    loss: str,
-    intercept: bool,
     **options: Any,
 ) -> None:
     """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
@@ -51,9 +49,10 @@ def advise(
     """
     import forgetless as fl
 
-    tasks = source.read(loss=loss, intercept=intercept)
+    reading = {name: options.pop(name) for name in ("loss", "intercept")}
+    tasks = source.read(**reading)
     goal = _objective(objective, validation)
-    held_out = None if validation is None else source.beside(validation).read(loss=loss, intercept=intercept)
+    held_out = None if validation is None else source.beside(validation).read(**reading)
     with terminal_progress() as report_progress:
         advice = fl.advise(
             tasks, k, objective=goal, ordering=ordering, validation=held_out, progress=report_progress, **options
@@ -62,10 +61,11 @@ def advise(
         click.echo(json.dumps(advice.to_dict(), ensure_ascii=False))
         return
     print_lines(repr(advice))
-    lines = [f"tasks = {source.code(loss=loss, intercept=intercept)}"]
+    lines = [f"tasks = {source.code(**reading)}"]
     if goal == "validation" and validation is not None:
-        lines.append(f"held_out = {source.beside(validation).code(loss=loss, intercept=intercept)}")
+        lines.append(f"held_out = {source.beside(validation).code(**reading)}")
     lines += [f"schedule = {advice.options[0].code}", *_loss_lines(advice, ordering)]
+    loss, intercept = reading.values()
     lines.append(f"model = {advice.model_code(loss=loss, fit_intercept=intercept)}  # learns tasks one by one")
     if advice.average is not None:
         more = f"average={advice.average.average:g}"

@@ -401,8 +401,11 @@ class _Stack:
             from scipy import sparse
 
             width = max(int(part.shape[1]) for part in self._sparse)
-            parts = [_wider(sparse.csr_array(part), width) for part in self._sparse]
-            self._sparse = [sparse.csr_array(sparse.vstack(parts, format="csr"))]
+            wider = [
+                sparse.csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], width))
+                for part in map(sparse.csr_array, self._sparse)
+            ]
+            self._sparse = [sparse.csr_array(sparse.vstack(wider, format="csr"))]
         return self._sparse[0]
 
 
@@ -416,12 +419,6 @@ def _rounded_up(count: int) -> int:
     """
     step = 1 << max(count.bit_length() - 3, 0)
     return -(-count // step) * step
-
-
-def _wider(X: Any, width: int) -> Any:
-    from scipy import sparse
-
-    return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
 def rows_of(X: Any, rows: Any) -> Any:

@@ -1,7 +1,7 @@
 """Pipelines with ``partial_fit``: steps before a streaming model that learn task by task with it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
 from typing import Any, NamedTuple, Self
 
@@ -223,11 +223,6 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
 
     The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it.
 
-    Parameters
-    ----------
-    model : TaskPipeline
-    tasks : iterable of Part
-
     Examples
     --------
     >>> import numpy as np, forgetless as fl
@@ -237,19 +232,14 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0, 10.0]))]).overall["rmse"].__round__(3)
     0.707
     """
-    labels, counts, gaps, blocks = [], [], [], []
-    for label, X, y in tasks:
-        rows = model[:-1].transform(X)
-        gaps.append(np.asarray(model[-1].predict(rows)) - y)
-        labels.append(label)
-        counts.append(len(y))
-        blocks.append((rows, y))
-    mean = np.concatenate([y for _, y in blocks]).mean(axis=0)
+    parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
+    gaps = [np.asarray(model[-1].predict(rows)) - y for _, rows, y in parts]
     errors = np.array([np.mean(gap**2) for gap in gaps])
-    constant = np.array([np.mean((y - mean) ** 2) for _, y in blocks])
+    mean = np.concatenate([y for _, _, y in parts]).mean(axis=0)
+    constant = _errors(parts, lambda _: mean)
     columns: dict[str, list[Any]] = {
-        "task": labels,
-        "rows": counts,
+        "task": [label for label, _, _ in parts],
+        "rows": [len(y) for _, _, y in parts],
         "RMSE": np.sqrt(errors).tolist(),
         "mean error": [float(np.mean(gap)) for gap in gaps],
         "of the mean": np.sqrt(constant).tolist(),
@@ -265,19 +255,28 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     ]
     learned = (getattr(model, "table_", None) or {}).get("mean")
     if learned is not None:
-        plain = math.sqrt(np.mean([np.mean((y - np.asarray(learned)) ** 2) for _, y in blocks]))
-        overall["rmse_of_the_mean_learned"] = plain
+        plain = overall["rmse_of_the_mean_learned"] = math.sqrt(_errors(parts, lambda _: np.asarray(learned)).mean())
         worse = "Warning: the model is worse than that." if overall["rmse"] > plain else ""
         lines.append(f"The mean of the targets that it has learned, without any feature: {plain:.4g}. {worse}".rstrip())
-    if blocks[0][0].shape[1] <= WIDEST:
-        joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
-        blocks = [(rows.toarray() if is_sparse(rows) else rows, y) for rows, y in blocks]
-        joint.fit(np.concatenate([rows for rows, _ in blocks]), np.concatenate([y for _, y in blocks]))
-        fitted = np.array([np.mean((joint.predict(rows) - y) ** 2) for rows, y in blocks])
-        columns["of ridge fitted here"] = np.sqrt(fitted).tolist()
-        overall["rmse_of_ridge_fitted_here"] = math.sqrt(fitted.mean())
+    if parts[0][1].shape[1] <= WIDEST:
+        joint = _errors(parts, _fitted_here(parts))
+        columns["of ridge fitted here"] = np.sqrt(joint).tolist()
+        best = overall["rmse_of_ridge_fitted_here"] = math.sqrt(joint.mean())
         lines.append(
-            f"Ridge regression fitted to these very rows: {overall['rmse_of_ridge_fitted_here']:.4g}, what a linear "
-            "model of these features could reach."
+            f"Ridge regression fitted to these very rows: {best:.4g}, what a linear model of these features could "
+            "reach."
         )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
+
+
+def _errors(parts: list[tuple[str, Any, Any]], predict: Callable[[Any], Any]) -> Any:
+    """Return the mean squared error of every task."""
+    return np.array([np.mean((predict(rows) - y) ** 2) for _, rows, y in parts])
+
+
+def _fitted_here(parts: list[tuple[str, Any, Any]]) -> Callable[[Any], Any]:
+    """Return the predictions of ridge regression on the rows of all tasks."""
+    joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
+    blocks = [rows.toarray() if is_sparse(rows) else rows for _, rows, _ in parts]
+    joint.fit(np.concatenate(blocks), np.concatenate([y for _, _, y in parts]))
+    return lambda rows: joint.predict(rows.toarray() if is_sparse(rows) else rows)

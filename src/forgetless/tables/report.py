@@ -129,8 +129,8 @@ def warnings_of(run: StreamResult) -> list[str]:
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
             lines.append(f"Warning: over {_judged(run)} together the model was no better than {text}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
-        word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
-        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_hints(run)}.")
+        verdict = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
+        lines.append(f"Warning: at the end the model is {verdict} than the mean on the tasks seen: try {_hints(run)}.")
     out_of_line = drifted(run.before, run.rows, run.earlier)
     if out_of_line:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, out_of_line)}.")
@@ -161,7 +161,9 @@ def _hints(run: StreamResult) -> str:
         "--intercept": model.fit_intercept,
         "--standardize": model.standardize,
     }
-    return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
+    return " or ".join(
+        [*(option for option, done in tried.items() if not done), "features that say more of the target"]
+    )
 
 
 def _judged(run: StreamResult) -> str:
@@ -178,10 +180,10 @@ def _grown(run: StreamResult, clear: int) -> str:
 
 def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
-    kept = getattr(run.estimator, "retained_fraction_", 0.0)
-    if kept > 0.99:
-        return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
-    return f"The model remembers {kept:.0%} of all rows; a larger --rank remembers more."
+    retained = getattr(run.estimator, "retained_fraction_", 0.0)
+    if retained > 0.99:
+        return f"The model remembers {retained:.1%} of all rows: it is the tasks that contradict each other."
+    return f"The model remembers {retained:.0%} of all rows; a larger --rank remembers more."
 
 
 def _named(run: StreamResult, which: Sequence[int]) -> str:
@@ -219,12 +221,12 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
     history = run.estimator.history_
-    known = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
+    strengths = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
     first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
         "rows": run.rows.tolist(),
-        "strength": [known.get(first + t) for t in range(len(run.tasks))],
+        "strength": [strengths.get(first + t) for t in range(len(run.tasks))],
         "RMSE before": _roots(run.before),
         "of the mean so far": _roots(run.mean_before),
         "of the last mean": _roots(run.last_before),
@@ -250,19 +252,19 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     estimator = model[-1] if hasattr(model, "steps") else model
     coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     d = coef.shape[1]
-    if hasattr(model, "steps"):
-        names = [str(name) for name in model[:-1].get_feature_names_out()]
-    else:
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
+    names = _feature_names(model, d)
     units = estimator._state.units
     deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
     size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
     order = np.argsort(-size, kind="stable")[:most].tolist()
     order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
-    targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
-    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
-    columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
+    if len(coef) == 1:
+        columns["coefficient"] = coef[0, order].tolist()
+    else:
+        targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
+        labels = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
+        columns |= {label: coef[i, order].tolist() for i, label in enumerate(labels[:8])}
     groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
     std = None if len(coef) > 1 else estimator._coef_std(groups)
     if std is not None:
@@ -270,6 +272,11 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     if deviation is not None and len(coef) == 1:
         columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def _feature_names(model: Any, d: int) -> list[str]:
+    names = model[:-1].get_feature_names_out() if hasattr(model, "steps") else getattr(model, "feature_names_in_", None)
+    return [str(name) for name in (range(1, d + 1) if names is None else names)]
 
 
 def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
