@@ -12,8 +12,8 @@ import warnings
 import numpy as np
 
 import forgetless as fl
-from forgetless.tables import alarms
-from forgetless.tables.grouped import Part
+from forgetless.tables import report
+from forgetless.tables.task_files import Part
 from harness import machine
 
 TASKS, CHANGE = 60, 40
@@ -35,12 +35,12 @@ def rates(streams, n, d, heavy, changed):
     for seed in range(streams):
         model = fl.ContinualRidge(schedule="auto", memory=100, loss="mean", fit_intercept=True, standardize=True)
         run = fl.evaluate_stream(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
-        rung = alarms.drifted(run.before, run.rows)
+        rung = report.drifted(run.before, run.rows)
         hit += CHANGE in rung
         drift += len(rung)
-        forgotten += len(alarms.forgotten(run))
-        together += alarms.forgotten_together(run)
-        looked += TASKS - 1 - alarms.FEWEST
+        forgotten += len(report.forgotten(run))
+        together += report.forgotten_together(run)
+        looked += TASKS - 1 - report.FEWEST
     return drift / looked, forgotten / (streams * TASKS), together / streams, hit / streams
 
 

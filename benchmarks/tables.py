@@ -33,7 +33,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
 from forgetless.estimators.evaluation import split_rows
-from forgetless.tables.grouped import TableTasks
+from forgetless.tables.task_files import TableTasks
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r
 

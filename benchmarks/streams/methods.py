@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
-from forgetless.estimators.budget import ContinualGD
 from forgetless.estimators.classifier import ContinualRidgeClassifier
 from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.estimators.ridge import ContinualRidge
+from forgetless.estimators.ridge import ContinualGD, ContinualRidge
 from forgetless.schedules import increasing
 from forgetless.solvers.rows import is_sparse
 from streams.data import Stream, Task

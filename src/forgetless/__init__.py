@@ -24,7 +24,7 @@ __version__ = "1.0.0"
 
 # Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
 _LATER = {
-    "ContinualGD": "estimators.budget",
+    "ContinualGD": "estimators.ridge",
     "ContinualRidge": "estimators.ridge",
     "ContinualRidgeClassifier": "estimators.classifier",
     "JointRidge": "estimators.baselines",
@@ -40,11 +40,10 @@ _PARTS = ("plots", "sweeps", "tables")
 if TYPE_CHECKING:
     from forgetless import plots, sweeps, tables
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
-    from forgetless.estimators.budget import ContinualGD
     from forgetless.estimators.classifier import ContinualRidgeClassifier
     from forgetless.estimators.evaluation import evaluate_stream
     from forgetless.estimators.low_rank import LowRankMemory
-    from forgetless.estimators.ridge import ContinualRidge
+    from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from forgetless import cli
-from forgetless.cli import explore
+from forgetless.cli import schedules
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_token_is_in_no_command_that_others_could_see(monkeypatch):
         opened.append((address, path.read_text(), path.parent.stat().st_mode & 0o077))
 
     monkeypatch.setattr(webbrowser, "open", note)
-    with explore._opened("http://127.0.0.1:1/?token=secret"):
+    with schedules._opened("http://127.0.0.1:1/?token=secret"):
         pass
     ((address, text, others),) = opened
     assert "secret" not in address

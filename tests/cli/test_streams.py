@@ -12,7 +12,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.tables import report as page
-from forgetless.tables.grouped import TableTasks
+from forgetless.tables.task_files import TableTasks
 
 FEATURES = ["f0", "f1", "f2"]
 

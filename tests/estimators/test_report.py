@@ -6,9 +6,8 @@ import pytest
 
 import forgetless as fl
 from forgetless.estimators.evaluation import Baselines
-from forgetless.tables import alarms
 from forgetless.tables import report as page
-from forgetless.tables.grouped import Part
+from forgetless.tables.task_files import Part
 
 
 def stream(count=30, n=40, d=3, change=None, seed=0):
@@ -36,8 +35,8 @@ def test_nothing_is_said_where_nothing_happened():
 
 def test_a_change_is_drift_and_forgetting():
     run = evaluated(made(), stream(n=600, change=20))
-    assert alarms.drifted(run.before, run.rows) == [20]
-    assert alarms.forgotten(run) == list(range(20))
+    assert page.drifted(run.before, run.rows) == [20]
+    assert page.forgotten(run) == list(range(20))
     told = " ".join(page.warnings_of(run))
     assert "Drift: these tasks were out of line with those before them: task 20." in told
     assert "20 tasks are predicted clearly worse than when they were learned: task 0 to task 19." in told
@@ -46,18 +45,18 @@ def test_a_change_is_drift_and_forgetting():
 
 def test_forgetting_of_all_tasks_is_seen_where_that_of_each_is_not():
     run = evaluated(made(), stream(n=40, change=20))
-    assert alarms.forgotten(run) == []
+    assert page.forgotten(run) == []
     assert page.summary(run)["forgetting_together"]
     learned, now = (np.sqrt(each[:-1].mean()) for each in (np.diag(run.errors), run.errors[-1]))
     assert f"of {learned:.4g} when they were learned and have one of {now:.4g} now" in " ".join(page.warnings_of(run))
-    assert not alarms.forgotten_together(evaluated(made(memory=10), stream()))
-    assert not alarms.forgotten_together(evaluated(made(), stream(1)))
-    assert not alarms.forgotten_together(evaluated(made(), stream(3), holdout=0.0))
+    assert not page.forgotten_together(evaluated(made(memory=10), stream()))
+    assert not page.forgotten_together(evaluated(made(), stream(1)))
+    assert not page.forgotten_together(evaluated(made(), stream(3), holdout=0.0))
 
 
 def test_errors_that_grew_by_what_may_be_chance_are_counted():
     run = evaluated(made(), stream(n=60, change=20), seed=0)
-    clear, grown = len(alarms.forgotten(run)), int(np.sum(run.forgetting > 0))
+    clear, grown = len(page.forgotten(run)), int(np.sum(run.forgetting > 0))
     told = [line for line in page.warnings_of(run) if line.startswith("Forgetting")]
     assert (f"Of {grown - clear} more the error has grown" in told[0]) == (grown - clear > clear)
     assert 0 < clear < grown

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import cli, plots
+from forgetless import cli, plots, reproduce
 from forgetless.reproduce import page
-from forgetless.reproduce import tables as reproduce
 from support import literal
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from forgetless._core.frames import columns_of, read_once, values_of
 from forgetless.tables import read_tasks
-from forgetless.tables.grouped import TableTasks
 from forgetless.tables.readers import BadTableError, read_ahead
+from forgetless.tables.task_files import TableTasks
 from support.tables import LIBRARIES
 
 

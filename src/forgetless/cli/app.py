@@ -1,21 +1,17 @@
 """The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
 
 import io
-import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 
-from forgetless.cli import advice, explore, files, lab, streams, sweeps
-from forgetless.cli.shared import examples, print_lines
-from forgetless.reporting.progress import terminal_progress
-from forgetless.reporting.table import Table
+from forgetless.cli import lab, schedules, streams
+from forgetless.cli.shared import examples, print_json, print_lines
 from forgetless.reporting.text import printable
-
-PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
-
 
 GROUPS = {
     "Models of tables": {
@@ -89,52 +85,6 @@ def main(arguments: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-@cli.command(epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table"))
-@click.argument("part", type=click.Choice(PARTS), default="all")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder [default: results, or results-PART for a part]")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
-def reproduce(part: str, out: Path | None, as_json: bool) -> None:
-    """Make the paper's figure and table again, exactly, with a report of what holds and what does not."""
-    from forgetless.reproduce import page
-
-    folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    with terminal_progress() as report_progress:
-        sections = page.sections(page.PARTS if part == "all" else [part], report_progress)
-        report_progress(0, 0, "drawing")
-        written = page.write(sections, folder)
-    facts = {section.table.title: list(section.table.facts) for section in sections if section.table.facts}
-    if as_json:
-        click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
-        return
-    for section in sections:
-        if section.name == "table":
-            summary = _summary(section.table)
-            click.echo("\n".join([summary.text(), *summary.facts]))
-    for title, lines in facts.items():
-        click.echo(f"\n{title}")
-        for line in lines:
-            click.echo(f"  {line}")
-    print_lines(f"\nreport: {written}")
-
-
-def _summary(table: Table) -> Table:
-    """Return the measured slopes and constants of the main schedules, one line per family."""
-    columns = {"worst-case loss, exact": list(dict.fromkeys(table.columns["family"]))}
-    formats: dict[str, str] = {}
-    for name in ("none", "fixed", "increasing"):
-        row = table.where(schedule=name).columns
-        slope, constant = f"{name}\nslope in k", f"{name}\nk·loss"
-        columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
-        formats |= {slope: ".2f", constant: ".2g"}
-    ends = table.where(schedule="increasing").columns
-    paper, ours = ends["k·bound at the end"][0], ends["k·certificate at the end"][0]
-    guaranteed = (
-        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g} by the paper's "
-        f"proof, {math.ceil(1000 * ours) / 1000:g} certified here"
-    )
-    return Table("Summary", columns, (guaranteed,), formats=formats)
-
-
 @cli.command(epilog=examples("forgetless completion bash >> ~/.bashrc"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
@@ -146,9 +96,94 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
 
 
+LABELS = {
+    "n_tasks_seen_": "tasks learned",
+    "nbytes_": "bytes of its state",
+    "rows": "rows learned",
+    "task": "column of the task",
+    "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
+    "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
+    "retained_fraction_": "fraction of all tasks in the memory",
+    "radius_": "largest norm of a task so far",
+}
+"""Labels of facts, which JSON has under the names of attributes."""
+
+SHOWN = 20
+"""Coefficients that ``show`` prints, the largest first."""
+
+
+@click.command(epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json"))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--features", type=click.IntRange(1), default=SHOWN, show_default=True, help="Coefficients of a model.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def show(file: Path, features: int, as_json: bool) -> None:
+    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks or result in it.
+
+    Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
+    """
+    content, about = _read(file)
+    if not hasattr(content, "predict"):
+        print_json(about) if as_json else print_lines("\n".join([*_lines(about), "", repr(content)]))
+        return
+    from forgetless.tables.report import coefficients
+
+    estimator = content[-1] if hasattr(content, "steps") else content
+    facts, table = _facts(content, estimator), coefficients(content, features)
+    if as_json:
+        print_json({**about, **facts, "coefficients": table.values()})
+        return
+    lines = [*_lines(about), "", printable(" ".join(repr(estimator).split()), 2000)]
+    for name, value in facts.items():
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        lines.append(f"{LABELS.get(name, name)}: {printable(text, 200)}")
+    if hasattr(content, "steps"):
+        lines += ["", content[0].summary().text()]
+    click.echo("\n".join([*lines, "", table.title, table.text()]))
+
+
+def _read(file: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the object in a file; and its kind, version, size, note and provenance."""
+    from forgetless.files import build
+    from forgetless.io.document import read
+
+    document = read(file)
+    content = build(document, file)
+    names = ("kind", "version", "note", "provenance")
+    return content, {**{name: getattr(document, name) for name in names}, "n_bytes": file.stat().st_size}
+
+
+def _lines(about: dict[str, Any]) -> list[str]:
+    lines = [f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"]
+    origin = about["provenance"]
+    if origin:
+        call = f"{origin['call']} of " if "call" in origin else ""
+        lines.append(printable(f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}", 200))
+    return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
+
+
+def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
+    """Return facts about a stream beside its coefficients."""
+    facts: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
+    about = getattr(fitted, "table_", None)
+    if about is not None:
+        facts |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
+        facts["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
+    history = estimator.history_
+    if len(history["strength"]):
+        facts["strength of the last task"] = float(history["strength"][-1])
+    late = history["task"] > 1
+    if late.any():
+        facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
+    for name in ("prequential_mse_", "retained_fraction_", "radius_"):
+        value = getattr(estimator, name, math.nan)
+        if value == value:  # NaN where it is not known
+            facts[name] = value
+    return facts
+
+
 for command in (
-    *(streams.fit, streams.predict, streams.evaluate, files.show),
-    *(advice.advise, explore.explore, sweeps.sweep, lab.lab),
+    *(streams.fit, streams.predict, streams.evaluate, show),
+    *(schedules.advise, schedules.explore, schedules.reproduce, schedules.sweep, lab.lab),
 ):
     cli.add_command(command)
 

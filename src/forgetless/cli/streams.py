@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from forgetless.cli import notes as notes_on
+from forgetless._core.frames import columns_of, integers_of
 from forgetless.cli.shared import (
     average_option,
     complete_schedule,
@@ -25,12 +25,15 @@ from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
-from forgetless.tables.grouped import ORDERS
+from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = usage("auto")
 
 RANK = 100
 """Rank of the memory of ``fit``: with up to as many features it forgets nothing."""
+
+LINES = 50
+"""Columns of a table that are printed."""
 
 REPEAT = "; repeat it for several"
 
@@ -90,8 +93,6 @@ def fit(
     /,
     file: Path,
     previous: Path | None,
-    holdout: float,
-    seed: int,
     out: Path,
     report: Path | None,
     as_json: bool,
@@ -110,9 +111,10 @@ def fit(
     _check_outputs({"--from": previous, "--report": report})  # --out may replace the file of --from
     if previous is not None:
         _check_unchanged(context)
-    model, tasks, parts = _begin(file, previous, seed, options)
+    split = {name: options.pop(name) for name in ("holdout", "seed")}
+    model, tasks, parts = _begin(file, previous, split["seed"], options)
     with terminal_progress() as report_progress:
-        run, notes = _learn(model, tasks, parts, holdout, seed, report_progress)
+        run, notes = _learn(model, tasks, parts, split, report_progress)
         model.save(out)
         if report is not None:
             report_progress(0, 0, "drawing")
@@ -125,7 +127,7 @@ def fit(
     number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
     print_lines(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
     if sys.stdout.isatty() or previous is None:
-        print_lines(notes_on.shortened(model[0].summary()))
+        print_lines(_shortened(model[0].summary()))
     for line in [*notes, *page.sentences(run)]:
         print_lines(f"  {line}")
     print_lines(f"model: {out}" + (f"\nreport: {report}" if report else ""))
@@ -141,14 +143,14 @@ def _begin(file: Path, previous: Path | None, seed: int, options: dict[str, Any]
     first = next(parts)  # of a file that is read at once, the number of tasks is now known
     encoder = fl.tables.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
     if model is None:
-        model = fl.tables.make_pipeline(encoder, _model(n_tasks=tasks.total, **options))
+        model = fl.tables.make_pipeline(encoder, _model(options.pop("horizon") or tasks.total, **options))
         model.table_ = {"task": tasks.task, "targets": list(tasks.targets), "tasks": [], "rows": 0}
-        tasks.notes += notes_on.of_first_task(first.X)
+        tasks.notes += _notes_on_first_task(first.X)
     return model, tasks, itertools.chain([first], parts)
 
 
 def _learn(
-    model: Any, tasks: Any, parts: Iterator[Any], holdout: float, seed: int, progress: Progress
+    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
 ) -> tuple[Any, list[str]]:
     """Learn the tasks, and return their errors and notes for the user."""
     import forgetless as fl
@@ -162,21 +164,58 @@ def _learn(
         run = evaluate_stream(
             model,
             parts,
-            holdout=holdout,
-            seed=seed,
             baselines=Baselines(model.target_means, joint),
             progress=lambda done, _, text: progress(done, tasks.total or 0, text),
+            **split,
         )
     labels = [*before["tasks"], *run.tasks][-1000:]
     ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
     model.table_ = {**before, "tasks": labels, "rows": before["rows"] + int(run.rows.sum()), **ends}
-    notes = [*tasks.notes, *notes_on.of_next_file(model, before, tasks, run.tasks)]
+    notes = [*tasks.notes, *_notes_on_next_file(model, before, tasks, run.tasks)]
     return run, [*notes, *(f"Warning: {line}" for line in model[0].warnings())]
+
+
+def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
+    """Return notes on the next file: unknown columns, an exceeded horizon, tasks learned before."""
+    notes = []
+    unknown = [name for name in tasks.columns if name not in model[0].columns_]
+    if unknown:
+        notes.append(f"columns that the model does not know were left out: {', '.join(unknown[:5])}" + _more(unknown))
+    horizon = getattr(model[-1], "n_tasks", None)
+    if horizon is not None and model[-1].n_tasks_seen_ > horizon:
+        notes.append(
+            f"the schedule was made for {horizon} tasks and went on in epochs of doubling length, a heuristic; "
+            "--horizon says beforehand how many will come"
+        )
+    again = [label for label in labels if label in set(about["tasks"])]
+    if again:
+        notes.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
+    return notes
+
+
+def _notes_on_first_task(X: Any) -> list[str]:
+    """Return warnings about columns that may number rows, which a model would take for a trend."""
+    integers = {name: integers_of(column) for name, column in columns_of(X).items() if len(column) >= 20}
+    counting = [name for name, column in integers.items() if column is not None and np.all(np.diff(column) > 0)]
+    return [
+        f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in counting[:5]
+    ]
+
+
+def _shortened(columns: Any) -> str:
+    """Return a table of columns as text, of very many the first."""
+    lines = columns.text().split("\n")
+    rest = len(lines) - 1 - LINES
+    return "\n".join(lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"])
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 5} more" if len(names) > 5 else ""
 
 
 def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     """Return the tasks of a file, with the columns of the options or of the model of --from."""
-    from forgetless.tables.grouped import TableTasks
+    from forgetless.tables.task_files import TableTasks
 
     names = ("task", "target", "features", "drop", "order", "chunk_rows")
     task, target, features, drop, order, chunk_rows = (options.pop(name) for name in names)
@@ -206,8 +245,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     Beside them: errors of the mean of all targets in FILE, of the mean of the targets learned, and of ridge regression
     fitted to the same rows.
     """
-    from forgetless.tables.evaluation import evaluate as evaluate_model
-    from forgetless.tables.grouped import TableTasks
+    from forgetless.tables.pipeline import evaluate as evaluate_model
+    from forgetless.tables.task_files import TableTasks
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
@@ -331,21 +370,12 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 def _model(
-    *,
-    n_tasks: int | None,
-    schedule: str,
-    horizon: int | None,
-    rank: int | None,
-    diagonal: bool,
-    intercept: bool,
-    average: float | None,
-    loss: str,
-    standardize: bool,
+    n_tasks: int | None, *, schedule: str, rank: int | None, diagonal: bool, intercept: bool, **options: Any
 ) -> Any:
+    """Return the model that the options describe."""
     import forgetless as fl
 
-    options: dict[str, Any] = {"fit_intercept": intercept, "average": average, "loss": loss, "standardize": standardize}
-    n_tasks = horizon or n_tasks
+    options["fit_intercept"] = intercept
     auto = schedule == "auto"
     memory = fl.LowRankMemory(rank or (RANK if auto and rank is None else 0), diagonal=diagonal)
     if auto:

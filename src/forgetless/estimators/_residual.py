@@ -65,17 +65,9 @@ class Residual(NamedTuple):
         return Residual(factor * self.sketch, factor * self.overlap, factor * self.size)
 
     def with_overlap(self, rows: Rows, units: Array, features: int, trace: float) -> "Residual":
-        """Return the sketch with the overlap of a task that is about to be learned.
+        """Return the sketch with the overlap of the next task; ``units`` (q, d) span the rows of B.
 
-        Parameters
-        ----------
-        rows : Rows
-        units : array of shape (q, d)
-            Rows that span those of B.
-        features : int
-            Columns that are sketched: all but the intercept's.
-        trace : float
-            Σ‖X‖² of the tasks so far.
+        ``features`` columns are sketched, all but the intercept's; ``trace`` is Σ‖X‖² of the tasks so far.
         """
         residual_trace = float(np.trace(self.sketch))
         if not residual_trace > NOTHING * trace:

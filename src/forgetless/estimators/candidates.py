@@ -136,13 +136,9 @@ class Candidates(NamedTuple):
         return self._replace(weights=weights, before=before, sketch=rows, targets=targets)
 
     def choosing(self, objective: str, *, classes: bool = False) -> "Candidates":
-        """Return the candidates with the best one chosen.
+        """Return the candidates with the best one chosen, for the objective "seen" or "next".
 
-        Parameters
-        ----------
-        objective : {"seen", "next"}
-        classes : bool
-            Whether targets are classes: the next task may have new classes, which says nothing about those seen.
+        Where targets are ``classes``, the next task may have new ones, which says nothing about those seen.
         """
         if objective == "next":
             scores = self.before

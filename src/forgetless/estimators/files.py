@@ -26,7 +26,7 @@ from forgetless.schedules.names import describe, from_plain
 STATES = ("learn", "predict")
 
 CLASSES = {
-    "ContinualGD": "budget",
+    "ContinualGD": "ridge",
     "ContinualRidge": "ridge",
     "ContinualRidgeClassifier": "classifier",
     "JointRidge": "baselines",

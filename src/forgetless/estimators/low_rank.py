@@ -213,15 +213,9 @@ class Subspace(NamedTuple):
         return xp.sqrt(strength + xp.where(rest > 0, rest, 0.0 * rest))
 
     def with_task(self, stack: Stacked, rank: int, scale: float, size: float) -> "Subspace":
-        """Return the memory after a task.
+        """Return the memory after a task with ‖X‖² = ``size`` (Frobenius), whose loss is divided by ``scale``.
 
-        Parameters
-        ----------
-        stack : Stacked
-            √scale·B above the rows of the task; its Gram matrix is used where it is known.
-        rank : int
-        scale, size : float
-            The divisor of its loss, and ‖X‖² (Frobenius).
+        ``stack`` is √scale·B above the rows of the task; its Gram matrix is used where it is known.
         """
         rows = stack.below
         memory = self._replace(

@@ -84,15 +84,8 @@ class Options(NamedTuple):
 class Scheduled(Rule):
     """One step per task, with the filter of a schedule and perhaps a low-rank memory.
 
-    Parameters
-    ----------
-    strength : Strength
-    options : Options
-    memory : LowRankMemory, optional
-    untuned : bool
-        Whether λ follows from the memory instead of the schedule, as that of the classifier by default.
-    measure : bool
-        Whether ‖X‖₂ of every task is computed, whatever the schedule.
+    ``untuned``: λ follows from the memory instead of the schedule, as that of the classifier by default. ``measure``:
+    ‖X‖₂ of every task is computed, whatever the schedule.
     """
 
     def __init__(
@@ -159,16 +152,7 @@ class Scheduled(Rule):
 
 
 class Automatic(Rule):
-    """Eight strengths at once: the model predicts with the weights that do best so far.
-
-    Parameters
-    ----------
-    options : Options
-    memory : LowRankMemory or None
-    objective : {"seen", "next"}
-    classes : bool
-        Whether targets are classes.
-    """
+    """Eight strengths at once: the model predicts with the weights that do best so far."""
 
     def __init__(self, options: Options, memory: LowRankMemory | None, objective: str, *, classes: bool) -> None:
         self.options, self.memory, self.objective, self.classes = options, memory, objective, classes

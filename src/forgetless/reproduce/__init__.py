@@ -1,5 +1,215 @@
 """The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws them."""
 
-from forgetless.reproduce.tables import curves, optimum, rates, reduction, slopes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from forgetless import schedules
+from forgetless.engines.expectation import expect, worst_case
+from forgetless.engines.simulation import simulate
+from forgetless.filters import Projection
+from forgetless.guarantees.upper import upper_bound
+from forgetless.metrics import METRICS
+from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
+from forgetless.reporting.progress import Progress, progress_callback
+from forgetless.reporting.table import Table
+from forgetless.tasks import TaskCollection
+from forgetless.theory import constructions
+from forgetless.theory.bounds import catalogue
+from forgetless.theory.last_iterate import descend, linear_decay
+from forgetless.theory.surrogates import surrogate
+from forgetless.theory.two_tasks import two_task_optimum
 
 __all__ = ["curves", "optimum", "rates", "reduction", "slopes"]
+
+ANGLES = {"π/64": np.pi / 64, "π/32": np.pi / 32, "π/16": np.pi / 16, "π/8": np.pi / 8, "π/4": np.pi / 4}
+
+
+def optimum(k_max: int = 1024) -> Table:
+    """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global search."""
+    k = np.arange(1, k_max + 1)
+    rows, drops = [], []
+    for name, theta in ANGLES.items():
+        best, loss = two_task_optimum(theta, k)
+        linear = k / np.log(1 / np.tan(theta / 2))
+        for i in range(len(k)):
+            row = {"angle": name, "theta": theta, "k": int(k[i]), "coefficient": float(best[i]), "loss": float(loss[i])}
+            rows.append({**row, "linear": float(linear[i])})
+        if best[-1] == 0:
+            drop, zero = int(np.argmax(best)) + 1, len(k) - int(np.argmax(best[::-1] > 0))
+            turn = k * theta**2
+            drops.append(f"θ = {name}: drops at kθ² = {turn[drop]:.2f}, exactly 0 from kθ² = {turn[zero]:.2f} on")
+    return Table.of_rows("Best fixed coefficient of two tasks", rows, tuple(drops))
+
+
+SCHEDULES: dict[str, Any] = {
+    "none": Projection(),
+    "fixed": schedules.fixed(),
+    "increasing": schedules.increasing(),
+    "fixed budget": schedules.fixed_budget(4),
+    "increasing budget": schedules.increasing_budget(4),
+}
+
+PUBLISHED = {
+    "none": "unregularized, dimension-free",
+    "fixed": "fixed, near-optimal, tight",
+    "increasing": "increasing, finite k",
+    "fixed budget": "fixed, near-optimal, tight",
+    "increasing budget": "increasing, finite k",
+}
+
+
+def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
+    rng = np.random.default_rng([d, M, r])
+    rows = [rng.standard_normal((r, d)) * np.geomspace(1.0, spread, d) for _ in range(M)]
+    return TaskCollection([(X / np.linalg.norm(X, 2), np.zeros(r)) for X in rows])
+
+
+FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
+    "unseen task": constructions.unseen_task,
+    "rare tasks": constructions.rare_tasks,
+    "two tasks, π/64": lambda k: constructions.two_tasks(np.pi / 64),  # noqa: ARG005 - the same for every horizon
+    "two tasks, π/16": lambda k: constructions.two_tasks(np.pi / 16),  # noqa: ARG005
+    "random, rank 1": lambda k: _random(10, 20, 1),  # noqa: ARG005
+    "random, rank 3": lambda k: _random(20, 10, 3),  # noqa: ARG005
+    "ill-conditioned": lambda k: _random(8, 12, 2, 1e-2),  # noqa: ARG005
+}
+
+
+def rates(exponents: range = range(2, 11), progress: Progress | bool | None = None) -> Table:
+    """Return the exact worst-case loss over R² against k, for every family and schedule, beside the published bound."""
+    rows: list[dict[str, Any]] = []
+    with progress_callback(progress) as report_progress:
+        for done, family in enumerate(FAMILIES):
+            report_progress(done, len(FAMILIES), f"rates, now {family}")
+            for exponent in exponents:
+                rows += _rates_of(family, 2**exponent)
+    return Table.of_rows("Worst case over unit teachers against the number of steps", rows)
+
+
+def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
+    tasks, rows = FAMILIES[family](k), []
+    for name, loss in zip(SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True):
+        bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        rows.append({"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound})
+    return rows
+
+
+def slopes(measured: Table, last: int = 4) -> Table:
+    """Return fitted slopes of log loss against log k, over the last points, beside what is published and certified."""
+    end = int(max(measured.columns["k"]))
+    proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
+    rows = []
+    for family in FAMILIES:
+        for name in SCHEDULES:
+            part = measured.where(family=family, schedule=name)
+            k, loss = np.array(part.columns["k"][-last:]), np.array(part.columns["loss"][-last:])
+            bound = catalogue[PUBLISHED[name]]
+            rows.append(
+                {
+                    "family": family,
+                    "schedule": name,
+                    "slope": float(np.polyfit(np.log(k), np.log(np.maximum(loss, 1e-300)), 1)[0]),
+                    "fitted on k": f"{k[0]}..{k[-1]}",
+                    "k·loss at the end": float(k[-1] * loss[-1]),
+                    "published": bound.rate,
+                    "k·bound at the end": float(k[-1] * part.columns["bound"][-1]),
+                    "k·certificate at the end": proved[name],
+                }
+            )
+    facts = tuple(f"{family}: smallest loss with {_winners(measured.where(family=family))}" for family in FAMILIES)
+    return Table.of_rows("Table 1, measured", rows, facts)
+
+
+def _winners(part: Table) -> str:
+    """Return the schedules of smallest loss and their ranges of k, as text."""
+    best: list[tuple[str, int, int]] = []
+    for k in dict.fromkeys(part.columns["k"]):
+        at = part.where(k=k).columns
+        name = at["schedule"][int(np.argmin(at["loss"]))]
+        if best and best[-1][0] == name:
+            best[-1] = (name, best[-1][1], k)
+        else:
+            best.append((name, k, k))
+    return ", ".join(f"{name} (k = {low}..{high})" if high > low else f"{name} (k = {low})" for name, low, high in best)
+
+
+def curves(n_trials: int = 2000) -> Table:
+    """Return exact seen-task loss and forgetting beside simulated bands, with and without replacement."""
+    rng = np.random.default_rng(3)
+    teacher = rng.standard_normal(8)
+    tasks = TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(12)])
+    k, rows, worst = 36, [], 0.0
+    orderings = {"with replacement": WithReplacement(), "without replacement": RandomReshuffling()}
+    for order, ordering in orderings.items():
+        for name in ("none", "increasing"):
+            schedule = SCHEDULES[name]
+            exact = expect(tasks, schedule, k, ordering=ordering, metrics=METRICS, record="all")
+            trace = simulate(tasks, schedule, k, ordering=ordering, n_trials=n_trials, seed=0, record="all")
+            for metric in ("seen_loss", "forgetting"):
+                values, means = getattr(trace, metric), getattr(exact, metric)
+                error = values.std(axis=0) / np.sqrt(n_trials)
+                gap = np.abs(values.mean(axis=0) - means) / np.maximum(error, 1e-12 * np.abs(means).max())
+                worst = max(worst, float(gap[1:].max()))
+                for i in range(k):
+                    low, high = np.quantile(values[:, i], [0.1, 0.9])
+                    row = {
+                        "ordering": order,
+                        "schedule": name,
+                        "metric": metric,
+                        "k": i + 1,
+                        "exact": float(means[i]),
+                    }
+                    rows.append({**row, "mean": float(values[:, i].mean()), "low": float(low), "high": float(high)})
+    fact = f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f} standard errors"
+    one = expect(tasks, SCHEDULES["none"], 12, ordering=WithoutReplacement()).average_loss[0]
+    return Table.of_rows(
+        "Seen-task loss and forgetting", rows, (fact, f"average loss after one epoch, unregularized: {one:.4g}")
+    )
+
+
+def reduction(k: int = 12) -> Table:
+    """Return iterates of both schemes, literally computed, and of gradient descent on their surrogates, in 2-D."""
+    rng = np.random.default_rng(5)
+    teacher = np.array([1.0, -0.6])
+    rows_of = [np.array([[np.cos(a), np.sin(a)]]) for a in (0.2, 1.1, 2.3)]
+    pairs = [(X, X @ teacher) for X in rows_of]
+    tasks = TaskCollection(pairs)
+    order = rng.integers(3, size=k).tolist()
+    etas = linear_decay(k, 1.5 / tasks.radius**2)
+    out, deviations = [], []
+    for scheme, n_steps in (("explicit L2", 0), ("step budget", 5)):
+        schedule: Any = (
+            schedules.increasing(1 / 1.5) if not n_steps else schedules.increasing_budget(n_steps, scale=1 / 1.5)
+        )
+        filter_ = schedule(k, tasks.radius)
+
+        def gradient(w: Any, m: int, t: int, filter_: Any = filter_) -> Any:
+            return surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
+
+        descent = descend(gradient, order, etas, np.zeros(2))
+        literal = _literal(pairs, filter_, order, n_steps)
+        trace = simulate(tasks, schedule, k, ordering=FixedOrder(order), record="all")
+        assert trace.weights is not None
+        gap = max(float(np.abs(path - descent).max()) for path in (literal, trace.weights[0]))
+        deviations.append(f"{scheme}: largest deviation of the three computations {gap:.1e}")
+        for t in range(k):
+            row = {"scheme": scheme, "t": t + 1, "w1": float(literal[t, 0]), "w2": float(literal[t, 1])}
+            out.append({**row, "descent1": float(descent[t, 0]), "descent2": float(descent[t, 1])})
+    return Table.of_rows("The reduction: learning a task is one gradient step", out, tuple(deviations))
+
+
+def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
+    """Run the paper's algorithms as printed: normal equations, or inner gradient steps."""
+    w, path = np.zeros(2), []
+    for t, m in enumerate(order):
+        X, y = pairs[m]
+        now = filter_.at(t)
+        if n_steps:
+            for _ in range(n_steps):
+                w = w - now.step_size * X.T @ (X @ w - y)
+        else:
+            w = np.linalg.solve(X.T @ X + now.coefficient * np.eye(2), X.T @ y + now.coefficient * w)
+        path.append(w)
+    return np.array(path)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgetless import plots
+from forgetless import plots, reproduce
 from forgetless.io import atomic as files
 from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
-from forgetless.reproduce import tables as reproduce
 
 PARTS = ("figure", "table", "rates", "curves", "reduction")
 
@@ -184,8 +183,7 @@ def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
 _RATES = tuple(
     (
         f"Worst-case loss against number of steps on logarithmic axes, {family}: no regularization, fixed and "
-        f"increasing "
-        "strength, explicit and by step budget, and a guide of slope minus one.",
+        "increasing strength, explicit and by step budget, and a guide of slope minus one.",
         lambda table, ax, family=family: plots.plot_rates(table, family, ax),
     )
     for family in SHOWN
@@ -194,8 +192,7 @@ _RATES = tuple(
 _CURVES = tuple(
     (
         f"{metric.replace('seen_loss', 'Seen-task loss').replace('forgetting', 'Forgetting')} against steps, "
-        f"{ordering}: "
-        "exact lines run through the means of simulated runs, inside their bands.",
+        f"{ordering}: exact lines run through the means of simulated runs, inside their bands.",
         lambda table, ax, metric=metric, ordering=ordering: plots.plot_curves(table, metric, ordering, ax),
     )
     for metric in ("seen_loss", "forgetting")
@@ -220,24 +217,21 @@ _REDUCTION = (
 
 TERMS = {
     "k, R, D, θ": "The number of steps (tasks learned one after the other); the largest spectral norm of a "
-    "task's X; the "
-    "distance from the start to the solution of all tasks; an angle between two tasks.",
+    "task's X; the distance from the start to the solution of all tasks; an angle between two tasks.",
     "λ, λ⋆": "The strength of the regularization towards the previous weights, (λ/2)‖w − w_{previous}‖²; the best one.",
     "worst-case loss": "The expected loss over all tasks after k random draws, for the worst solution of norm 1.",
     "none": "No regularization: every task is solved exactly.",
     "fixed": "λ = R²(ln k − 1) at every step.",
     "increasing": "λ_{t} = (13/3) R²(k+1)/(k−t+2) at step t of k: the paper's schedule.",
     "fixed budget, increasing budget": "The same without a penalty: four gradient steps for every task, with the "
-    "step size "
-    "that has the same guarantee.",
+    "step size that has the same guarantee.",
     "unseen task": "k tasks, of which one differs from all others and is missed by k draws with probability about 1/e: "
     "no method can know it, so that none is below 1/(8k).",
     "rare tasks": "One frequent task orthogonal to two others, each of which is drawn about seven times in k steps.",
     "two tasks, π/16": "Two tasks of one row each at that angle.",
     "random, rank r": "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of 100.",
     "seen-task loss, forgetting": "The mean loss over the tasks learned so far; how much larger it is than when each "
-    "of them "
-    "was just learned. Below zero, later tasks helped.",
+    "of them was just learned. Below zero, later tasks helped.",
     "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
 }
 """Definitions of the names in tables and figures."""
@@ -252,14 +246,12 @@ _FIGURE_TEXT = (
 
 _TABLE_TEXT = (
     "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee for the same "
-    "schedule and its certificate, a "
-    "bound for every collection that one model fits, derived here and not published. Increasing strengths keep k·loss "
-    "far below what is published, on every family. The list says which schedule had the smallest loss at which "
-    "k: regularization where tasks interfere for long, none where they do not. Far less is proved for no "
-    "regularization than is seen here; the schedules insure against the worst case, and are not the best everywhere. "
-    "In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of the proof "
-    "about last "
-    "iterates (fl.theory.last_iterate_weights)."
+    "schedule and its certificate, a bound for every collection that one model fits, derived here and not published. "
+    "Increasing strengths keep k·loss far below what is published, on every family. The list says which schedule had "
+    "the smallest loss at which k: regularization where tasks interfere for long, none where they do not. Far less is "
+    "proved for no regularization than is seen here; the schedules insure against the worst case, and are not the "
+    "best everywhere. In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of "
+    "the proof about last iterates (fl.theory.last_iterate_weights)."
 )
 
 _RATES_TEXT = (

@@ -10,29 +10,14 @@ from forgetless._core.arrays import Floats
 ISO = "ISO 8601"
 
 FORMATS = (
-    "%d.%m.%Y",
-    "%d.%m.%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S",
-    "%m/%d/%Y",
-    "%m/%d/%Y %H:%M",
-    "%m/%d/%Y %H:%M:%S",
-    "%d/%m/%Y",
-    "%d/%m/%Y %H:%M",
-    "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %I:%M %p",
-    "%m/%d/%Y %I:%M:%S %p",
-    "%d-%m-%Y",
-    "%d-%m-%Y %H:%M",
-    "%Y/%m/%d",
-    "%Y/%m/%d %H:%M",
-    "%Y/%m/%d %H:%M:%S",
-    "%d %b %Y",
-    "%d-%b-%Y",
-    "%d %B %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%Y-%m",
-)
+    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S",
+    "%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
+    "%d-%m-%Y", "%d-%m-%Y %H:%M",
+    "%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S",
+    "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y-%m",
+)  # fmt: skip
 """Tried in this order: where day and month are ambiguous, the first format that fits."""
 
 DECLARED = ("%Y%m%d", "%Y")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from forgetless._core import validate
 from forgetless._core.frames import Values, columns_of, values_of
 from forgetless.estimators.counted import Encoded
+from forgetless.estimators.regressor import store
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
 from forgetless.tables._columns import KINDS, Category, Column, ColumnError, Date, Number, Text
@@ -78,15 +79,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_buckets: int = 32,
         text_features: int = 1024,
     ) -> None:
-        self.categorical = categorical
-        self.text = text
-        self.date = date
-        self.drop = drop
-        self.impute = impute
-        self.max_categories = max_categories
-        self.min_count = min_count
-        self.n_buckets = n_buckets
-        self.text_features = text_features
+        store(self, locals())
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns of a table from scratch; y is not used."""

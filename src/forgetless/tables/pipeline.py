@@ -1,8 +1,9 @@
 """Pipelines with ``partial_fit``: steps before a streaming model that learn task by task with it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -11,11 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core.frames import read_once
 from forgetless.estimators import files
+from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
-from forgetless.estimators.evaluation import TargetMeans
+from forgetless.estimators.evaluation import WIDEST, TargetMeans
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.io.document import Document, write
+from forgetless.reporting.table import Table
+from forgetless.solvers.rows import is_sparse
 from forgetless.tables.encoder import TableEncoder
+from forgetless.tables.task_files import Part
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]
@@ -203,3 +208,75 @@ def _check_ready(name: str, step: Any) -> None:
             f"step {name!r}, {type(step).__name__}, has no partial_fit and is not fitted; fit it on some rows first, "
             "or use a step that learns task by task, such as fl.tables.TableEncoder or StandardScaler"
         ) from None
+
+
+class Evaluation(NamedTuple):
+    """Errors task by task, overall (each task counting the same), and as sentences."""
+
+    table: Table
+    overall: dict[str, Any]
+    sentences: list[str]
+
+
+def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
+    """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression on all of them.
+
+    The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it.
+
+    Examples
+    --------
+    >>> import numpy as np, forgetless as fl
+    >>> from forgetless.tables.task_files import Part
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1e-6, fit_intercept=True))
+    >>> model = model.partial_fit({"x": [0.0, 1.0, 2.0]}, [1.0, 3.0, 5.0])
+    >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0, 10.0]))]).overall["rmse"].__round__(3)
+    0.707
+    """
+    parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
+    gaps = [np.asarray(model[-1].predict(rows)) - y for _, rows, y in parts]
+    errors = np.array([np.mean(gap**2) for gap in gaps])
+    mean = np.concatenate([y for _, _, y in parts]).mean(axis=0)
+    constant = _errors(parts, lambda _: mean)
+    columns: dict[str, list[Any]] = {
+        "task": [label for label, _, _ in parts],
+        "rows": [len(y) for _, _, y in parts],
+        "RMSE": np.sqrt(errors).tolist(),
+        "mean error": [float(np.mean(gap)) for gap in gaps],
+        "of the mean": np.sqrt(constant).tolist(),
+    }
+    overall: dict[str, Any] = {
+        "rmse": math.sqrt(errors.mean()),
+        "rmse_of_the_mean": math.sqrt(constant.mean()),
+        "r2": 1.0 - errors.mean() / constant.mean() if constant.mean() > 0 else math.nan,
+    }
+    lines = [
+        f"All tasks, each counting the same: RMSE {overall['rmse']:.4g}; the mean of these targets, which a model "
+        f"cannot know, {overall['rmse_of_the_mean']:.4g}; R² {overall['r2']:.3f}."
+    ]
+    learned = (getattr(model, "table_", None) or {}).get("mean")
+    if learned is not None:
+        plain = overall["rmse_of_the_mean_learned"] = math.sqrt(_errors(parts, lambda _: np.asarray(learned)).mean())
+        worse = "Warning: the model is worse than that." if overall["rmse"] > plain else ""
+        lines.append(f"The mean of the targets that it has learned, without any feature: {plain:.4g}. {worse}".rstrip())
+    if parts[0][1].shape[1] <= WIDEST:
+        joint = _errors(parts, _fitted_here(parts))
+        columns["of ridge fitted here"] = np.sqrt(joint).tolist()
+        best = overall["rmse_of_ridge_fitted_here"] = math.sqrt(joint.mean())
+        lines.append(
+            f"Ridge regression fitted to these very rows: {best:.4g}, what a linear model of these features could "
+            "reach."
+        )
+    return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
+
+
+def _errors(parts: list[tuple[str, Any, Any]], predict: Callable[[Any], Any]) -> Any:
+    """Return the mean squared error of every task."""
+    return np.array([np.mean((predict(rows) - y) ** 2) for _, rows, y in parts])
+
+
+def _fitted_here(parts: list[tuple[str, Any, Any]]) -> Callable[[Any], Any]:
+    """Return the predictions of ridge regression on the rows of all tasks."""
+    joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
+    blocks = [rows.toarray() if is_sparse(rows) else rows for _, rows, _ in parts]
+    joint.fit(np.concatenate(blocks), np.concatenate([y for _, _, y in parts]))
+    return lambda rows: joint.predict(rows.toarray() if is_sparse(rows) else rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless import plots
 from forgetless.estimators.evaluation import StreamResult
@@ -16,7 +17,6 @@ from forgetless.io.atomic import replace_file
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 from forgetless.reporting.text import printable
-from forgetless.tables import alarms
 
 SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
@@ -24,11 +24,11 @@ SHOWN_TASKS = 6
 SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
 
-FORGETTING = (
+FORGETTING_CAPTION = (
     "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
     "far (thick); a curve that rises is forgetting."
 )
-BEFORE = (
+BEFORE_CAPTION = (
     "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
     "task before."
 )
@@ -61,9 +61,9 @@ def summary(run: StreamResult) -> dict[str, Any]:
         "prequential_rmse": _prequential(run, run.before),
         "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
         "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
-        "tasks_worse_than_the_mean": len(alarms.worse_than_baseline(run.before, run.mean_before, run.rows)),
-        "tasks_worse_than_the_last_mean": len(alarms.worse_than_baseline(run.before, run.last_before, run.rows)),
-        "drift_alarms": [run.tasks[t] for t in alarms.drifted(run.before, run.rows, run.earlier)],
+        "tasks_worse_than_the_mean": len(worse_than_baseline(run.before, run.mean_before, run.rows)),
+        "tasks_worse_than_the_last_mean": len(worse_than_baseline(run.before, run.last_before, run.rows)),
+        "drift_alarms": [run.tasks[t] for t in drifted(run.before, run.rows, run.earlier)],
     }
     if not run.watched:
         return figures
@@ -72,8 +72,8 @@ def summary(run: StreamResult) -> dict[str, Any]:
         "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
         "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
         "forgotten_tasks": int(np.sum(run.forgetting > 0)),
-        "forgetting_together": alarms.forgotten_together(run),
-        "forgetting_alarms": [run.tasks[t] for t in alarms.forgotten(run)],
+        "forgetting_together": forgotten_together(run),
+        "forgetting_alarms": [run.tasks[t] for t in forgotten(run)],
     }
     if run.joint is not None:
         figures["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
@@ -120,7 +120,7 @@ def warnings_of(run: StreamResult) -> list[str]:
     lines = []
     names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
     for name, text in names.items():
-        worse = alarms.worse_than_baseline(run.before, getattr(run, name), run.rows)
+        worse = worse_than_baseline(run.before, getattr(run, name), run.rows)
         if worse:
             lines.append(
                 f"Warning: on {len(worse)} of {_judged(run)} the model was worse than "
@@ -129,20 +129,20 @@ def warnings_of(run: StreamResult) -> list[str]:
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
             lines.append(f"Warning: over {_judged(run)} together the model was no better than {text}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
-        word = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
-        lines.append(f"Warning: at the end the model is {word} than the mean on the tasks seen: try {_hints(run)}.")
-    drifted = alarms.drifted(run.before, run.rows, run.earlier)
-    if drifted:
-        lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, drifted)}.")
-    forgotten = alarms.forgotten(run)
-    if forgotten:
+        verdict = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
+        lines.append(f"Warning: at the end the model is {verdict} than the mean on the tasks seen: try {_hints(run)}.")
+    out_of_line = drifted(run.before, run.rows, run.earlier)
+    if out_of_line:
+        lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, out_of_line)}.")
+    worse_now = forgotten(run)
+    if worse_now:
         lines.append(
-            f"Forgetting: {len(forgotten)} task{'s are' if len(forgotten) > 1 else ' is'} predicted clearly worse than "
-            f"when {'they were' if len(forgotten) > 1 else 'it was'} learned: {_named(run, forgotten)}. "
-            + _grown(run, len(forgotten))
+            f"Forgetting: {len(worse_now)} task{'s are' if len(worse_now) > 1 else ' is'} predicted clearly worse than "
+            f"when {'they were' if len(worse_now) > 1 else 'it was'} learned: {_named(run, worse_now)}. "
+            + _grown(run, len(worse_now))
             + _forgetting_hint(run)
         )
-    elif alarms.forgotten_together(run):
+    elif forgotten_together(run):
         learned, now = (math.sqrt(float(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
         lines.append(
             f"Forgetting: tasks before the last had a root mean squared error of {learned:.4g} when they were learned "
@@ -161,7 +161,9 @@ def _hints(run: StreamResult) -> str:
         "--intercept": model.fit_intercept,
         "--standardize": model.standardize,
     }
-    return " or ".join([*(cure for cure, done in tried.items() if not done), "features that say more of the target"])
+    return " or ".join(
+        [*(option for option, done in tried.items() if not done), "features that say more of the target"]
+    )
 
 
 def _judged(run: StreamResult) -> str:
@@ -178,10 +180,10 @@ def _grown(run: StreamResult, clear: int) -> str:
 
 def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
-    kept = getattr(run.estimator, "retained_fraction_", 0.0)
-    if kept > 0.99:
-        return f"The model remembers {kept:.1%} of all rows: it is the tasks that contradict each other."
-    return f"The model remembers {kept:.0%} of all rows; a larger --rank remembers more."
+    retained = getattr(run.estimator, "retained_fraction_", 0.0)
+    if retained > 0.99:
+        return f"The model remembers {retained:.1%} of all rows: it is the tasks that contradict each other."
+    return f"The model remembers {retained:.0%} of all rows; a larger --rank remembers more."
 
 
 def _named(run: StreamResult, which: Sequence[int]) -> str:
@@ -219,12 +221,12 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
     history = run.estimator.history_
-    known = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
+    strengths = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
     first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
         "rows": run.rows.tolist(),
-        "strength": [known.get(first + t) for t in range(len(run.tasks))],
+        "strength": [strengths.get(first + t) for t in range(len(run.tasks))],
         "RMSE before": _roots(run.before),
         "of the mean so far": _roots(run.mean_before),
         "of the last mean": _roots(run.last_before),
@@ -250,19 +252,19 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     estimator = model[-1] if hasattr(model, "steps") else model
     coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     d = coef.shape[1]
-    if hasattr(model, "steps"):
-        names = [str(name) for name in model[:-1].get_feature_names_out()]
-    else:
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"{i + 1}" for i in range(d)])]
+    names = _feature_names(model, d)
     units = estimator._state.units
     deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
     size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
     order = np.argsort(-size, kind="stable")[:most].tolist()
     order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
-    targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
-    heads = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
-    columns |= {head if len(coef) > 1 else "coefficient": coef[i, order].tolist() for i, head in enumerate(heads[:8])}
+    if len(coef) == 1:
+        columns["coefficient"] = coef[0, order].tolist()
+    else:
+        targets = (getattr(model, "table_", None) or {}).get("targets", range(1, len(coef) + 1))
+        labels = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
+        columns |= {label: coef[i, order].tolist() for i, label in enumerate(labels[:8])}
     groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
     std = None if len(coef) > 1 else estimator._coef_std(groups)
     if std is not None:
@@ -270,6 +272,11 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     if deviation is not None and len(coef) == 1:
         columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def _feature_names(model: Any, d: int) -> list[str]:
+    names = model[:-1].get_feature_names_out() if hasattr(model, "steps") else getattr(model, "feature_names_in_", None)
+    return [str(name) for name in (range(1, d + 1) if names is None else names)]
 
 
 def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = ()) -> None:
@@ -299,11 +306,14 @@ def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        for text, available in ((FORGETTING, run.watched), (BEFORE, bool(np.isfinite(run.before).any()))):
+        for text, available in (
+            (FORGETTING_CAPTION, run.watched),
+            (BEFORE_CAPTION, bool(np.isfinite(run.before).any())),
+        ):
             if not available:
                 continue
             figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
-            if text == FORGETTING:
+            if text == FORGETTING_CAPTION:
                 plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
             else:
                 steps = np.arange(1, len(run.tasks) + 1)
@@ -316,3 +326,77 @@ def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
             plt.close(figure)
             pictures.append((buffer.getvalue(), text))
     return pictures
+
+
+# Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.
+
+DRIFT, WINDOW, FEWEST = 5.0, 20, 5
+"""Drift: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT`` deviations above the median
+of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``. The deviation is 1.4826 times the median
+absolute deviation of these, and at least √(2/n), which chance alone would do with n rows."""
+
+FORGETTING, SHARE = 4.0, 0.1
+"""Forgetting: the error on the held-out rows of a task has grown since it was learned by more than ``FORGETTING``
+standard errors of that difference, taken on the same rows, and by more than ``SHARE`` of it. The same of all tasks but
+the last together, where held-out rows of each are too few."""
+
+
+def drifted(
+    before: NDArray[np.float64], rows: NDArray[np.int64], earlier: NDArray[np.float64] | None = None
+) -> list[int]:
+    """Return the numbers (from 0) of the tasks whose error before they were learned was out of line.
+
+    ``earlier`` are the errors of tasks before the first of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> before = np.array([np.nan, 1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 5.0, 1.0])
+    >>> drifted(before, np.full(9, 100))
+    [7]
+    """
+    tasks = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(before if earlier is None else np.concatenate([earlier, before]))
+    n_earlier = len(logs) - len(before)
+    for t in range(len(before)):
+        now = logs[n_earlier + t]
+        window = logs[max(n_earlier + t - WINDOW, 0) : n_earlier + t]
+        window = window[np.isfinite(window)]
+        if len(window) < FEWEST or not np.isfinite(now):
+            continue
+        middle = float(np.median(window))
+        deviation = max(1.4826 * float(np.median(np.abs(window - middle))), math.sqrt(2 / rows[t]))
+        if now > middle + DRIFT * deviation:
+            tasks.append(t)
+    return tasks
+
+
+def forgotten(run: StreamResult) -> list[int]:
+    """Return the numbers (from 0) of the tasks that are predicted clearly worse than when they were learned."""
+    if not run.watched:
+        return []
+    grown, error = run.change.T
+    learned = np.diag(run.errors)
+    with np.errstate(invalid="ignore"):
+        clear = (grown > FORGETTING * error) & (grown > SHARE * learned)
+    return [int(t) for t in np.flatnonzero(clear)]
+
+
+def forgotten_together(run: StreamResult) -> bool:
+    """Return whether all tasks before the last together are predicted clearly worse than when they were learned."""
+    grown, error = run.change[:-1].T
+    finite = np.isfinite(error)
+    if not run.watched or not finite.any():
+        return False
+    total, learned = float(grown[finite].sum()), float(np.diag(run.errors)[:-1][finite].sum())
+    return total > FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2))) and total > SHARE * learned
+
+
+def worse_than_baseline(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
+    """Return the numbers (from 0) of the tasks on which the model was worse than a baseline before it learned them.
+
+    Worse is by more than a fraction of 2√(2/n) of the error, which chance may do with n rows.
+    """
+    with np.errstate(invalid="ignore"):
+        return [int(t) for t in np.flatnonzero(before > other * (1.0 + 2.0 * np.sqrt(2.0 / rows)))]

@@ -1,19 +1,33 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._core.arrays import Floats
+from forgetless._core.frames import format_number, format_time, read_once, values_of
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
-from forgetless.tables.readers import check_labelled, kind_of, line_of, read_table
+from forgetless.tables.readers import (
+    CHUNK,
+    check_labelled,
+    check_table,
+    is_large,
+    kind_of,
+    line_of,
+    notes_on,
+    read_chunks,
+    read_table,
+)
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.collection import arrays_from
-from forgetless.tasks.from_table import check_roles
+from forgetless.tasks.from_table import check_roles, labels_of
 
 
 def read_tasks(
@@ -129,3 +143,183 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
             f"{line_of(path, int(row))}; fill or drop"
         )
     return values
+
+
+ORDERS = ("file", "sorted", "random")
+
+
+class Part(NamedTuple):
+    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c)."""
+
+    label: str
+    X: Any
+    y: Floats
+
+
+@dataclass
+class TableTasks:
+    """The tasks of a file, with notes about rows and columns left out.
+
+    Attributes
+    ----------
+    path : Path
+    task : str
+    targets : sequence of str
+    features, drop : sequences of str
+        The only columns that are features (empty: all others), and columns that are not.
+    order : {"file", "sorted", "random"}
+    seed : int
+    text_columns : collection of str
+        Columns that are not converted to numbers.
+    rows : int, optional
+        Rows of a chunk; 0 to read all at once; if omitted, files above 256 MB are read in chunks.
+    notes : list of str
+        Sentences about rows and columns left out.
+    n_rows : int
+        Rows read so far.
+    columns : list of str
+        Columns that are features.
+    total : int or None
+        The number of tasks, unless the file is read in chunks.
+    """
+
+    path: Path
+    task: str
+    targets: Sequence[str]
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    order: str = "file"
+    seed: int = 0
+    rows: int | None = None
+    text_columns: Collection[str] = ()
+    notes: list[str] = field(default_factory=list)
+    n_rows: int = 0
+    total: int | None = None
+    n_without_target: int = 0
+    columns: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Part]:
+        check_table(self.path)
+        self.notes += notes_on(self.path)
+        if self.rows is None:
+            self.rows = CHUNK if is_large(self.path) else 0
+        if self.order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
+        if self.rows and self.order != "file":
+            raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
+        return self._parts(self._streamed(self.rows) if self.rows else self._whole())
+
+    def _parts(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """Yield tasks, and add notes on rows left out at the end."""
+        yield from parts
+        if self.n_without_target:
+            self.notes.append(f"{self.n_without_target} rows without a target were left out")
+        if self.n_rows == self.n_without_target:
+            raise ValueError(f"{self.path.name} has no rows" + (" with a target" if self.n_without_target else ""))
+
+    def _whole(self) -> Iterator[Part]:
+        """Yield the tasks of a table in memory."""
+        frame = read_table(self.path, self.text_columns)
+        column, X, y = self._split(frame)
+        labels = labels_of(column, self.task) if len(y) else np.zeros(0)
+        names, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        order = {
+            "file": np.argsort(first),
+            "sorted": np.arange(len(names)),
+            "random": np.random.default_rng([self.seed, 1]).permutation(len(names)),
+        }[self.order]
+        self.total = len(order)
+        # Rows of a task side by side, each in the order of the file.
+        sorted_rows = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+        for code in order.tolist():
+            rows = sorted_rows[(ends[code - 1] if code else 0) : ends[code]]
+            yield Part(label(names[code]), X.iloc[rows], y[rows])
+
+    def _streamed(self, rows: int) -> Iterator[Part]:
+        """Yield the tasks of a file of which some rows are in memory; the rows of a task must be consecutive."""
+        import pandas
+
+        seen: set[str] = set()
+        now = ""
+        held: list[tuple[Any, Floats]] = []
+
+        def together() -> Part:
+            frames, targets = zip(*held, strict=True)
+            X = frames[0] if len(frames) == 1 else pandas.concat(frames, ignore_index=True)
+            return Part(now, read_once(X), np.concatenate(targets))
+
+        for frame in read_chunks(self.path, rows, self.text_columns):
+            column, X, y = self._split(frame)
+            if not len(y):
+                continue
+            each = column.array
+            lows = np.append(0, np.flatnonzero(np.asarray(each[1:] != each[:-1], dtype=bool)) + 1)
+            labels = labels_of(column.iloc[lows], self.task)
+            for low, high, value in zip(lows, [*lows[1:], len(y)], labels, strict=True):
+                name = label(value)
+                if name != now or not seen:
+                    if held:
+                        yield together()
+                        held = []
+                    if name in seen:
+                        raise ValueError(
+                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {name!r} are not "
+                            f"in one piece; sort it by {self.task}, or read it at once with --chunk-rows 0"
+                        )
+                    now = name
+                    seen.add(name)
+                held.append((X.iloc[low:high], y[low:high]))
+        if held:
+            yield together()
+
+    def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
+        """Return the column of tasks, features and targets of the rows of a frame that have a target."""
+        self._check_columns([str(name) for name in frame.columns])
+        check_labelled(self.path, frame[self.task], self.n_rows)
+        self.n_rows += len(frame)
+        targets = []
+        for name in self.targets:
+            values = values_of(frame[name], name)
+            if values.kind not in ("number", "empty"):
+                raise ValueError(
+                    f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s; for classes use "
+                    "fl.ContinualRidgeClassifier in Python"
+                )
+            targets.append(values.numbers)
+        y = np.column_stack(targets)
+        complete = np.all(np.isfinite(y), axis=1)
+        self.n_without_target += int(np.sum(~complete))
+        self.columns = self._names([str(name) for name in frame.columns])
+        X = frame[self.columns]
+        column = frame[self.task]
+        if not complete.all():
+            X, y, column = X[complete], y[complete], column[complete]
+        return column, X, y[:, 0] if len(self.targets) == 1 else y
+
+    def _check_columns(self, names: list[str]) -> None:
+        check_roles(self.path.name, names, self.task, self.targets)
+        for column in (*self.features, *self.drop):
+            if column not in names:
+                raise ValueError(f"{self.path.name} has no column {column!r}; it has {', '.join(names[:50])}")
+
+    def _names(self, names: list[str]) -> list[str]:
+        """Return the columns that are features."""
+        taken = {self.task, *self.targets, *self.drop}
+        unnamed = [name for name in names if name.startswith("Unnamed: ") and name not in self.features]
+        note = f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers"
+        if unnamed and note not in self.notes:
+            self.notes.append(note)
+        wanted = list(self.features) or [name for name in names if name not in unnamed]
+        names = [name for name in wanted if name not in taken]
+        if not names:
+            targets = ", ".join(map(repr, self.targets))
+            raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {targets}")
+        return names
+
+
+def label(task: Any) -> str:
+    """Return the label of a task, the same for every type of its column."""
+    if isinstance(task, np.datetime64):
+        return format_time(float(task.astype("datetime64[us]").astype(np.int64)))
+    return format_number(float(task)) if isinstance(task, np.floating) else str(task)
