@@ -91,7 +91,7 @@ COMMANDS = [
     ("worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("sweep", "sweep.toml", "--store", "s.db", "--workers", 1),
     ("sweep", "table", "s.db"),
-    ("sweep", "table", "s.db", "--format", "latex"),
+    ("sweep", "table", "s.db", "--format", "csv"),
     ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
     ("bounds",),
     ("explore", *ON_TASKS, "--out", "page.html"),

@@ -78,8 +78,7 @@ def test_a_file_is_run_and_its_store_read(folder, capsys):
     assert code == 0
     assert out.splitlines()[0].split()[:4] == ["tasks", "ordering", "schedule", "scale"]
     sweep = load_sweep(folder / "sweep.toml")
-    for form, made in (("latex", sweep.summary(store).to_latex()), ("csv", sweep.summary(store).to_csv())):
-        assert run(capsys, "sweep", "table", store, "--format", form)[1] == made
+    assert run(capsys, "sweep", "table", store, "--format", "csv")[1] == sweep.summary(store).to_csv()
     assert "drift" in run(capsys, "sweep", "table", store, "--y", "drift", "--format", "json")[1]
     for name, read in (("a.csv", pandas.read_csv), ("a.parquet", pandas.read_parquet)):
         code, out, _ = run(capsys, "sweep", "export", store, "--out", folder / name)

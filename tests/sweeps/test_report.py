@@ -171,17 +171,3 @@ def test_cells_of_other_versions_are_exported_and_never_hidden_silently(tmp_path
     old = [value for value, made in zip(whole["average_loss"], whole["version"], strict=True) if made == FIRST]
     assert sorted(old) == sorted(first.columns["average_loss"])
     assert all(each is not None for each in whole["average_loss rounding"])
-
-
-def test_latex_prints_what_the_table_says():
-    table = Table("t", {"a_b": ["50 %", "{x}"], "y": [Noted(-1.5e-7, " ± 2e-08"), None], "k·loss": [-2.0, 3e10]})
-    assert table.to_latex().splitlines() == [
-        r"\begin{tabular}{lrr}",
-        r"\toprule",
-        r"a\_b & y & k$\cdot$loss \\",
-        r"\midrule",
-        r"50 \% & $-$1.5$\cdot 10^{-7}$ $\pm$ 2$\cdot 10^{-8}$ & $-$2 \\",
-        r"\{x\} & -- & 3$\cdot 10^{10}$ \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]

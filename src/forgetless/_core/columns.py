@@ -54,11 +54,8 @@ class Values(NamedTuple):
         """Return numbers or times as words: 3 as "3"."""
         if self.kind in ("word", "empty"):
             return self
-        if self.kind == "time":
-            texts = [None if value != value else moment(value) for value in self.numbers.tolist()]
-        else:
-            texts = [None if value != value else number(value) for value in self.numbers.tolist()]
-        return _strings(texts)
+        text = moment if self.kind == "time" else number
+        return _strings([None if value != value else text(value) for value in self.numbers.tolist()])
 
     def integers(self) -> NDArray[np.int64] | None:
         """Return numbers as integers; None where they are not all."""
@@ -70,11 +67,7 @@ class Values(NamedTuple):
         """Return some rows, as if only they had been read."""
         if self.kind == "word":
             return _in_order(self.codes[rows], self.labels)
-        return (
-            _numbers(self.numbers[rows], self.kind)
-            if self.kind != "empty"
-            else self._replace(numbers=self.numbers[rows])
-        )
+        return _numbers(self.numbers[rows], self.kind)
 
 
 def moment(microseconds: float) -> str:
@@ -216,23 +209,27 @@ def _array(column: NDArray[Any], name: str) -> Values:
 
 
 def _objects(values: Sequence[Any], name: str) -> Values:
-    """Return Python's own values: numbers or times where all are, else words."""
-    there = [value for value in values if not _is_missing(value)]
-    if not there:
+    """Return Python's own values: numbers or times if all of them are, else text."""
+    missing = [_is_missing(value) for value in values]
+    present = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    if not present:
         return _empty(len(values))
-    if all(isinstance(value, Real | Decimal | np.bool_) for value in there):
-        return _numbers([math.nan if _is_missing(value) else float(value) for value in values])
-    if all(isinstance(value, datetime.timedelta) for value in there):
-        return _numbers([math.nan if _is_missing(value) else value.total_seconds() for value in values])
-    if all(isinstance(value, datetime.date) for value in there):
-        return _numbers([math.nan if _is_missing(value) else _microseconds(value) for value in values], "time")
-    for value in there:
+    conversions: list[tuple[Any, Any, str]] = [
+        (Real | Decimal | np.bool_, float, "number"),
+        (datetime.timedelta, datetime.timedelta.total_seconds, "number"),
+        (datetime.date, _microseconds, "time"),
+    ]
+    for types, convert, kind in conversions:
+        if all(isinstance(value, types) for value in present):
+            numbers = [math.nan if gone else convert(value) for value, gone in zip(values, missing, strict=True)]
+            return _numbers(numbers, kind)
+    for value in present:
         if isinstance(value, list | tuple | dict | set | np.ndarray):
             raise TypeError(
                 f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
                 "column of each part"
             )
-    return _strings([None if _is_missing(value) else str(value) for value in values])
+    return _strings([None if gone else str(value) for value, gone in zip(values, missing, strict=True)])
 
 
 def _is_missing(value: Any) -> bool:

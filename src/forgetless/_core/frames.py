@@ -98,13 +98,16 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     if isinstance(table, Columns):
         return dict(table.columns)
     if isinstance(table, Mapping):
-        found = {str(key): value for key, value in table.items()}
-        lengths = {key: len(value) for key, value in found.items()}
+        lengths = {str(key): len(value) for key, value in table.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{name} must have columns of one length, got {lengths}")
-        return found
+        return {str(key): value for key, value in table.items()}
     if isinstance(table, np.ndarray | list | tuple) or (hasattr(table, "__array__") and not hasattr(table, "columns")):
         return _columns_of_array(np.asarray(table), name)
+    return _columns_of_frame(table, name)
+
+
+def _columns_of_frame(table: Any, name: str) -> dict[str, Any]:
     import narwhals as nw
 
     try:

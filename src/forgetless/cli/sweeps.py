@@ -13,8 +13,6 @@ from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.progress import terminal_progress
 
-FORMS = ("text", "latex", "csv", "json")
-
 STORE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -95,9 +93,7 @@ def status(store: Path, as_json: bool) -> None:
 @sweep.command()
 @click.argument("store", type=STORE)
 @click.option("--y", help="Metric [default: the first of the sweep]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "latex", "csv", "json"]), default="text", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
 def table(store: Path, y: str | None, form: str) -> None:
     """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
     from forgetless.sweeps import report
@@ -109,7 +105,7 @@ def table(store: Path, y: str | None, form: str) -> None:
     elif form == "text":
         say("\n".join([made.text(), *made.facts]))
     else:
-        click.echo(made.to_latex() if form == "latex" else made.to_csv(), nl=False)
+        click.echo(made.to_csv(), nl=False)
 
 
 @sweep.command()
@@ -122,7 +118,7 @@ def export(store: Path, out: Path) -> None:
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
     held = report.everything(store)
-    replace_file(out, held.to_csv().encode() if out.suffix == ".csv" else held.to_parquet())
+    replace_file(out, held.to_csv().encode() if out.suffix == ".csv" else held.to_frame().to_parquet())
     say(f"{len(held)} rows in {out}")
 
 

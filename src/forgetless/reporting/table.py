@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -102,26 +101,6 @@ class Table:
         csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
         return text.getvalue()
 
-    def to_parquet(self) -> bytes:
-        """Return the table as the content of a Parquet file."""
-        with needs("Parquet", "pyarrow", "cli"):
-            import pyarrow
-            from pyarrow import parquet
-        sink = pyarrow.BufferOutputStream()
-        parquet.write_table(pyarrow.table(self.values()), sink)
-        return bytes(sink.getvalue().to_pybytes())
-
-    def to_latex(self) -> str:
-        """Return the table as LaTeX, with the rules of the package booktabs: rounded as it is printed."""
-        columns = self.formatted()
-        heads = " & ".join(_latex(column.name.replace("\n", " ")) for column in columns)
-        lines = [" & ".join(map(_latex, cells)) for cells in zip(*(column.cells for column in columns), strict=True)]
-        sides = "".join("r" if column.numbers else "l" for column in columns)
-        body = "".join(f"{line} \\\\\n" for line in lines)
-        return (
-            f"\\begin{{tabular}}{{{sides}}}\n\\toprule\n{heads} \\\\\n\\midrule\n{body}\\bottomrule\n\\end{{tabular}}\n"
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values: title, facts and columns."""
         return {"title": self.title, "facts": list(self.facts), "columns": self.values()}
@@ -147,26 +126,6 @@ def _formatted(name: str, cells: list[Any], number: str) -> FormattedColumn:
     width = max(map(len, notes), default=0)
     joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
     return FormattedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
-
-
-_LATEX = {
-    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "–": "--",
-    "·": r"$\cdot$",
-    "−": "$-$",
-}
-
-
-def _latex(text: str) -> str:
-    """Return text that LaTeX prints as it is; minus signs and powers of ten as in formulas."""
-    text = re.sub(r"(\d)e([-+]?)0*(\d+)", lambda m: f"{m[1]}\0{m[2].replace('+', '')}{m[3]}\1", text.strip())
-    text = re.sub(r"(?<![\w\0])-(?=\d)", "−", text)
-    escaped = "".join(_LATEX.get(mark, mark) for mark in text)
-    return escaped.replace("\0", r"$\cdot 10^{").replace("\1", "}$")
 
 
 def _is_present(value: Any) -> bool:
