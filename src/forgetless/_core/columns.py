@@ -1,4 +1,4 @@
-"""A column of a table of any library: numbers, words or times, with what is missing."""
+"""Columns of tables of any library: numbers, text or times, with missing values."""
 
 import datetime
 import math
@@ -17,7 +17,7 @@ DAY = 86_400e6
 
 
 EXACT = 2.0**53
-"""Integers up to this size are told apart as floats."""
+"""Integers up to this size are distinct as floats."""
 
 
 class Values(NamedTuple):
@@ -26,13 +26,13 @@ class Values(NamedTuple):
     Attributes
     ----------
     kind : {"number", "word", "time", "empty"}
-        What its values are; empty where all of them are missing.
+        Type of the values; "word" is text, and "empty" means that all of them are missing.
     numbers : array of shape (n,)
-        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of words it is empty.
+        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Empty for text.
     codes : array of shape (n,)
-        Of words: which of ``labels`` each value is, −1 where missing.
+        For text: index of each value in ``labels``, −1 where missing.
     labels : list of str
-        Different words in the order in which they first appear.
+        Different strings in the order in which they first appear.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Values(NamedTuple):
         return self.codes < 0 if self.kind == "word" else np.isnan(self.numbers)
 
     def as_words(self) -> "Values":
-        """Return numbers or times as words: 3 as "3"."""
+        """Return numbers or times as text: 3 as "3"."""
         if self.kind in ("word", "empty"):
             return self
         text = moment if self.kind == "time" else number
@@ -80,35 +80,41 @@ def moment(microseconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text: one that is whole with all its digits, as far as floats tell them apart."""
+    """Return a number as text: integers with all their digits, as far as floats are exact."""
     return f"{value:.0f}" if abs(value) < 2**53 and value == math.floor(value) else f"{value:.15g}"
 
 
 def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
-    """Return the values of a column, which ``name`` tells in errors; integers as words where they are ``codes``."""
+    """Return the values of a column, called ``name`` in errors; with ``codes``, integers become text."""
     import narwhals as nw
 
-    if isinstance(column, Values):
-        column = column if not codes or (integers := column.integers()) is None else integers
-        if isinstance(column, Values):
-            return column
-    if codes and (integers := integers_of(column)) is not None:
+    integers = None
+    if codes:
+        integers = column.integers() if isinstance(column, Values) else integers_of(column)
+    if integers is not None:
         different, first, which = np.unique(integers, return_index=True, return_inverse=True)
         turn = np.argsort(first)  # labels come in the order in which they first appear
         return Values("word", codes=np.argsort(turn)[which], labels=[str(each) for each in different[turn].tolist()])
-    if not isinstance(column, nw.Series):
-        if not isinstance(column, np.ndarray):
-            try:
-                column = nw.from_native(column, series_only=True)
-            except TypeError:
-                return _objects(list(column), name)
-        else:
-            return _array(column, name)
+    if isinstance(column, Values):
+        return column
+    if isinstance(column, np.ndarray):
+        return _array(column, name)
+    try:
+        series = nw.from_native(column, series_only=True)
+    except TypeError:
+        return _objects(list(column), name)
+    return _series(series, name)
+
+
+def _series(column: Any, name: str) -> Values:
+    """Return the values of a series of narwhals."""
+    import narwhals as nw
+
     dtype: Any = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         try:
             return _numbers(column.cast(nw.Float64).to_numpy())
-        except ValueError:  # pyarrow refuses integers that floats do not tell apart
+        except ValueError:  # pyarrow rejects integers that are not exact as floats
             return _objects(column.to_list(), name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return _encoded(column.cast(nw.String))
@@ -122,7 +128,7 @@ def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
 
 
 def integers_of(column: Any) -> NDArray[Any] | None:
-    """Return a column of integers without gaps, which floats may not tell apart; None if it is none."""
+    """Return a column of integers without missing values, exactly; None if it is not one."""
     import narwhals as nw
 
     if not isinstance(column, np.ndarray | nw.Series):
@@ -152,7 +158,7 @@ def _encoded(column: Any) -> Values:
 
 
 def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
-    """Return words of which not all labels need be there, or be in the order in which they first appear."""
+    """Return text with the labels that occur, in the order in which they first appear."""
     n, size = len(codes), len(labels)
     first = np.full(size + 1, n)
     # What is assigned last stays; −1 is the place behind the labels. Where few rows show all labels, they are enough.
@@ -172,7 +178,7 @@ def _in_order(codes: NDArray[np.int64], labels: Sequence[str]) -> Values:
 
 
 def _strings(values: Sequence[Any]) -> Values:
-    """Return words; what is None or not equal to itself is missing."""
+    """Return text; None and NaN are missing."""
     label_codes: dict[str, int] = {}
     codes = np.fromiter(
         (
@@ -187,7 +193,7 @@ def _strings(values: Sequence[Any]) -> Values:
 
 def _numbers(values: Any, kind: str = "number") -> Values:
     array = np.asarray(values, dtype=np.float64)
-    # The first value nearly always answers.
+    # The first value is enough nearly always.
     some = len(array) > 0 and (not math.isnan(array[0]) or not np.all(np.isnan(array)))
     return Values(kind, array) if some else _empty(len(array))
 

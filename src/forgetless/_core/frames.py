@@ -1,4 +1,4 @@
-"""Tables of any library as columns of numbers, words or times: pandas, polars, pyarrow …, dicts of lists, arrays."""
+"""Tables of any library as columns of numbers, text or times: pandas, polars, pyarrow …, dicts of lists, arrays."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from forgetless._core.columns import EXACT, Values, integers_of, values_of
 
 
 class Columns:
-    """A table whose columns were read once, and of which rows are taken without reading them again.
+    """A table whose columns were converted once, so that selecting rows does not convert them again.
 
-    What a column of one type holds does not depend on which rows are taken, and is read here. A column of Python's own
-    values may hold words in some rows and numbers in others: it is kept as it is, and read where it is used.
+    Columns of one type are converted here. A column of Python objects may hold text in some rows and numbers in others,
+    so that it is stored unchanged, and converted where it is used.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def read_once(table: Any) -> Any:
 
 
 def _is_typed(column: Any) -> bool:
-    """Return whether the type of a column says what all of its values are, and floats tell them apart."""
+    """Return whether the type of a column is that of all its values, and its integers are exact as floats."""
     import narwhals as nw
 
     if isinstance(column, np.ndarray):

@@ -73,7 +73,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     data : mapping, optional
         Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held``, ``large``.
     served : bool, default False
-        Whether the page may ask the server that it comes from, and nobody else.
+        Whether the page may connect to the server that it comes from.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _hash(text: str) -> str:
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    r"""Return plain values as JSON that cannot end the element it stands in, whatever words are in it.
+    r"""Return plain values as JSON that cannot end its HTML element, whatever text is in it.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def shipped() -> tuple[dict[str, Any], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """A page in which a schedule is drawn and its exact expected loss follows; a notebook shows it.
+    """An interactive schedule editor that shows the exact expected loss; notebooks display it.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def explore(
     source: dict[str, Any] | None = None,
     large: bool = False,
 ) -> Explorer:
-    """Return a page in which schedules are drawn by hand and their exact expected loss follows.
+    """Return an interactive schedule editor that shows the exact expected loss.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def _source(tasks: TaskCollection) -> dict[str, Any] | None:
 
 
 def _facts(tasks: TaskCollection) -> dict[str, Any]:
-    """Return what the page says of tasks that only Python holds."""
+    """Return the facts that the page shows about tasks that only Python holds."""
     return {
         "d": tasks.n_features,
         "span": tasks.span_dimension,

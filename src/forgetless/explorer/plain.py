@@ -26,8 +26,8 @@ _LITERAL = 20_000
 def plain_tasks(tasks: TaskCollection) -> dict[str, Any]:
     """Return tasks as the page takes them: their rows, or fewer rows with the same losses.
 
-    A task is known to every engine by its singular values s, directions V and targets alone, so that s∘V stands for
-    its rows; where there are more features than coordinates of the joint span, in these.
+    Engines use the singular values s, singular vectors V and targets of a task alone, so that s∘V replaces its rows;
+    if there are more features than coordinates of the joint span, in those coordinates.
     """
     literal, basis = is_literal(tasks), None if tasks.n_features <= FEATURES else tasks.span
     rows = [_rows(task, basis, literal=literal) for task in tasks]

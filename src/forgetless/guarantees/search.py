@@ -87,7 +87,7 @@ def find_worst_collection(
     Returns
     -------
     WorstCollection
-        A lower bound of what the schedule guarantees. A local search: nothing says that it is the worst there is.
+        Its value is a lower bound of the worst case of the schedule: the search is local, and there may be worse ones.
 
     Examples
     --------

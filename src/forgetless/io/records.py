@@ -1,4 +1,4 @@
-"""Frozen dataclasses as values that JSON has, and back; their annotations say what a file may hold.
+"""Frozen dataclasses as values that JSON has, and back; annotations are the types that a file may hold.
 
 Infinities and NaN are written as text. The caller gives a pair of functions for fields of type ``Any``.
 """

@@ -1,4 +1,4 @@
-"""The few pieces of HTML that reports are made of: one self-contained page, lists, tables, embedded pictures."""
+"""HTML of reports: a self-contained page, lists, tables, embedded images."""
 
 import base64
 import html
@@ -46,7 +46,7 @@ def page(title: str, body: str) -> str:
 
 
 def image(picture: bytes, alt: str) -> str:
-    """Return a picture, PNG or SVG, inside the page, with words for those who do not see it; it can be enlarged."""
+    """Return an embedded image, PNG or SVG, with an alternative text; a click enlarges it."""
     kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
     encoded = base64.b64encode(picture).decode()
     return (
@@ -56,14 +56,14 @@ def image(picture: bytes, alt: str) -> str:
 
 
 def panels(pictures: Iterable[str]) -> str:
-    """Return pictures side by side as far as there is room, below each other on a narrow screen."""
+    """Return images side by side, on a narrow screen below each other."""
     images = list(pictures)
     kind = " one" if len(images) == 1 else " two" if len(images) % 2 == 0 and len(images) % 3 else ""
     return f'<div class="panels{kind}">{"".join(images)}</div>'
 
 
 def definitions(meanings: Mapping[str, str]) -> str:
-    """Return words with what they mean."""
+    """Return a list of terms with their meanings."""
     return (
         "<dl>"
         + "".join(f"<dt>{formula(term)}</dt><dd>{formula(meaning)}</dd>" for term, meaning in meanings.items())
@@ -72,7 +72,7 @@ def definitions(meanings: Mapping[str, str]) -> str:
 
 
 def formula(content: str) -> str:
-    """Return words in which _{…} and ^{…} are set low and high."""
+    """Return text with _{…} and ^{…} as subscripts and superscripts."""
     low = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", text(content))
     return re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", low)
 
@@ -90,7 +90,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def table(content: Table) -> str:
-    """Return a table that shows what its text shows, with numbers aligned to the right."""
+    """Return a table with the cells of its text, numbers aligned to the right."""
     columns = content.formatted()
     head = "".join(f"<th>{text(column.name)}</th>" for column in columns)
     cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
@@ -108,5 +108,5 @@ def _cell(content: str, number: bool) -> str:
 
 
 def text(content: str) -> str:
-    """Return words that are no markup, whatever they hold."""
+    """Return printable text with markup escaped."""
     return html.escape(printable(content))

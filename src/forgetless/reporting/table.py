@@ -1,4 +1,4 @@
-"""Tables: made once of columns or rows, then printed, written and drawn."""
+"""Tables of columns, printed as text or HTML, or converted to CSV and pandas."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from forgetless.reporting.text import label
 
 
 class Noted(NamedTuple):
-    """A number with what is printed right behind it: its error, its unit, a mark."""
+    """A number with a note printed behind it: its error, its unit, a mark."""
 
     value: float | None
     note: str
@@ -31,7 +31,7 @@ class FormattedColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Equally long columns with a title, and facts found in them, in words.
+    """Equally long columns with a title, and facts about them as sentences.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Table:
         return [_formatted(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
 
     def text(self) -> str:
-        """Return aligned lines, the head first: numbers to the right, words to the left, no wider than needed."""
+        """Return aligned lines, the head first: numbers to the right, text to the left."""
         height = max(name.count("\n") for name in self.columns)
         columns = [_aligned(column, height - column.name.count("\n")) for column in self.formatted()]
         return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
@@ -96,7 +96,7 @@ class Table:
         }
 
     def to_csv(self) -> str:
-        """Return the table as CSV, with every digit of its numbers; what is not known stays empty."""
+        """Return the table as CSV, with every digit of its numbers; missing values are empty."""
         text, columns = io.StringIO(), self.values()
         csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
         return text.getvalue()

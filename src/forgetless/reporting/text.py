@@ -1,4 +1,4 @@
-"""Words of strangers, such as labels of tasks: made safe to print, to draw, and to put into a page."""
+"""Untrusted text, such as labels of tasks, escaped for terminals, figures and pages."""
 
 LABEL = 60
 """Characters of a label that are shown."""
@@ -46,6 +46,6 @@ def label(text: object) -> str:
 
 
 def plot_label(text: object, width: int = 14) -> str:
-    """Return a label as matplotlib draws it as it is: not as a formula, and not hidden from legends."""
+    """Return a label that matplotlib draws literally: not as a formula, and not hidden from legends."""
     escaped = printable(str(text), width).replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped

@@ -279,21 +279,21 @@ def _parameters(value: Value) -> frozenset[str]:
         )
     hint = "wrap it in a function that takes them by name, such as def tasks(seed): ..."
     try:
-        parameters = inspect.signature(value.thing).parameters.values()
+        parameters = list(inspect.signature(value.thing).parameters.values())
     except (TypeError, ValueError):
         raise TypeError(f"tasks {value.label!r} have no signature with seed and k; {hint}") from None
-    unnamed = [p for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
-    anything = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if unnamed or (anything and not any(p.name in ("seed", "k") for p in parameters)):
-        raise TypeError(f"tasks {value.label!r} take {(unnamed or anything)[0]}, not seed and k by name; {hint}")
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    missing = [p.name for p in parameters if p.default is p.empty and p.name not in ("seed", "k") and p.kind in kinds]
-    if missing:
-        raise TypeError(
-            f"tasks {value.label!r} need an argument {missing[0]}, and a sweep gives seed and k only; bind it, e.g. "
-            f"functools.partial({value.label}, {missing[0]}=...)"
-        )
-    return frozenset(p.name for p in parameters if p.name in ("seed", "k") and p.kind in kinds)
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    accepted = frozenset(p.name for p in named) & {"seed", "k"}
+    required = [p for p in parameters if p.default is p.empty and p.name not in accepted]
+    for p in required:
+        if p in named:
+            raise TypeError(
+                f"tasks {value.label!r} need an argument {p.name}, and a sweep gives seed and k only; bind it, e.g. "
+                f"functools.partial({value.label}, {p.name}=...)"
+            )
+        if p.kind is p.POSITIONAL_ONLY or not accepted:  # *args and **kwargs stay empty beside seed or k
+            raise TypeError(f"tasks {value.label!r} take {p}, not seed and k by name; {hint}")
+    return accepted
 
 
 def _integers(name: str, values: Any, minimum: int) -> tuple[int, ...]:
