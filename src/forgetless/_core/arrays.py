@@ -1,4 +1,4 @@
-"""The few things forgetless needs from an array library, on top of array-api-compat."""
+"""Conversions between array libraries, on top of array-api-compat."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def namespace_of(*arrays: Array) -> Namespace:
 def as_float(name: str, value: Any) -> Array:
     """Return ``value`` as a finite float64 array; anything that is not yet an array becomes NumPy's.
 
-    float64 whatever the input: the laboratory's answers are meant to be exact, and a float32 spectrum is not.
+    float64 whatever the input: results are meant to be exact, and a float32 spectrum is not.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; drop or impute the masked rows first, e.g. with value.filled(...)")
@@ -94,7 +94,7 @@ def from_numpy(array: NDArray[Any], like: Array) -> Array:
     if is_numpy_namespace(xp):
         return array
     safe = np.ascontiguousarray(array)
-    # A read-only array (a broadcast, say) is copied: torch would share its memory and warn.
+    # A read-only array (such as a broadcast) is copied: torch would share its memory and warn.
     return xp.asarray(safe if safe.flags.writeable else safe.copy(), device=device(like))
 
 

@@ -34,7 +34,7 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
 
 
 UNKNOWN = 8 * 2**30
-"""Bytes assumed to be free on a system that does not tell."""
+"""Bytes assumed to be free on a system that does not report it."""
 
 FACTORIZATION_LIMIT = int(os.environ.get("FORGETLESS_MEMORY_LIMIT", 2**31))
 """Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved iteratively."""
@@ -79,7 +79,7 @@ def _left_by_groups(proc: Path, groups: Path) -> Iterator[int]:
 
 
 def _reclaimable(folder: Path) -> int:
-    """Return the bytes of files that the kernel keeps in a group's memory only while nobody needs it."""
+    """Return the bytes of files in a group's memory that the kernel can reclaim."""
     for line in _lines(folder / "memory.stat"):
         name, _, value = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file"):

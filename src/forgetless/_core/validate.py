@@ -1,4 +1,4 @@
-"""Checks at the public border: every message names the argument, the value, what is allowed and the cure."""
+"""Validation of public arguments: messages name the argument, the value, the allowed values and a hint."""
 
 import math
 import numbers
@@ -78,14 +78,14 @@ def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
 
 
 _UNNOTICED = 2**26
-"""Bytes that are not asked for: looking at the machine takes 0.1 ms."""
+"""Bytes up to which free memory is not checked: a check takes 0.1 ms."""
 
 _SHARE = 0.75
-"""Of what is free; the rest is for what a computation needs beside its large arrays."""
+"""Share of the free memory for large arrays; the rest is for everything else."""
 
 
 def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = None) -> None:
-    """Refuse what takes more than ``limit`` bytes, by default three quarters of what the machine has left.
+    """Raise MemoryError above ``limit`` bytes, by default three quarters of the free memory.
 
     ``what`` is followed by "needs … bytes" in the message.
     """
@@ -97,7 +97,7 @@ def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = N
 
 
 def readable(n_bytes: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if n_bytes >= unit:
             return f"{n_bytes / unit:,.3g} {name}" if n_bytes < 1000 * unit else f"{n_bytes / unit:,.0f} {name}"

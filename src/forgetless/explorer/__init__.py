@@ -1,4 +1,4 @@
-"""The explorer: a page in which a schedule is drawn by hand and its exact expected loss follows."""
+"""The explorer: an interactive schedule editor that shows the exact expected loss."""
 
 from forgetless.explorer.view import Explorer, explore
 

@@ -25,6 +25,12 @@ PER_DECADE = 90
 """Nodes per factor ten of ρ: certificates are then within about 1e-4 of the limit of fine meshes."""
 
 
+_DIVERGED = 1e6
+"""sup f above which no further step returns below the trivial bound, sup f = 1."""
+
+_REPORT_EVERY = 256
+
+
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
@@ -102,7 +108,9 @@ class Mesh:
         rise = g[1:] - g[:-1]
         bend = (0.5 * kappa) * self.h * np.maximum(rise, 0.0)
         if q > 0.0:
-            bend += self._bend(g, rise, alpha, kappa, q, m, w, new)
+            e = 1.0 - m - (1.0 - self.r * g / alpha) * w
+            new += (q * alpha) * (e * e)
+            bend += q * self._excess(g, e, alpha, kappa)
         bend *= 1.0 + 2.0**-40
         new[:-1] += bend
         new[1:] += np.maximum(bend - np.concatenate([bend[1:], [0.0]]), 0.0)
@@ -110,23 +118,13 @@ class Mesh:
         new += INFLATION * alpha * (kappa + q)
         return new
 
-    def _bend(
-        self, g: Floats, rise: Floats, alpha: float, kappa: float, q: float, m: float, w: Floats, new: Floats
-    ) -> Floats:
-        """Add qα(u − m)² to the nodes ``new``, and return by how much it may exceed its chords."""
-        e = 1.0 - m - (1.0 - self.r * g / alpha) * w
-        new += (q * alpha) * (e * e)
-        h, steep = self.h, np.abs(rise)
+    def _excess(self, g: Floats, e: Floats, alpha: float, kappa: float) -> Floats:
+        """Return how much αe², e = u − m, may exceed its chords."""
+        h, steep = self.h, np.abs(g[1:] - g[:-1])
         curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))  # h²·sup|αu″|
         far = np.abs(e)
         far = np.maximum(far[:-1], far[1:]) + curve / (8.0 * alpha)
-        return np.asarray((0.25 * q) * far * curve)
-
-
-_DIVERGED = 1e6
-"""sup f above which no further step returns below the trivial bound, sup f = 1."""
-
-_REPORT_EVERY = 256
+        return np.asarray(0.25 * far * curve)
 
 
 @dataclass(frozen=True, eq=False)

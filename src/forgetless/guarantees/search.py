@@ -87,7 +87,7 @@ def find_worst_collection(
     Returns
     -------
     WorstCollection
-        A lower bound of what the schedule guarantees. A local search: nothing says that it is the worst there is.
+        Its value is a lower bound of the worst case of the schedule: the search is local, and there may be worse ones.
 
     Examples
     --------
@@ -98,11 +98,11 @@ def find_worst_collection(
 
     Notes
     -----
-    Derivatives of shares are those of ``filter.derivative``: in closed form for the filters of this package, central
-    differences for others unless they override it.
+    Filter factors are differentiated by ``filter.derivative``: in closed form for the filters of this package, by
+    central differences for others unless they override it.
     """
     chosen = as_schedule(schedule)
-    search = _Search.of(chosen, k, n_features, n_tasks, rank, n_starts, n_rounds, starts, seed)
+    search = _Search(_adversary(chosen, k, n_features, n_tasks, rank), n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
         raise ValueError("resume=True needs the file to resume from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
@@ -115,9 +115,21 @@ def find_worst_collection(
     return WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
 
 
+def _adversary(schedule: Any, k: int, n_features: int, n_tasks: int, rank: int) -> Adversary:
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    d = validate.integer("n_features", n_features, 1, "2 to 6 are enough for the worst known collections")
+    M = validate.integer("n_tasks", n_tasks, 1, "3 to 8 are enough for the worst known collections")
+    rank = validate.integer("rank", rank, 1, "1 to 3 are enough for the worst known collections")
+    if rank > d:
+        raise ValueError(f"rank must be at most n_features = {d}, got {rank}; a task has no more orthogonal rows")
+    filter_ = resolve(schedule, k, 1.0)
+    check_contraction(filter_, TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
+    return Adversary(filter_, k, M, d, rank)
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The checked arguments."""
+    """A search from several starts; the arguments are validated."""
 
     adversary: Adversary
     n_starts: int
@@ -125,39 +137,20 @@ class _Search:
     starts: str
     seed: int
 
-    @classmethod
-    def of(
-        cls,
-        schedule: Any,
-        k: Any,
-        n_features: Any,
-        n_tasks: Any,
-        rank: Any,
-        n_starts: Any,
-        n_rounds: Any,
-        starts: Any,
-        seed: Any,
-    ) -> "_Search":
-        k = validate.integer("k", k, 1, "ask for at least one step")
-        d = validate.integer("n_features", n_features, 1, "2 to 6 are enough for the worst collections known")
-        M = validate.integer("n_tasks", n_tasks, 1, "3 to 8 are enough for the worst collections known")
-        rank = validate.integer("rank", rank, 1, "1 to 3 are enough for the worst collections known")
-        if rank > d:
-            raise ValueError(f"rank must be at most n_features = {d}, got {rank}; a task has no more orthogonal rows")
-        n_starts = validate.integer("n_starts", n_starts, 1, "the default is 32")
-        n_rounds = validate.integer("n_rounds", n_rounds, 1, "the default is 400")
-        seed = validate.integer("seed", seed, 0, "any whole number will do")
-        if starts not in STARTS:
-            raise ValueError(f'starts must be "mixed", "random" or "rare", got {starts!r}')
-        if starts == "rare" and (d < 2 or M < 3):
+    def __post_init__(self) -> None:
+        validate.integer("n_starts", self.n_starts, 1, "the default is 32")
+        validate.integer("n_rounds", self.n_rounds, 1, "the default is 400")
+        validate.integer("seed", self.seed, 0, "any whole number will do")
+        if self.starts not in STARTS:
+            raise ValueError(f'starts must be "mixed", "random" or "rare", got {self.starts!r}')
+        k, M, rank, d = self.adversary.k, self.adversary.n_tasks, self.adversary.rank, self.adversary.n_features
+        if self.starts == "rare" and (d < 2 or M < 3):
             raise ValueError(
                 f'starts="rare" needs n_features ≥ 2 and n_tasks ≥ 3, got {d} and {M}; use starts="random"'
             )
-        filter_ = resolve(schedule, k, 1.0)
-        check_contraction(filter_, TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
-        n_numbers = float(max(n_starts, SIZES)) * k * (2 * d * d + 8 * M * rank * d)
-        check_memory(n_numbers, f"the gradient of {n_starts} starts over {k} steps", "use fewer starts or a smaller k")
-        return cls(Adversary(filter_, k, M, d, rank), n_starts, n_rounds, starts, seed)
+        what = f"the gradient of {self.n_starts} starts over {k} steps"
+        n_numbers = float(max(self.n_starts, SIZES)) * k * (2 * d * d + 8 * M * rank * d)
+        check_memory(n_numbers, what, "use fewer starts or a smaller k")
 
     def call(self, schedule: Any) -> str:
         """Return the call of this search as code."""

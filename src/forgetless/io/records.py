@@ -1,4 +1,4 @@
-"""Frozen dataclasses as values that JSON has, and back; their annotations say what a file may hold.
+"""Frozen dataclasses as values that JSON has, and back; annotations are the types that a file may hold.
 
 Infinities and NaN are written as text. The caller gives a pair of functions for fields of type ``Any``.
 """
@@ -86,18 +86,21 @@ def _read(at: str, hint: Any, plain: Any, decode: Coder) -> Any:
         (hint,) = [part for part in parts if part is not NoneType]
         return _read(at, hint, plain, decode)
     if origin is tuple and isinstance(plain, list):
-        if len(parts) == 2 and parts[1] is Ellipsis:
-            return tuple(_read(at, parts[0], each, decode) for each in plain)
+        parts = parts[:1] * len(plain) if parts[1:] == (Ellipsis,) else parts
         if len(parts) == len(plain):
             return tuple(_read(at, part, each, decode) for part, each in zip(parts, plain, strict=True))
     if origin is dict and isinstance(plain, dict):
         return {name: _read(at, parts[1], each, decode) for name, each in plain.items()}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_plain(hint, plain, decode)
+    return _read_scalar(at, hint, plain)
+
+
+def _read_scalar(at: str, hint: Any, plain: Any) -> Any:
+    if hint is float and type(plain) in (int, float):
+        return float(plain)
     if hint is float and isinstance(plain, str) and plain in _NOT_FINITE:
         return _NOT_FINITE[plain]
-    if hint is float and isinstance(plain, int | float) and not isinstance(plain, bool):
-        return float(plain)
     if hint in (str, bool, int) and type(plain) is hint:
         return plain
     raise ValueError(f"{at} holds a {type(plain).__name__}, which does not belong there")

@@ -271,29 +271,32 @@ def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any
         raise ValueError("there is nothing to draw: the store holds no results for this figure")
     if ax is not None and len(panels) > 1:
         raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
+    axes = [ax]
     if ax is None:
         import matplotlib.pyplot as plt
 
-        figure = plt.subplots(1, len(panels), figsize=(COLUMN * len(panels), 2.6), squeeze=False, layout="constrained")
-        every = list(figure[1][0])
-    else:
-        every = [ax]
-    for one, (title, lines) in zip(every, panels.items(), strict=True):
-        for i, line in enumerate(lines):
-            _plot_line(one, i, line)
-        means = [point.mean for line in lines for point in line.points]
-        one.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
-        if min(means) > 0:  # a bar as long as its mean would reach down for ever
-            one.set_ylim(bottom=max(min(means) / 5, one.get_ylim()[0]))
-        ticks = sorted({at for line in lines for at in line.x if at == at})
-        if len(ticks) <= 8:
-            one.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-            one.minorticks_off()
+        size = (COLUMN * len(panels), 2.6)
+        axes = list(plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")[1][0])
+    for one, (title, lines) in zip(axes, panels.items(), strict=True):
+        _plot_panel(one, lines, x)
         one.set(
             xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=figure_label(title, 60)
         )
-    every[0].legend()
-    return every[0] if len(every) == 1 else every
+    axes[0].legend()
+    return axes[0] if len(axes) == 1 else axes
+
+
+def _plot_panel(ax: Any, lines: Any, x: str) -> None:
+    for i, line in enumerate(lines):
+        _plot_line(ax, i, line)
+    means = [point.mean for line in lines for point in line.points]
+    ax.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
+    if min(means) > 0:  # a bar as long as its mean would extend the axis without limit
+        ax.set_ylim(bottom=max(min(means) / 5, ax.get_ylim()[0]))
+    ticks = sorted({at for line in lines for at in line.x if at == at})
+    if len(ticks) <= 8:
+        ax.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        ax.minorticks_off()
 
 
 def _plot_line(ax: Any, i: int, line: Any) -> None:

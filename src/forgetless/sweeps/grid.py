@@ -13,7 +13,7 @@ from forgetless._core.environment import version
 from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
-from forgetless.orderings import NAMES, Ordering, WithReplacement
+from forgetless.orderings import NAMES, WithReplacement
 from forgetless.reporting.text import printable
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
@@ -99,8 +99,8 @@ class Grid:
         self.scales = (None,) if scales is None else _scales(scales)
         self.axes: dict[str, dict[str, Value]] = {
             "tasks": _axis("tasks", tasks, _task_label, _validated_tasks),
-            "schedule": _axis("schedules", schedules, _schedule_label, _validated_schedule),
-            "ordering": _axis("orderings", orderings, _ordering_label, _validated_ordering),
+            "schedule": _axis("schedules", schedules, _schedule_label, _validated(as_schedule)),
+            "ordering": _axis("orderings", orderings, _ordering_label, _validated(as_ordering)),
         }
         self._takes = {label: _parameters(value) for label, value in self.axes["tasks"].items()}
 
@@ -244,11 +244,16 @@ def _schedule_label(thing: Any) -> str:
     return str(thing.__name__) if inspect.isfunction(thing) else title_of(thing)
 
 
-def _validated_schedule(name: str, thing: Any) -> Any:
-    try:
-        return as_schedule(thing)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
+def _validated(convert: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Return the function that converts a value, and names it where it raises."""
+
+    def convert_named(name: str, thing: Any) -> Any:
+        try:
+            return convert(thing)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+
+    return convert_named
 
 
 def _has_strength(schedule: Any) -> bool:
@@ -258,17 +263,8 @@ def _has_strength(schedule: Any) -> bool:
 
 def _ordering_label(thing: Any) -> str:
     return (
-        thing
-        if isinstance(thing, str)
-        else next((name for name, other in NAMES.items() if other == thing), repr(thing))
+        thing if isinstance(thing, str) else next((name for name, each in NAMES.items() if each == thing), repr(thing))
     )
-
-
-def _validated_ordering(name: str, thing: Any) -> Ordering:
-    try:
-        return as_ordering(thing)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
 
 
 def _parameters(value: Value) -> frozenset[str]:
@@ -283,21 +279,21 @@ def _parameters(value: Value) -> frozenset[str]:
         )
     hint = "wrap it in a function that takes them by name, such as def tasks(seed): ..."
     try:
-        parameters = inspect.signature(value.thing).parameters.values()
+        parameters = list(inspect.signature(value.thing).parameters.values())
     except (TypeError, ValueError):
         raise TypeError(f"tasks {value.label!r} have no signature with seed and k; {hint}") from None
-    unnamed = [p for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
-    anything = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if unnamed or (anything and not any(p.name in ("seed", "k") for p in parameters)):
-        raise TypeError(f"tasks {value.label!r} take {(unnamed or anything)[0]}, not seed and k by name; {hint}")
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    missing = [p.name for p in parameters if p.default is p.empty and p.name not in ("seed", "k") and p.kind in kinds]
-    if missing:
-        raise TypeError(
-            f"tasks {value.label!r} need an argument {missing[0]}, and a sweep gives seed and k only; bind it, e.g. "
-            f"functools.partial({value.label}, {missing[0]}=...)"
-        )
-    return frozenset(p.name for p in parameters if p.name in ("seed", "k") and p.kind in kinds)
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    accepted = frozenset(p.name for p in named) & {"seed", "k"}
+    required = [p for p in parameters if p.default is p.empty and p.name not in accepted]
+    for p in required:
+        if p in named:
+            raise TypeError(
+                f"tasks {value.label!r} need an argument {p.name}, and a sweep gives seed and k only; bind it, e.g. "
+                f"functools.partial({value.label}, {p.name}=...)"
+            )
+        if p.kind is p.POSITIONAL_ONLY or not accepted:  # *args and **kwargs stay empty beside seed or k
+            raise TypeError(f"tasks {value.label!r} take {p}, not seed and k by name; {hint}")
+    return accepted
 
 
 def _integers(name: str, values: Any, minimum: int) -> tuple[int, ...]:

@@ -22,12 +22,12 @@ def wide(
 
     A ``full`` table also has rounding errors, versions and keys.
     """
-    at = {name: i for i, name in enumerate(RESULTS)}
     parts = (*AXES, "step", "version", "key")
     cells: dict[tuple[Any, ...], dict[str, tuple[Any, Any, Any]]] = {}
-    for row in rows:
-        numbers = (row[at["value"]], row[at["standard_error"]], row[at["rounding"]])
-        cells.setdefault(tuple(row[at[name]] for name in parts), {})[row[at["metric"]]] = numbers
+    for values in rows:
+        row = dict(zip(RESULTS, values, strict=True))
+        numbers = (row["value"], row["standard_error"], row["rounding"])
+        cells.setdefault(tuple(row[name] for name in parts), {})[row["metric"]] = numbers
     ranks = {axis: {label: i for i, label in enumerate(labels)} for axis, labels in order.items()}
 
     def rank(cell: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -137,7 +137,7 @@ class Line(NamedTuple):
 def panels(table: Table, x: str, y: str, hue: str) -> dict[str, list[Line]]:
     """Return the panels of a figure by their titles: one for every value of the axes that are neither x nor hue.
 
-    Of the scales, unless they are one of the two, the best at each point is taken, and the name of the line says so.
+    Of the scales, unless they are one of the two, the best at each point is taken, and named in the label of the line.
     """
     for name in (x, hue):
         check_column(table, name, AXES)
@@ -184,21 +184,22 @@ def summary(table: Table, y: str) -> Table:
     rows, facts = [], [f"slope of log {y} in log k, fitted on k = {', '.join(map(str, ks[-LAST:]))}"]
     facts[0] += f"; bounds at k = {ks[-1]}"
     for labels in dict.fromkeys(key[:3] for key in means):
-        curves = {key[3:]: point for key, point in means.items() if key[:3] == labels}
-        last = max(k for _, k in curves)
-        if last < ks[-1]:
+        scale, curve = _best_scale({key[3:]: point for key, point in means.items() if key[:3] == labels})
+        if (last := max(curve)) < ks[-1]:
             facts.append(f"{', '.join(map(str, labels))}: nothing at k = {ks[-1]}, the largest is {last}")
-        scale = min((scale for scale, k in curves if k == last), key=lambda scale: _nan_last(curves[scale, last].mean))
         left = {name: each for name, each in zip((*names, "scale"), (*labels, scale), strict=True) if varies[name]}
-        rows.append(left | _summary_row({k: curves[scale, k] for k in ks if (scale, k) in curves}, ks, y))
+        rows.append(left | _summary_row(curve, ks, y))
     columns = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
     rounded = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in columns} for row in rows])
     return Table(rounded.title, rounded.columns, (*facts, *table.facts), formats={"slope": ".2f"})
 
 
-def _nan_last(value: float) -> tuple[bool, float]:
-    """Return a key for sorting in which NaN is larger than all numbers."""
-    return math.isnan(value), value
+def _best_scale(curves: Mapping[tuple[Any, ...], Point]) -> tuple[Any, dict[int, Point]]:
+    """Return the scale with the least mean at the largest k, NaN being the largest, and its means by k."""
+    last = max(k for _, k in curves)
+    means = {scale: point.mean for (scale, k), point in curves.items() if k == last}
+    best = min(means, key=lambda scale: (math.isnan(means[scale]), means[scale]))
+    return best, {k: point for (scale, k), point in curves.items() if scale == best}
 
 
 def _summary_row(curve: Mapping[int, Point], ks: Sequence[int], y: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs of a sweep: computes the cells that the store lacks and commits them; the store alone says what is done."""
+"""Runs of a sweep: batches of missing cells are submitted to executors, and committed to the store as they finish."""
 
 import os
 import queue

@@ -76,7 +76,7 @@ class Store:
         elif os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
             mode = "mode=rw"  # a reader with mode=ro would leave files beside the store
         else:
-            # Without a place for the files that readers share, only a store that nobody writes can be read.
+            # Without a place for the files that readers share, only a store without a writer can be read.
             mode = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
         database = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None, timeout=30)
         try:

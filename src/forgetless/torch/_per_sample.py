@@ -2,12 +2,11 @@
 
 Layers that see every sample in rows of its own have per-sample gradients that are products of their inputs and of the
 backpropagated gradients: for ``nn.Linear`` on (batch, features) one outer product, whose square needs no memory per
-sample; for
-sequences and convolutions one small matrix product a sample. One backward pass serves the whole batch. Models with
-other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
+sample; for sequences and convolutions one small matrix product a sample. One backward pass serves the whole batch.
+Models with other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -34,11 +33,7 @@ def trained(model: Any) -> Tensors:
 
 def can_factor(model: Any) -> bool:
     """Whether all trained parameters sit in layers whose per-sample gradients are products."""
-    return all(
-        _factors_exactly(module)
-        for module in model.modules()
-        if any(p.requires_grad for p in module.parameters(recurse=False))
-    )
+    return all(_factors_exactly(module) for module in model.modules() if _is_trained(module))
 
 
 def _factors_exactly(module: Any) -> bool:
@@ -57,23 +52,8 @@ def by_layers(
     ``check`` compares with autograd at the first probe: summed over samples with different factors, the products must
     be the gradient of that sum.
     """
-    owners = {
-        module: name
-        for name, module in model.named_modules()
-        if any(p.requires_grad for p in module.parameters(recurse=False))
-    }
-    calls: list[tuple[Any, Any, Any]] = []
-
-    def record(module: Any, inputs: Any, output: Any) -> Any:
-        calls.append((module, inputs[0].detach(), output))
-        return output.clone()  # what comes next may work in place
-
-    hooks = [module.register_forward_hook(record) for module in owners]
-    try:
-        outputs = model(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    owners = {module: name for name, module in model.named_modules() if _is_trained(module)}
+    outputs, calls = _recorded_calls(model, x, owners)
     once = len(calls) == len(owners) == len({module for module, _, _ in calls})
     if not once or any(len(output) != len(x) for _, _, output in calls):
         return False
@@ -95,6 +75,27 @@ def by_layers(
         for (module, _, _), factor, deltas in zip(calls, factors, zip(*back, strict=True), strict=True):
             _add(total, owners[module], module, factor, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
     return True
+
+
+def _is_trained(module: Any) -> bool:
+    """Return whether the module itself has trained parameters."""
+    return any(p.requires_grad for p in module.parameters(recurse=False))
+
+
+def _recorded_calls(model: Any, x: Any, modules: Iterable[Any]) -> tuple[Any, list[tuple[Any, Any, Any]]]:
+    """Return the outputs of a model, and module, input and output of every call of some of its modules."""
+    calls: list[tuple[Any, Any, Any]] = []
+
+    def record(module: Any, inputs: Any, output: Any) -> Any:
+        calls.append((module, inputs[0].detach(), output))
+        return output.clone()  # the next module may work in place
+
+    hooks = [module.register_forward_hook(record) for module in modules]
+    try:
+        return model(x), calls
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _agree(model: Any, layers: list[Any], values: Any) -> bool:

@@ -160,7 +160,7 @@ def rate_of(group: dict[str, Any]) -> Any:
 
 
 class Plan:
-    """All regularized parameters, in buckets; ``fits`` says whether the optimizer still has the same groups."""
+    """All regularized parameters, in buckets; ``fits`` is False once the optimizer has other groups."""
 
     def __init__(
         self, groups: list[Any], names: Mapping[int, str], centers: Mapping[str, Any], omegas: Mapping[str, Any]

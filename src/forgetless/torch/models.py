@@ -48,7 +48,7 @@ class _Evaluated:
 
 
 class FrozenStatistics:
-    """What ``freeze_statistics`` returns: ``remove()`` undoes it; also a context.
+    """Frozen running statistics, from ``freeze_statistics``; ``remove()`` or the end of the context undoes it.
 
     Attributes
     ----------
@@ -80,10 +80,10 @@ class FrozenStatistics:
 
 
 def freeze_statistics(model: Any) -> FrozenStatistics:
-    """Hold the running statistics of all normalization layers, whatever ``model.train()`` says later.
+    """Freeze the running statistics of all normalization layers, also against later calls of ``model.train()``.
 
-    The layers then normalize by what they know instead of by the batch, as in evaluation; their weights are learned as
-    before. Usual after the first task, or from the start for a pretrained network.
+    The layers then normalize by stored statistics instead of by those of the batch, as in evaluation; their weights
+    are still trained. Usual after the first task, or from the start for a pretrained network.
 
     Examples
     --------
