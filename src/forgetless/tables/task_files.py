@@ -32,12 +32,7 @@ from forgetless.tasks.stored import arrays_from
 
 
 def read_tasks(
-    path: str | Path,
-    *,
-    task: str | None = None,
-    target: str | None = None,
-    loss: str = "sum",
-    intercept: bool = False,
+    path: str | Path, *, task: str | None = None, target: str | None = None, loss: str = "sum", intercept: bool = False
 ) -> TaskCollection:
     """Return the tasks in a file.
 
