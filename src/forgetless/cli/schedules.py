@@ -35,13 +35,7 @@ from forgetless.reporting.table import Table
 @click.option("--trials", "n_trials", type=click.IntRange(2), help="Compare by random runs, not by exact losses.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def advise(
-    source: Source,
-    k: int,
-    ordering: Any,
-    as_json: bool,
-    objective: str | None,
-    validation: Path | None,
-    **options: Any,
+    source: Source, k: int, ordering: Any, as_json: bool, objective: str | None, validation: Path | None, **options: Any
 ) -> None:
     """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
 

@@ -299,9 +299,13 @@ class _Blocks:
         self.total += float(X.shape[0]) if weight is None else float(weight.sum())
         counted = X if weight is None else X[np.flatnonzero(weight)]
         self.empty = self.empty and (counted.shape[0] == 0 if intercept else is_zero(counted))
-        if not self.once:
+        if self.once:
+            self._add_squares(X, r, weight, intercept)
+        else:
             self.residuals.append(r)
-            return
+
+    def _add_squares(self, X: Any, r: Any, weight: Any, intercept: bool) -> None:
+        """Add XᵀX, Xᵀr and ‖r‖² of a block."""
         d = len(self.start)
         if not gram_fits(d):
             raise MemoryError(

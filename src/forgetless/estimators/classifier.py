@@ -102,10 +102,6 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
         classes : array of shape (c,), optional
             Classes of later tasks, declared in any call.
         sample_weight : float or array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         state = self._declared(classes)
         X, y, weight, state = self._validated(state, X, y, sample_weight)

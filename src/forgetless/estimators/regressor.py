@@ -88,10 +88,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             task if omitted.
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of its task.
-
-        Returns
-        -------
-        self
         """
         if is_remote(X):
             if groups is not None:
@@ -120,10 +116,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
-
-        Returns
-        -------
-        self
         """
         state = self._current()
         after = state.rule.step_row(state, X, y) if sample_weight is None else None
@@ -146,10 +138,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         blocks : iterable of (X, y) or (X, y, sample_weight), or a callable that returns one
             A list or a callable can be read several times, which any number of features allows. A generator can be
             read once: then XᵀX is added up, of shape (d, d), which must fit into memory.
-
-        Returns
-        -------
-        self
         """
         self._state = self._after_blocks(self._current(), blocks)
         return self
@@ -162,10 +150,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         count : int
         names : sequence of str, optional
             Their names, where features have names.
-
-        Returns
-        -------
-        self
         """
         validate.integer("count", count, 1, "pass the number of new features")
         self._state = self._fitted().widened(count, names)

@@ -101,19 +101,23 @@ class Strength:
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
         proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
-        at, chunk = (1.0 if proportional else radius), (t - 1) // CHUNK
-        key, first = (k, at, chunk), chunk * CHUNK
-        if self._resolved[0] != key:
-            filters = resolve(self.schedule, k, at)
-            if filters.horizon is not None and k > CHUNK:
-                filters = deepcopy(filters.at(slice(first, first + CHUNK)))  # a slice alone would keep all in memory
-            count = min(CHUNK, k - first)
-            values = np.broadcast_to(filters.coefficient, (count,)).tolist() if isinstance(filters, Ridge) else []
-            begin = task - t + 1 + first
-            self._resolved, self._ready = (key, filters), (math.nan if proportional else radius, begin, values)
+        at, first = (1.0 if proportional else radius), (t - 1) // CHUNK * CHUNK
+        if self._resolved[0] != (k, at, first):
+            filters, values = self._filters(k, at, first)
+            self._resolved = (k, at, first), filters
+            self._ready = math.nan if proportional else radius, task - t + 1 + first, values
         assert self._resolved[1] is not None
         filter_ = self._resolved[1].at(t - 1 - first)
         return filter_.scaled(radius * radius) if proportional else filter_
+
+    def _filters(self, k: int, radius: float, first: int) -> tuple[Filter, list[float]]:
+        """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on, and their λ for explicit L2."""
+        filters = resolve(self.schedule, k, radius)
+        if filters.horizon is not None and k > CHUNK:
+            filters = deepcopy(filters.at(slice(first, first + CHUNK)))  # a slice alone would keep all in memory
+        if not isinstance(filters, Ridge):
+            return filters, []
+        return filters, np.broadcast_to(filters.coefficient, (min(CHUNK, k - first),)).tolist()
 
     def _check_horizon(self, task: int) -> None:
         """Raise ValueError after the last listed coefficient; warn at the first task after the declared horizon."""

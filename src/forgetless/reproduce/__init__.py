@@ -154,13 +154,7 @@ def curves(n_trials: int = 2000) -> Table:
                 worst = max(worst, float(gap[1:].max()))
                 for i in range(k):
                     low, high = np.quantile(values[:, i], [0.1, 0.9])
-                    row = {
-                        "ordering": order,
-                        "schedule": name,
-                        "metric": metric,
-                        "k": i + 1,
-                        "exact": float(means[i]),
-                    }
+                    row = {"ordering": order, "schedule": name, "metric": metric, "k": i + 1, "exact": float(means[i])}
                     rows.append({**row, "mean": float(values[:, i].mean()), "low": float(low), "high": float(high)})
     fact = f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f} standard errors"
     one = expect(tasks, SCHEDULES["none"], 12, ordering=WithoutReplacement()).average_loss[0]

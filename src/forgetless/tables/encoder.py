@@ -96,10 +96,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : table
             Of pandas, polars, pyarrow or another library that narwhals knows, a dict of lists, or an array.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         inputs = self._inputs(X, reset=not hasattr(self, "columns_"))

@@ -68,10 +68,6 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         y : array of shape (n,) or (n, c)
         **parameters
             For ``partial_fit`` of the last step, e.g. ``sample_weight`` or ``classes``.
-
-        Returns
-        -------
-        self
         """
         self._learn(X, y, **parameters)
         return self

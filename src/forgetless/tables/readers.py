@@ -172,11 +172,7 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     else:
         source, start = path, _start(path)
     how, header = dialect(start, path)
-    twice = [name for name, count in Counter(name.strip() for name in header).items() if count > 1 and name]
-    if twice:
-        raise BadTableError(
-            f"{path.name}, line {how.line}: several columns are named {twice[0]!r}; give each its own name"
-        )
+    _check_header(path, how.line, header)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     if str(path) != "-":
         options["compression"] = "gzip" if how.compressed else None
@@ -188,6 +184,12 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     strings = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
     for frame in _pieces(source, rows, options, strings):
         yield _numbered(_without_decimals(frame, text_columns), path, header)
+
+
+def _check_header(path: Path, line: int, header: list[str]) -> None:
+    twice = [name for name, count in Counter(name.strip() for name in header).items() if count > 1 and name]
+    if twice:
+        raise BadTableError(f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own name")
 
 
 def _pieces(source: Any, rows: int, options: dict[str, Any], strings: Collection[str]) -> Iterator[Any]:

@@ -255,9 +255,7 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     names = _feature_names(model, d)
     units = estimator._state.units
     deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
-    size = (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0)
-    order = np.argsort(-size, kind="stable")[:most].tolist()
-    order = [i for i in order if size[i] > 0] or order if d > most else order  # buckets that no word fell into
+    order = _largest((np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0), most)
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
     if len(coef) == 1:
         columns["coefficient"] = coef[0, order].tolist()
@@ -272,6 +270,12 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     if deviation is not None and len(coef) == 1:
         columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def _largest(size: Any, most: int) -> list[int]:
+    """Return the places of the largest values; of very many features not those of zero, such as empty buckets."""
+    order: list[int] = np.argsort(-size, kind="stable")[:most].tolist()
+    return [i for i in order if size[i] > 0] or order if len(size) > most else order
 
 
 def _feature_names(model: Any, d: int) -> list[str]:

@@ -31,12 +31,7 @@ from forgetless.tasks.from_table import check_roles, labels_of
 
 
 def read_tasks(
-    path: str | Path,
-    *,
-    task: str | None = None,
-    target: str | None = None,
-    loss: str = "sum",
-    intercept: bool = False,
+    path: str | Path, *, task: str | None = None, target: str | None = None, loss: str = "sum", intercept: bool = False
 ) -> TaskCollection:
     """Return the tasks in a file.
 
