@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 import forgetless.torch as flt
-from forgetless.torch import _metrics
+from forgetless.torch import _proximal
 from support.deep.networks import batches, mlp, weights
 
 pytestmark = pytest.mark.skipif(
@@ -89,8 +89,8 @@ def test_a_step_skipped_by_a_scaler_pulls_nothing(name):
 def test_recorded_pulls_have_the_bits_of_launched_ones(name, weighted, monkeypatch):
     """Also when rates change, states are loaded and storage moves between steps."""
     seen = []
-    for limit in (_metrics.LARGE, 0):
-        monkeypatch.setattr(_metrics, "LARGE", limit)
+    for limit in (_proximal.LARGE, 0):
+        monkeypatch.setattr(_proximal, "LARGE", limit)
         net = mlp().cuda()
         optimizer = OPTIMIZERS[name](list(net.parameters()))
         importance = {n: p.detach().abs() for n, p in net.named_parameters()}

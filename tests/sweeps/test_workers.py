@@ -12,7 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import Store, _lock, workers
+from forgetless.io import atomic
+from forgetless.sweeps import Store, workers
 from forgetless.sweeps import run as runs
 from forgetless.sweeps.evaluate import evaluate
 from support.sweeping import gauss, small
@@ -168,7 +169,7 @@ def test_a_lock_that_cannot_be_signed_holds(path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_lock.os, "write", full)
+        patch.setattr(atomic.os, "write", full)
         with Store(path, write=True), pytest.raises(fl.errors.StoreError, match="written by another process"):
             Store(path, write=True)
     with Store(path, write=True):
@@ -181,7 +182,7 @@ def test_a_lock_that_could_not_be_taken_whole_is_released(path, monkeypatch):
 
     for name in ("fstat", "ftruncate"):
         with monkeypatch.context() as patch:
-            patch.setattr(_lock.os, name, interrupted)
+            patch.setattr(atomic.os, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 Store(path, write=True)
         with Store(path, write=True):
@@ -192,7 +193,7 @@ def test_a_file_system_without_locks_is_named(path, monkeypatch):
     def without(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(_lock.fcntl, "flock", without)
+    monkeypatch.setattr(atomic.fcntl, "flock", without)
     with pytest.raises(fl.errors.StoreError, match=r"cannot be locked \(.*No locks available\); use a local disk"):
         Store(path, write=True)
 

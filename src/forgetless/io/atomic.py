@@ -1,13 +1,17 @@
-"""Atomic writing of files: at any moment a file has its old content or its new one, also after a kill or power loss."""
+"""Atomic writing of files, and locks: a file has its old content or its new one, also after a kill or power loss."""
 
 import contextlib
+import json
 import os
+import platform
 import stat
 from pathlib import Path
 
+from forgetless.errors import StoreError
+
 try:
     import fcntl
-except ImportError:  # Windows
+except ImportError:  # Windows: there SQLite's own locks let the writers of a store take turns
     fcntl = None  # type: ignore[assignment]
 
 
@@ -131,3 +135,71 @@ def kind_of(mode: int) -> str:
     """Return the name of a path that is neither a file nor a folder."""
     kinds = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISLNK: "a broken link"}
     return next((name for is_kind, name in kinds.items() if is_kind(mode)), "a device")
+
+
+def _lock_path(store: Path) -> Path:
+    # Not the store itself: SQLite has locks there, which closing a second descriptor of the file would release.
+    return store.with_name(f"{store.name}.lock")
+
+
+class Lock:
+    """A lock on a store from the constructor to ``release``; StoreError names the process that holds it already."""
+
+    def __init__(self, store: Path) -> None:
+        self.path, self._descriptor = _lock_path(store), -1
+        while fcntl is not None and self._descriptor < 0:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                self._take(descriptor, store)
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
+
+    def _take(self, descriptor: int, store: Path) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"{store} is being written by {_holder(self.path)}; wait until it ends, or give this sweep another "
+                "store and merge the two afterwards"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{store} cannot be locked ({error}); use a local disk") from None
+        # The previous holder may have removed the file between our opening and locking it.
+        if not os.fstat(descriptor).st_nlink:
+            return
+        with contextlib.suppress(OSError):  # the lock holds without the name of its holder, too
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Release the lock; further calls have no effect."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+            os.close(descriptor)
+
+
+def is_locked(store: Path) -> bool:
+    """Return whether a process is writing to a store."""
+    if fcntl is None:
+        return False
+    try:
+        with _lock_path(store).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+    except OSError:  # there is no lock file
+        pass
+    return False
+
+
+def _holder(path: Path) -> str:
+    try:
+        holder = json.loads(path.read_text())
+        return f"process {int(holder['pid'])} on {str(holder['host'])[:80]}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

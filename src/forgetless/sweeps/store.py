@@ -15,10 +15,9 @@ from typing import Any, Self
 
 from forgetless._core.environment import version
 from forgetless.errors import StoreError
-from forgetless.io.atomic import check_folder, check_source
+from forgetless.io.atomic import Lock, check_folder, check_source, is_locked
 from forgetless.io.provenance import run_environment
 from forgetless.reporting.table import Table
-from forgetless.sweeps._lock import Lock, is_locked
 from forgetless.sweeps.evaluate import Outcome
 from forgetless.sweeps.grid import AXES, Batch, Grid
 

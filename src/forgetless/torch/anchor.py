@@ -6,8 +6,7 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch._metrics import Adaptive, Scalar, metric_of
-from forgetless.torch._plan import Bucket, Plan
+from forgetless.torch._proximal import Adaptive, Bucket, Plan, Scalar, metric_of
 from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
 from forgetless.torch.schedules import at_task, check_choice, strengths
 
