@@ -115,5 +115,5 @@ def ordering_of(plain: Any) -> Ordering:
     named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": RandomReshuffling, "without": WithoutReplacement}
     if plain["order"] not in named:
         raise ValueError(f"order must be one, {', '.join(named)}, got {plain['order']!r}")
-    found: Ordering = named[plain["order"]]()
-    return found
+    ordering: Ordering = named[plain["order"]]()
+    return ordering
