@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import forgetless as fl
+from mutation.core import CORE
 
 SOURCE = Path(fl.__file__).parent
 
@@ -15,8 +16,7 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors"},
     {"_core"},
-    {"reporting"},
-    {"io"},
+    {"reporting", "io"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics"},
     {"solvers"},
@@ -24,8 +24,7 @@ LAYERS = [
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
     {"advice", "reproduce", "checks", "tables"},
-    {"sweeps", "files", "results"},
-    {"explorer"},
+    {"sweeps", "explorer", "files", "results"},
     {"cli"},
     {"__main__"},
 ]
@@ -111,3 +110,14 @@ def test_everything_exported_exists_and_is_documented():
     for name in fl.__all__:
         assert getattr(fl, name).__doc__, name
     assert (SOURCE / "py.typed").exists()
+
+
+def test_mutation_testing_names_files_and_lines_that_exist():
+    tests = Path(__file__).parent
+    for module, checks in CORE.items():
+        assert (SOURCE / module).is_file(), module
+        assert all((tests / check).exists() for check in checks), checks
+    for entry in (tests / "mutation/equivalent.txt").read_text().splitlines():
+        if entry and not entry.startswith("#"):
+            module, line, *_ = (part.strip() for part in entry.split("||"))
+            assert line in [each.strip() for each in (SOURCE / module).read_text().splitlines()], entry

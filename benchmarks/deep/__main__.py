@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli.shared import say
+from forgetless.cli.shared import print_lines
 
 
 @click.command()
@@ -44,7 +44,7 @@ def main(
 
     if pack is not None:
         for file in suite.packed(streams, data, pack):
-            say(f"{file}: {file.stat().st_size / 1e6:.1f} MB", err=True)
+            print_lines(f"{file}: {file.stat().st_size / 1e6:.1f} MB", err=True)
         return
     records = suite.bench(
         streams,
@@ -56,7 +56,7 @@ def main(
         device=device,
         at_once=at_once,
         toy=toy,
-        tell=lambda text: say(text, err=True),
+        tell=lambda text: print_lines(text, err=True),
     )
     written = report.write(out)
     if figures and written:
@@ -64,7 +64,7 @@ def main(
 
         written += draw(report.read(out), out)
     for file in written:
-        say(str(file), err=True)
+        print_lines(str(file), err=True)
     if as_json:
         click.echo(json.dumps([row for record in records for row in report.gains(record)], ensure_ascii=False))
         return

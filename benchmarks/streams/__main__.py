@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli.shared import say
+from forgetless.cli.shared import print_lines
 
 
 @click.command()
@@ -37,11 +37,11 @@ def main(
     from streams import report, suite
 
     records = suite.bench(
-        names, out, only=only, seeds=seeds, units=units, minutes=minutes, tell=lambda text: say(text, err=True)
+        names, out, only=only, seeds=seeds, units=units, minutes=minutes, tell=lambda text: print_lines(text, err=True)
     )
     if figures:
         for file in report.figures(records, out):
-            say(str(file), err=True)
+            print_lines(str(file), err=True)
     if as_json:
         click.echo(json.dumps(records, ensure_ascii=False))
         return

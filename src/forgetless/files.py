@@ -4,9 +4,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from forgetless._core.text import printable
 from forgetless.errors import FileError
 from forgetless.io.document import Document, file_errors, read
-from forgetless.reporting.text import printable
 
 KINDS = {
     "advice": ("advice.results", "from_document"),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from forgetless import cli, plots
-from forgetless.reporting.text import figure_label, printable
+from forgetless._core.text import figure_label, printable
 
 HOSTILE = [
     "[/]",

@@ -1,6 +1,6 @@
 """The numerical core, module by module, and the tests that are to notice a change in it."""
 
-UPPER = ("certificates/test_majorant.py", "certificates/test_upper.py", "certificates/test_own_filters.py")
+UPPER = ("guarantees/test_majorant.py", "guarantees/test_upper.py", "guarantees/test_own_filters.py")
 EXACT = (
     "engines/test_expectation.py",
     "engines/test_worst_teacher.py",
@@ -43,18 +43,16 @@ CORE = {
     "theory/last_iterate.py": ("theory/test_surrogates.py", "theory/test_bounds.py"),
     "theory/surrogates.py": ("theory/test_surrogates.py",),
     "theory/two_tasks.py": ("theory/test_two_tasks.py",),
-    "certificates/certificate.py": ("certificates/test_certificate.py",),
+    "guarantees/comparison.py": ("guarantees/test_comparison.py",),
     "advice/_sampled.py": ("advice/test_sampled.py",),
     "advice/_losses.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
     "advice/_reduced.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
-    "certificates/_majorant.py": UPPER,
-    "certificates/_steps.py": UPPER,
-    "certificates/_carry.py": UPPER,
-    "certificates/upper.py": UPPER,
-    "certificates/optimal.py": ("certificates/test_optimal.py",),
-    "certificates/_induction.py": ("certificates/test_proofs.py",),
+    "guarantees/_majorant.py": UPPER,
+    "guarantees/_steps.py": UPPER,
+    "guarantees/upper.py": UPPER,
+    "guarantees/minimax.py": ("guarantees/test_minimax.py",),
     "engines/averaged.py": ("engines/test_averages.py", "engines/test_average_digits.py"),
-    "_base/averages.py": ("engines/test_averages.py", "streams/test_averages.py"),
+    "_core/averages.py": ("engines/test_averages.py", "estimators/test_averages.py"),
     "estimators/strength.py": ("estimators/test_strength.py", "estimators/test_estimators.py"),
     "estimators/rules.py": ("estimators/test_strength.py", "estimators/test_low_rank.py", "estimators/test_classes.py"),
     "estimators/low_rank.py": ("estimators/test_low_rank.py",),

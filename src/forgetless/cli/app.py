@@ -9,9 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
+from forgetless._core.text import printable
 from forgetless.cli import lab, schedules, streams
 from forgetless.cli.shared import examples, print_json, print_lines
-from forgetless.reporting.text import printable
 
 GROUPS = {
     "Models of tables": {

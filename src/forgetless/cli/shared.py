@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from forgetless._core.averages import LARGEST
+from forgetless._core.text import printable
 from forgetless.engines.inputs import as_ordering
 from forgetless.orderings import NAMES
-from forgetless.reporting.text import printable
 from forgetless.schedules.names import usage
 
 SCHEDULE_HELP = f"{usage()}."

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import to_numpy
+from forgetless._core.text import printable
 from forgetless.estimators._units import Units
 from forgetless.estimators.candidates import SKETCH, STRENGTHS, Candidates
 from forgetless.estimators.history import COLUMNS, SIZE, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
 from forgetless.io.document import Document, Fields, write
-from forgetless.reporting.text import printable
 from forgetless.schedules.base import Auto
 from forgetless.schedules.names import describe, from_plain
 

@@ -64,7 +64,7 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     Examples
     --------
     >>> from forgetless.explorer.page import page
-    >>> "Draw the pull" in page(), len(page()) < 300_000
+    >>> "Draw the regularization" in page(), len(page()) < 300_000
     (True, True)
     """
     style, script = read("style.css"), "\n".join(["(() => {", read(*SCRIPTS), "window.App = App;", "})();"])

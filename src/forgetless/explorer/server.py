@@ -13,10 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from forgetless._core.text import error_text, printable
 from forgetless.explorer.page import page
 from forgetless.explorer.requests import Requests
 from forgetless.explorer.view import Explorer
-from forgetless.reporting.text import error_text, printable
 
 MOST_BYTES = 256 * 2**20
 """Most bytes of a request, which may hold the tasks."""

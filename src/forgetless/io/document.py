@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._core.text import printable
 from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
 from forgetless.io.atomic import replace_file
 from forgetless.io.provenance import environment
-from forgetless.reporting.text import printable
 
 VERSION = 1
 

@@ -19,7 +19,7 @@ import numpy as np
 from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless._core.compiled import n_threads
 from forgetless._core.environment import version
-from forgetless.reporting.text import printable
+from forgetless._core.text import printable
 
 _MAX_TEXT = 4000
 """Characters of an argument that are stored, such as the code of a schedule with many coefficients."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless._core.arrays import to_numpy
 from forgetless._core.environment import needs
-from forgetless.reporting.text import figure_label
+from forgetless._core.text import figure_label
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""

@@ -4,8 +4,8 @@ import html
 import re
 from collections.abc import Iterable
 
+from forgetless._core.text import printable
 from forgetless.reporting.table import Table
-from forgetless.reporting.text import printable
 
 
 def table(content: Table) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from forgetless._core.environment import needs
+from forgetless._core.text import printable
 from forgetless.reporting import html
-from forgetless.reporting.text import printable
 
 
 def render(template: str, **values: Any) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from forgetless._core.environment import needs
-from forgetless.reporting.text import printable
+from forgetless._core.text import printable
 
 Progress = Callable[[int, int, str], None]
 """Called now and then as ``report_progress(done, total, label)``: so many of ``total`` (0: unknown), and of what."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.environment import needs
-from forgetless.reporting.text import label
+from forgetless._core.text import label
 
 
 class Noted(NamedTuple):

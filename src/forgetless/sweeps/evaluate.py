@@ -13,12 +13,12 @@ import numpy as np
 from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
 from forgetless._core.linalg import one_blas_thread
+from forgetless._core.text import error_text
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
-from forgetless.reporting.text import error_text
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from forgetless._core import averages, validate
 from forgetless._core.environment import version
+from forgetless._core.text import printable
 from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, WithReplacement
-from forgetless.reporting.text import printable
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
 from forgetless.sweeps.identity import LENGTH, content, digest

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from forgetless._core import validate
 from forgetless._core.compiled import n_threads
 from forgetless._core.environment import version
+from forgetless._core.text import error_text
 from forgetless.errors import StoreError
 from forgetless.reporting.progress import Progress, progress_callback, terminal_progress
-from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store

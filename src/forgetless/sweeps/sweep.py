@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from forgetless._core.text import error_text, printable
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.reporting.progress import Progress
 from forgetless.reporting.table import Table
-from forgetless.reporting.text import error_text, printable
 from forgetless.sweeps import report
 from forgetless.sweeps.grid import AXES, Grid
 from forgetless.sweeps.run import choose_engine, run

@@ -20,8 +20,8 @@ from typing import Any
 
 from forgetless._core.compiled import has_numba
 from forgetless._core.environment import needs, version
+from forgetless._core.text import error_text
 from forgetless.errors import StoreError
-from forgetless.reporting.text import error_text
 from forgetless.sweeps.evaluate import Outcome, evaluate, process_lock
 from forgetless.sweeps.grid import Batch, Grid
 

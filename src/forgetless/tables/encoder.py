@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core import validate
 from forgetless._core.frames import Values, columns_of, values_of
+from forgetless._core.text import printable
 from forgetless.estimators.counted import Encoded
 from forgetless.estimators.regressor import store
 from forgetless.reporting.table import Table
-from forgetless.reporting.text import printable
 from forgetless.tables._columns import KINDS, Category, Column, ColumnError, Date, Number, Text
 from forgetless.tables._dates import format_of
 

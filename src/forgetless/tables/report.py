@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import plots
+from forgetless._core.text import printable
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
-from forgetless.reporting.text import printable
 
 SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
