@@ -19,7 +19,7 @@ def held_to_its_word(number, monkeypatch, n_constants):
     assert own <= 1.05 * best_of_constants(case, n_constants) + rounding(case), (case.name, repr(advice))
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 20))])
 def test_every_claim_is_true_and_the_choice_is_good(number, monkeypatch):
     held_to_its_word(number, monkeypatch, 200)
 

@@ -105,6 +105,7 @@ def test_monotone_schedules_do_not_decrease(rng):
     assert rising.stationarity < 1e-4
 
 
+@pytest.mark.long
 def test_smoothness_has_its_price(rng):
     tasks, k = collection(rng, M=8), 20
     unit = tasks.singular_values.min() ** 2

@@ -97,6 +97,7 @@ print({words.get(code, code): count for code, count in outcomes.items()})
 KINDS = ["row", "rows", "auto", "joint", "save", "load"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "step"), [("rows", 61), *(pytest.param(kind, 1, marks=pytest.mark.long) for kind in KINDS)]
 )

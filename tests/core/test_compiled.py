@@ -109,6 +109,7 @@ def cache(tmp_path_factory):
     return folder, loss
 
 
+@pytest.mark.long
 def test_cached_code_is_used_again(cache):
     before = {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")}
     assert in_a_process_of_its_own(cache[0]) == (cache[1], "")

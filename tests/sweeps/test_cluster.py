@@ -156,6 +156,7 @@ def test_a_run_that_ends_before_it_begins_leaves_nothing_on_the_workers(client, 
     assert set(client.run(count).values()) == {0}
 
 
+@pytest.mark.long
 def test_time_limits_end_workers_of_a_cluster(client, path):
     def hanging(seed):
         if seed == 1:

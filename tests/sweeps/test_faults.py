@@ -137,6 +137,7 @@ def is_worker(pid):
     return "popen_loky" in words or "spawn_main" in words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", ["driver", "worker"])
 def test_a_few_kills(tmp_path, victim):
     attack(tmp_path, "local", victim, 2, 6, 1.5, seed=2)
