@@ -63,6 +63,7 @@ def test_never_worse_than_the_best_constant(family, objective, rng):
     assert found.gap == pytest.approx(1 - found.loss / found.best_constant_loss)
 
 
+@pytest.mark.long
 def test_against_a_grid_over_all_coefficients(rng):
     """Three steps on two tasks: no point of a grid of 25³ is better."""
     tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 2), realizable=False))

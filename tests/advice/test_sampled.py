@@ -210,6 +210,7 @@ def test_the_reduced_model_in_many_coordinates(rng):
     np.testing.assert_allclose(approximate, exact, rtol=0.01)
 
 
+@pytest.mark.long
 def test_advice_by_the_reduced_model_is_the_same(rng, monkeypatch):
     tasks, k = fl.TaskCollection(random_pairs(rng, M=15, d=20, rows=(1, 2))), 100
     plain = fl.advise(tasks, k)

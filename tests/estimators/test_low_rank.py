@@ -94,6 +94,7 @@ def test_tasks_of_low_rank_need_no_more_directions_than_that(rng):
     assert far(model.coef_, learned(fl.RecursiveLeastSquares(0.1), tasks).coef_) < 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [pytest.param(1.0, marks=pytest.mark.long), 1e3])
 @pytest.mark.parametrize("n", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_ten_thousand_tasks_do_not_add_up_rounding(rng, n, scale):

@@ -120,6 +120,7 @@ def test_published_bounds_are_neither_below_the_worst_collections_nor_far_above(
         assert found[each].published == found[each].value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch", some_of(6, 1))
 def test_no_certificate_is_below_the_exact_loss_of_contradictory_tasks(batch):
     """Contradictions of all magnitudes, in one target of two or in the only one, from warm starts of all distances."""

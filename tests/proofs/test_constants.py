@@ -165,6 +165,7 @@ def test_what_falls_in_the_horizon_does(constant):
             assert np.all(after <= before * (1 + 1e-12))
 
 
+@pytest.mark.long
 def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
     """The claim of the induction at one n > N₀, by the recursion in floats."""
     n, value = 1000, Fraction("0.46")
@@ -188,6 +189,7 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
 # What they are about ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("constant", [FIRST, LAST], ids=[FIRST.name, LAST.name])
 def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
     """(a), (b) and the tail of docs/upper-bounds.md in floats, written again: balls are above them, by little."""
