@@ -52,7 +52,7 @@ toc_object_entries_show_parents = "hide"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

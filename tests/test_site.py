@@ -64,6 +64,7 @@ def test_every_page_has_a_place():
         folder = page.parent.relative_to(DOCS)
         for block in lists.findall(page.read_text()):
             for line in block.splitlines():
+                line = re.sub(r".*<(.*)>", r"\1", line)
                 if line and not line.startswith(":"):
                     found = [each.relative_to(DOCS) for each in (DOCS / folder).glob(f"{line}.md")]
                     made = line.startswith("auto_gallery") or set(line) & set("*[")
