@@ -72,7 +72,7 @@ def test_keys_draw_and_a_screen_reader_hears_it(opened):
     assert page.tab.get_attribute("#draw", "aria-valuenow") == "3"
     said = page.tab.get_attribute("#draw", "aria-valuetext")
     assert said.startswith("step 3 of 30: λ = 1.259 R²; ")
-    assert said.endswith("regularization here would lower the loss")
+    assert said.endswith("λ here would lower the loss")
     page.changed(lambda: page.tab.keyboard.press("0"))
     assert page.tab.evaluate("App.now.heights[2]") == 0
     page.changed(lambda: page.tab.click("#undo"))

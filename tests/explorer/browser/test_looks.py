@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.page import explore
+from forgetless.explorer import explore
 from forgetless.explorer.server import ExplorerServer
 
 KINDS = ["", "kind=random&k=120", "kind=data&scheme=size", "kind=worst&k=64", "kind=rare&scheme=budget&order=one"]

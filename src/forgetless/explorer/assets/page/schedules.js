@@ -12,8 +12,8 @@ const Schedules = (() => {
       zero: true,
       symbol: "λ",
       title: "regularization of each step, λₜ / R²",
-      more: "more regularization",
-      less: "less regularization",
+      more: "a larger λ",
+      less: "a smaller λ",
     },
     size: {
       low: -4,
