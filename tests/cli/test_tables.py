@@ -98,7 +98,8 @@ def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
     one, other = read("whole.npz"), read("m.npz")  # the time of writing may differ
     assert one.header == other.header
     assert one.arrays.keys() == other.arrays.keys()
-    assert all(array.tobytes() == other.arrays[name].tobytes() for name, array in one.arrays.items())
+    different = [name for name, array in one.arrays.items() if array.tobytes() != other.arrays[name].tobytes()]
+    assert different == []
     whole, parts = fl.load("whole.npz"), fl.load("m.npz")
     assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
     assert np.array_equal(whole.predict(table), parts.predict(table))
@@ -128,7 +129,9 @@ def test_every_format_gives_the_same_model(folder, capsys, name):
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "one.npz")[0] == 0
     code, _, err = run(capsys, "fit", name, *FIT, "--out", "m.npz")
     assert (code, err) == (0, "")
-    np.testing.assert_allclose(fl.load("m.npz")[-1].coef_, fl.load("one.npz")[-1].coef_, rtol=1e-9)
+    np.testing.assert_allclose(
+        fl.load("m.npz")[-1].coef_, fl.load("one.npz")[-1].coef_, rtol=1e-6
+    )  # a memory in single precision
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import sklearn
 
 import forgetless as fl
+from forgetless._core.frames import columns_of, values_of
 
 
 def again(encoder):
@@ -130,3 +132,12 @@ def test_seasons_that_come_late_leave_earlier_rows_as_they_were_learned():
         {"day": np.concatenate(days)}
     )  # where the first task shows a year, all of it has seasons
     assert np.all(np.abs(whole.transform({"day": days[0]})[:, -2:]).sum(axis=1) > 0)
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_missing_strings_of_object_columns_are_missing(arrow, monkeypatch):
+    if not arrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = pd.DataFrame({"town": pd.Series(["Ulm", None, float("nan"), "Bonn"], dtype=object)})
+    values = values_of(columns_of(table)["town"], "town")
+    assert (list(values.labels), values.codes.tolist()) == (["Ulm", "Bonn"], [0, -1, -1, 1])

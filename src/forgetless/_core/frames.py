@@ -179,8 +179,10 @@ def _converted(column: Any) -> Values | NDArray[Any]:
         return column
     column = _series_or_array(column)
     if isinstance(column, nw.Series):
-        if column.dtype in (nw.String, nw.Categorical, nw.Enum):
-            return _encoded(column.cast(nw.String))
+        if column.dtype in (nw.Categorical, nw.Enum):
+            column = column.cast(nw.String)
+        if column.dtype == nw.String:  # not cast: in pandas' columns of objects that would write "nan" for NaN
+            return _encoded(column)
         column = np.asarray(column.to_numpy())
     kind = column.dtype.kind
     if kind in "Mm":
@@ -196,9 +198,11 @@ def _encoded(column: Any) -> Values:
     try:
         import pyarrow
     except ImportError:
-        return _strings(column.to_list())
+        return _strings([None if _is_missing(value) else value for value in column.to_list()])
     arrow = column.to_arrow()
     arrow = arrow.combine_chunks() if isinstance(arrow, pyarrow.ChunkedArray) else arrow
+    if pyarrow.types.is_null(arrow.type):  # a column of objects without any string
+        return _numbers(np.full(len(arrow), np.nan))
     encoded = arrow.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return _labelled(codes, encoded.dictionary.to_pylist())
