@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pandas
 import pytest
@@ -22,7 +23,7 @@ def path(tmp_path):
 
 
 def facts(path, words):
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         return database.execute(words).fetchall()
 
 
@@ -47,7 +48,7 @@ def test_a_store_is_one_plain_file_in_wal_mode(path):
 
 def test_other_programs_read_it(path):
     table = small(metrics=("average_loss", "drift")).run(path, n_workers=0)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         frame = pandas.read_sql("SELECT * FROM results WHERE metric = 'drift' ORDER BY key", database)
     assert len(frame) == len(table) == 18
     assert sorted(frame.value) == sorted(table.columns["drift"])
@@ -111,7 +112,7 @@ def test_files_that_are_no_stores_are_refused(path, tmp_path):
     refused(lambda: small().run(path, n_workers=0), "is not a store")
     refused(lambda: small().table(path), "is not a store")
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as database:
+    with closing(sqlite3.connect(other)) as database, database:
         database.execute("CREATE TABLE mine (a)")
     refused(lambda: small().run(other, n_workers=0), "is not a store")
     refused(lambda: small().run(tmp_path, n_workers=0), "is not a file")

@@ -87,10 +87,14 @@ def _code(thing: Any, within: tuple[int, ...]) -> dict[str, Any]:
     if (thing.__module__ or "").split(".")[0] == "forgetless":
         return plain
     code = getattr(thing, "__code__", None)
+    # Code without a file, e.g. "<string>": since Python 3.13 inspect finds the source of ``python -c`` for it.
+    without_file = code is not None and code.co_filename.startswith("<")
     try:
         # Of the code: of a function that wraps another, the source would be the other's, which is in the closure.
-        source = inspect.cleandoc(inspect.getsource(thing if code is None else code))
-    except (OSError, TypeError):  # typed into a session, compiled, or built in
+        source = "" if without_file else inspect.cleandoc(inspect.getsource(thing if code is None else code))
+    except (OSError, TypeError):  # compiled or built in
+        source = ""
+    if not source:
         return plain | {"module": thing.__module__, "code": _compiled(thing, within)}
     plain["source"] = hashlib.sha256(source.encode()).hexdigest()[:LENGTH]
     if code is not None and code.co_name == "<lambda>":  # its source is a whole line, on which there may be others
