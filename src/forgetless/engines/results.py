@@ -1,5 +1,6 @@
 """Results of the engines: curves of metrics over recorded steps, and worst cases; their documents."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,12 +20,12 @@ from forgetless.reporting.table import Noted, Table, frame
 _LINES = 6  # Recorded steps of one schedule that are printed, and schedules at their last step
 
 
-class _Printed:
+class _Printed(ABC):
     """Printed and HTML forms of a result from its ``table``."""
 
+    @abstractmethod
     def table(self) -> Table:
         """Return the printed table."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         table = self.table()
