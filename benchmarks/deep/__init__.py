@@ -1,4 +1,4 @@
 """A pull that increases over the tasks, against a fixed one, on streams of images and tables: the benchmark.
 
-``forgetless bench deep`` runs it. Read :mod:`~deep.protocol` first: it is the rules.
+``make bench-deep`` runs it. Read :mod:`~deep.protocol` first: it has the rules.
 """

@@ -54,7 +54,7 @@ _MODEL = [
                  "later ones come in epochs of doubling length [default: those in FILE]"),
     click.option("--rank", type=click.IntRange(0),
                  help=f"Rank of the memory of all tasks, rank × features numbers [default: {RANK} with auto, else 0]"),
-    click.option("--diagonal", is_flag=True, help="Also remember the size of each feature: for sparse or hashed ones."),
+    click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
     average_option,
     click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True,
                  help="Loss of a task."),

@@ -182,8 +182,8 @@ def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
     retained = getattr(run.estimator, "retained_fraction_", 0.0)
     if retained > 0.99:
-        return f"The model remembers {retained:.1%} of all rows: it is the tasks that contradict each other."
-    return f"The model remembers {retained:.0%} of all rows; a larger --rank remembers more."
+        return f"The memory retains {retained:.1%} of the squared size of all rows: the tasks contradict each other."
+    return f"The memory retains {retained:.0%} of the squared size of all rows; a larger --rank retains more."
 
 
 def _named(run: StreamResult, which: Sequence[int]) -> str:
