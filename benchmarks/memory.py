@@ -31,7 +31,10 @@ def seconds(model, tasks):
 def row(n, rank, dtype, repeats):
     tasks = stream_of(n, 2 * rank if n == 1 else 3)
     warm = stream_of(n, rank + 5 if n == 1 else 2 + rank // n)
-    models = {"plain": fl.ContinualRidge(), "memory": fl.ContinualRidge(memory=fl.LowRankMemory(rank, dtype=dtype))}
+    models = {
+        "plain": fl.ContinualRidge(alpha=1.0),
+        "memory": fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(rank, dtype=dtype)),
+    }
     for model in models.values():
         seconds(model, warm)
     times = {name: [] for name in models}

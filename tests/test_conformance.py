@@ -102,6 +102,6 @@ def test_baselines_refuse_more_memory_than_allowed(rng, monkeypatch):
         with pytest.raises(MemoryError, match=r"\(50, 50\).*ContinualRidge"):
             model.partial_fit(rng.standard_normal((2, 50)), rng.standard_normal(2))
     with pytest.raises(MemoryError, match="read once"):
-        fl.ContinualRidge().partial_fit_blocks(b for b in [(rng.standard_normal((2, 50)), np.ones(2))])
+        fl.ContinualRidge(alpha=1.0).partial_fit_blocks(b for b in [(rng.standard_normal((2, 50)), np.ones(2))])
     with pytest.raises(fl.errors.ConvergenceError, match="generator"):
         fl.RecursiveLeastSquares().partial_fit_blocks(b for b in [(rng.standard_normal((2, 5)), np.ones(2))])

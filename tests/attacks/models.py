@@ -9,9 +9,9 @@ import forgetless as fl
 MODELS = {
     "ridge": fl.ContinualRidge(0.3, fit_intercept=True),
     "schedule": fl.ContinualRidge(schedule="increasing", n_tasks=99),
-    "average": fl.ContinualRidge(average=2, standardize=True, fit_intercept=True),
+    "average": fl.ContinualRidge(alpha=1.0, average=2, standardize=True, fit_intercept=True),
     "auto": fl.ContinualRidge(schedule="auto"),
-    "memory": fl.ContinualRidge(memory=fl.LowRankMemory(2, diagonal=True)),
+    "memory": fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(2, diagonal=True)),
     "budget": fl.ContinualGD(3, schedule="increasing", n_tasks=99),
     "joint": fl.JointRidge(0.2, fit_intercept=True),
     "rls": fl.RecursiveLeastSquares(0.2),

@@ -27,7 +27,9 @@ def wild(format):
 @pytest.mark.parametrize(
     "format", ["csr", "csc", "bsr", "coo", "lil", "dok", "csr pointers", "csc pointers", "bsr pointers"]
 )
-@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge(), fl.ContinualRidgeClassifier()], ids=str)
+@pytest.mark.parametrize(
+    "model", [fl.ContinualRidge(alpha=1.0), fl.JointRidge(), fl.ContinualRidgeClassifier()], ids=str
+)
 def test_sparse_rows_with_indices_outside_are_refused(model, format):
     y = np.array([1.0, -1.0, 1.0, -1.0])
     model = type(model)().fit(np.eye(4, 3) + 1, labelled(model, y)[0])

@@ -27,7 +27,7 @@ def saved(path, model, **options):
 
 @pytest.mark.parametrize("options", [{}, {"state": "predict"}])
 def test_models_are_shown(tmp_path, capsys, options):
-    path = saved(tmp_path / "m.npz", fl.ContinualRidge(), **options)
+    path = saved(tmp_path / "m.npz", fl.ContinualRidge(alpha=1.0), **options)
     code, out, err = run(capsys, "show", path)
     assert (code, err) == (0, "")
     assert out.startswith("model, version ")
@@ -77,7 +77,7 @@ def test_damaged_and_other_files_fail(tmp_path, capsys):
 
 
 def test_names_from_a_file_reach_the_terminal_without_their_control_codes(tmp_path, capsys):
-    model = fl.ContinualRidge().partial_fit(np.eye(2), np.ones(2))
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(np.eye(2), np.ones(2))
     model.feature_names_in_ = np.array(["\x1b[31mred\x07", "y" * 10_000], dtype=object)
     model.save(tmp_path / "m.npz")
     code, out, _ = run(capsys, "show", tmp_path / "m.npz")

@@ -202,7 +202,7 @@ def test_what_was_left_out_is_said(folder, capsys):
 
 
 def test_a_model_of_python_has_no_table_to_go_on_with(folder, capsys):
-    fl.ContinualRidge().partial_fit([[1.0]], [1.0]).save("m.npz")
+    fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [1.0]).save("m.npz")
     code, _, err = run(capsys, "fit", "november.csv", "--from", "m.npz", "--out", "m.npz")
     assert code == 1
     assert "was not written by forgetless fit" in err

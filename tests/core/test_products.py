@@ -83,6 +83,8 @@ def test_fit_keeps_to_one_thread(rng, monkeypatch):
 
     monkeypatch.setattr(Scheduled, "step", watched)
     with controller.limit(limits=2, user_api="blas"):
-        fl.ContinualRidge().fit(rng.standard_normal((200, 60)), rng.standard_normal(200), np.repeat([0, 1], 100))
+        fl.ContinualRidge(alpha=1.0).fit(
+            rng.standard_normal((200, 60)), rng.standard_normal(200), np.repeat([0, 1], 100)
+        )
     assert seen
     assert set(seen) == {1}

@@ -139,7 +139,7 @@ def test_an_average_begins_with_the_stream(rng):
     assert model._state.iterate is not None
     for value in (-1, 33, "2"):
         with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
-            fl.ContinualRidge(average=value).fit(*tasks[0])
+            fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
 
 
 @pytest.mark.parametrize(

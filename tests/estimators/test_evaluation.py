@@ -14,7 +14,9 @@ def stream(rng, n_tasks=5, n=20):
     return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * rng.standard_normal(n)) for _ in range(n_tasks)]
 
 
-@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge(), SGDRegressor(random_state=0)], ids=str)
+@pytest.mark.parametrize(
+    "model", [fl.ContinualRidge(alpha=1.0), fl.JointRidge(), SGDRegressor(random_state=0)], ids=str
+)
 def test_errors_before_learning_are_those_of_predictions(rng, model):
     tasks, twin = stream(rng), clone(model)
     result = fl.evaluate_stream(clone(model), tasks)
@@ -29,7 +31,7 @@ def test_errors_before_learning_are_those_of_predictions(rng, model):
     assert repr(result) == f"StreamResult of 5 tasks: RMSE {np.sqrt(result.prequential_mse):.4g} before learning"
 
 
-@pytest.mark.parametrize("model", [fl.ContinualRidge(memory=3), SGDRegressor(random_state=0)], ids=str)
+@pytest.mark.parametrize("model", [fl.ContinualRidge(alpha=1.0, memory=3), SGDRegressor(random_state=0)], ids=str)
 def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
     tasks, learned = stream(rng), []
 
@@ -59,6 +61,6 @@ def test_a_pipeline_of_other_steps_is_evaluated(rng):
 
 def test_wrong_arguments_are_named(rng):
     with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
-        fl.evaluate_stream(fl.ContinualRidge(), stream(rng), holdout=1.5)
+        fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
     with pytest.raises(ValueError, match="there are no tasks to learn"):
-        fl.evaluate_stream(fl.ContinualRidge(), [])
+        fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), [])

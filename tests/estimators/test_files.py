@@ -51,14 +51,16 @@ def test_a_loaded_model_goes_on_as_if_it_had_never_stopped(tmp_path, model, targ
 
 def test_weights_lie_in_memory_as_they_did(tmp_path, rng):
     # Products round by how rows lie in memory: several targets went on with other last digits.
-    model = fl.ContinualRidge(fit_intercept=True).partial_fit(rng.standard_normal((9, 4)), rng.standard_normal((9, 3)))
+    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True).partial_fit(
+        rng.standard_normal((9, 4)), rng.standard_normal((9, 3))
+    )
     model.save(tmp_path / "m.npz")
     assert fl.load(tmp_path / "m.npz")._state.coef.strides == model._state.coef.strides == (8, 24)
 
 
 def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
-        fl.ContinualRidge().save(tmp_path / "m.npz")
+        fl.ContinualRidge(alpha=1.0).save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,13 +74,13 @@ def test_classes_names_and_float32_come_back(tmp_path):
     assert loaded.predict(frame).tolist() == labels.predict(frame).tolist()
     assert loaded.feature_names_in_.tolist() == list("abcde")
     loaded.partial_fit(frame, ["w", "v", "u", "v"])
-    fl.ContinualRidge().partial_fit(frame.to_numpy(np.float32), np.ones(4)).save(path)
+    fl.ContinualRidge(alpha=1.0).partial_fit(frame.to_numpy(np.float32), np.ones(4)).save(path)
     assert fl.load(path).coef_.dtype == np.float32
 
 
 def test_fixed_parameters_cannot_change_before_saving_or_after_loading(tmp_path):
     X, y = tasks(0)[0]
-    model = fl.ContinualRidge(fit_intercept=True, memory=3).partial_fit(X, y)
+    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True, memory=3).partial_fit(X, y)
     model.save(tmp_path / "m.fl")
     for change in ({"fit_intercept": False}, {"memory": 4}, {"average": 2}, {"standardize": True}):
         other = fl.load(tmp_path / "m.fl").set_params(**change)

@@ -169,8 +169,8 @@ def test_few_digits_cost_little(n):
 
 def test_bytes_are_what_was_asked_for(rng):
     d, c, rank = 2000, 3, 20
-    model = fl.ContinualRidge(memory=rank)
-    rows = fl.ContinualRidge(memory=rank)
+    model = fl.ContinualRidge(alpha=1.0, memory=rank)
+    rows = fl.ContinualRidge(alpha=1.0, memory=rank)
     for _ in range(40):
         X, y = rng.standard_normal((30, d)), rng.standard_normal((30, c))
         model.partial_fit(X, y)
@@ -244,7 +244,7 @@ def test_a_copy_and_a_pickle_go_their_own_way(rng):
 
 def test_no_row_leaves_the_process_as_it_was(rng, tmp_path):
     X, y = rng.standard_normal((5, 30)), rng.standard_normal(5)
-    model = fl.ContinualRidge(memory=fl.LowRankMemory(10, dtype="float64")).partial_fit(X, y)
+    model = fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(10, dtype="float64")).partial_fit(X, y)
     model.save(tmp_path / "m.npz")
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     for other in (fl.load(tmp_path / "m.npz"), pickle.loads(pickle.dumps(model))):
@@ -258,7 +258,7 @@ def test_no_row_leaves_the_process_as_it_was(rng, tmp_path):
 def test_rows_that_are_the_same_leave_the_process_as_one(precision, tmp_path):
     """Mixing them gives rows of zeros too, which have no direction."""
     x, y = np.eye(6)[:1], np.ones(1)
-    model = learned(fl.ContinualRidge(memory=fl.LowRankMemory(5, dtype=precision)), [(x, y)] * 4)
+    model = learned(fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(5, dtype=precision)), [(x, y)] * 4)
     model.save(tmp_path / "m.npz")
     for other in (fl.load(tmp_path / "m.npz"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(other._state.memory.norms, [2.0])
@@ -270,7 +270,7 @@ def test_rows_that_are_the_same_leave_the_process_as_one(precision, tmp_path):
 def test_rows_of_any_size_are_remembered_in_single_precision(power, n, rng):
     """Also those that single precision, in which vectors are computed, has no room for."""
     unit, tasks = 10.0**power, list(stream(rng, 20, n, 40))
-    usual = learned(fl.ContinualRidge(memory=7), tasks)
+    usual = learned(fl.ContinualRidge(alpha=1.0, memory=7), tasks)
     other = learned(fl.ContinualRidge(alpha=unit * unit, memory=7), [(unit * X, y) for X, y in tasks])
     assert far(unit * other.coef_, usual.coef_) < 5e-3
     assert other.retained_fraction_ == pytest.approx(usual.retained_fraction_, rel=1e-3)
@@ -309,7 +309,10 @@ def test_parameters_of_a_memory_are_checked(options, message):
         fl.LowRankMemory(**options)
 
 
-@pytest.mark.parametrize("option", [{"memory": 3}, {"memory": fl.LowRankMemory(0, True)}, {"schedule": "auto"}])
+@pytest.mark.parametrize(
+    "option",
+    [{"memory": 3, "alpha": 1.0}, {"memory": fl.LowRankMemory(0, True), "alpha": 1.0}, {"schedule": "auto"}],
+)
 def test_an_operator_has_no_rows_to_remember(rng, option):
     X, y = aslinearoperator(rng.standard_normal((5, 8))), np.ones(5)
     with pytest.raises(ValueError, match=f"{next(iter(option))}.* needs the rows of X, which an operator does not"):
@@ -320,15 +323,17 @@ def test_an_operator_has_no_rows_to_remember(rng, option):
 
 def test_the_memory_of_a_stream_stays_what_it_is(rng):
     X, y = next(stream(rng))
-    model = fl.ContinualRidge(memory=2).partial_fit(X, y)
+    model = fl.ContinualRidge(alpha=1.0, memory=2).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"memory was LowRankMemory\(rank=2.* for the first task"):
         model.set_params(memory=3).partial_fit(X, y)
     with pytest.raises(OverflowError):
-        fl.ContinualRidge(memory=2).partial_fit(1e200 * X, y)
+        fl.ContinualRidge(alpha=1.0, memory=2).partial_fit(1e200 * X, y)
 
 
 def test_sparse_rows_stay_sparse(rng):
     """A dense copy of these rows would take 800 MB."""
     X = sparse_rows(rng, (1000, 100_000), 1e-4)
-    model = fl.ContinualRidge(memory=fl.LowRankMemory(3, diagonal=True)).partial_fit(X, rng.standard_normal(1000))
+    model = fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(3, diagonal=True)).partial_fit(
+        X, rng.standard_normal(1000)
+    )
     assert model.partial_fit(X, rng.standard_normal(1000)).retained_fraction_ < 1.0

@@ -57,7 +57,7 @@ def test_features_that_come_later_are_as_if_they_had_been_zero(name, kind):
 
 
 def test_widening_names_features_and_counts_them():
-    model = fl.ContinualRidge().partial_fit(pd.DataFrame({"a": [1.0, 2.0]}), [1.0, 2.0])
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(pd.DataFrame({"a": [1.0, 2.0]}), [1.0, 2.0])
     model.widen(1, ["b"])
     assert model.feature_names_in_.tolist() == ["a", "b"]
     assert (model.n_features_in_, model.coef_.shape) == (2, (2,))
@@ -87,7 +87,7 @@ def test_twelve_tasks_are_six_a_file_and_six_bit_for_bit(name, tmp_path):
 
 def test_an_ordinary_table_is_learned():
     model = fl.tables.make_pipeline(
-        fl.tables.TableEncoder(), fl.ContinualRidge(memory=30, standardize=True, fit_intercept=True)
+        fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0, memory=30, standardize=True, fit_intercept=True)
     )
     for X, y in months():
         model.partial_fit(X, y)
@@ -100,7 +100,7 @@ def test_an_ordinary_table_is_learned():
 
 
 def test_a_refused_task_changes_nothing():
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.ContinualRidge(standardize=True))
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.ContinualRidge(alpha=1.0, standardize=True))
     (X, y), (more, _) = list(months(2))
     model.partial_fit(X, y)
     before, state = model[0].to_plain(), model[-1]._state
@@ -114,20 +114,24 @@ def test_a_refused_task_changes_nothing():
 
 def test_other_steps_learn_too_or_must_be_ready():
     X, y = next(months())
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), StandardScaler(), fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.tables.make_pipeline(
+        fl.tables.TableEncoder(), StandardScaler(), fl.ContinualRidge(alpha=1.0)
+    ).partial_fit(X, y)
     assert model[1].n_samples_seen_ == len(X)
     words = ColumnTransformer([("shop", OneHotEncoder(), ["shop"]), ("price", "passthrough", ["price"])])
     X = X.fillna({"price": 0.0})
     with pytest.raises(TypeError, match="step 'columntransformer', ColumnTransformer, has no partial_fit"):
-        fl.tables.make_pipeline(words, fl.ContinualRidge()).partial_fit(X, y)
-    model = fl.tables.make_pipeline(words.fit(X), "passthrough", fl.ContinualRidge()).partial_fit(X, y)
+        fl.tables.make_pipeline(words, fl.ContinualRidge(alpha=1.0)).partial_fit(X, y)
+    model = fl.tables.make_pipeline(words.fit(X), "passthrough", fl.ContinualRidge(alpha=1.0)).partial_fit(X, y)
     assert model.predict(X).shape == y.shape
 
 
 def test_scikit_learns_own_pipeline_learns_a_whole_table():
     tasks = list(months())
     X, y = pd.concat([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
-    model = make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(memory=30, standardize=True, fit_intercept=True))
+    model = make_pipeline(
+        fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0, memory=30, standardize=True, fit_intercept=True)
+    )
     model.fit(X, y, continualridge__groups=np.repeat(np.arange(12), 40))
     assert model[-1].n_tasks_seen_ == 12
     assert model.score(X, y) > 0.9
@@ -144,7 +148,7 @@ def test_classes_are_learned_from_tables():
 def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
     path = tmp_path / "m.npz"
     X, y = next(months())
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y)
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0)).partial_fit(X, y)
     model.save(path)
     assert isinstance(fl.load(path), fl.tables.TaskPipeline)
     model.save(path, state="predict")
@@ -152,15 +156,15 @@ def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
     model[-1].save(path)
     assert isinstance(fl.load(path), fl.ContinualRidge)
     with pytest.raises(TypeError, match="a file holds a TableEncoder and a streaming model"):
-        fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge()).partial_fit([[1.0], [2.0]], [1.0, 2.0]).save(
-            path
-        )
+        fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge(alpha=1.0)).partial_fit(
+            [[1.0], [2.0]], [1.0, 2.0]
+        ).save(path)
 
 
 def test_a_forged_encoder_is_refused(tmp_path):
     path = tmp_path / "m.npz"
     X, y = next(months())
-    fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).partial_fit(X, y).save(path)
+    fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0)).partial_fit(X, y).save(path)
     document = read(path)
     encoder = document.header["encoder"]
     for forged in (
@@ -245,4 +249,4 @@ def test_deviations_cover_what_comes():
         expected = np.sqrt(4 + np.append(x, 1) @ cov @ np.append(x, 1))
         assert model.predict(x, return_std=True)[1][0] == pytest.approx(expected, rel=0.15)
     with pytest.raises(ValueError, match="return_std needs a single target"):
-        fl.ContinualRidge().partial_fit(X[:9], X[:9]).predict(X, return_std=True)
+        fl.ContinualRidge(alpha=1.0).partial_fit(X[:9], X[:9]).predict(X, return_std=True)

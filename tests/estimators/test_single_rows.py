@@ -41,7 +41,7 @@ def test_a_strength_far_above_the_rows_hides_none_of_their_digits(precision, clo
     d, strengths = 30, np.repeat([1e12, 1e-2], [8, 40])
     X = rng.standard_normal((48, d))
     y = X @ rng.standard_normal(d)
-    fast, slow = (fl.ContinualRidge(memory=fl.LowRankMemory(10, dtype=precision)) for _ in "ab")
+    fast, slow = (fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(10, dtype=precision)) for _ in "ab")
     for x, target, strength in zip(X, y, strengths, strict=True):
         for model, task in ((fast, x[None, :]), (slow, np.vstack([x, 0 * x]))):  # a row of zeros says nothing
             model.set_params(alpha=float(strength)).partial_fit(task, np.array([target, 0.0][: len(task)]))

@@ -160,7 +160,7 @@ def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options
 
 @pytest.mark.parametrize("again", [1, 2, 3, 8])
 def test_a_second_interruption_right_after_the_first_finds_nothing_to_spoil(again):
-    model = fl.ContinualRidge(fit_intercept=True)
+    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True)
     learned(model, tasks(model, 0, n=1, count=6))
     ((X, y),) = tasks(model, 3, n=1, count=1)
     check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode", again)
@@ -178,7 +178,7 @@ def test_a_task_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(model)
     check_interruptions(model, lambda model: model.partial_fit(X, y, sample_weight=[0, 1, 2, 1, 1]), "line")
 
 
-@pytest.mark.parametrize("model", [fl.ContinualRidge(), fl.JointRidge()], ids=str)
+@pytest.mark.parametrize("model", [fl.ContinualRidge(alpha=1.0), fl.JointRidge()], ids=str)
 def test_fit_and_blocks_are_whole_or_not_at_all_wherever_they_are_interrupted(model):
     model = learned(clone(model), tasks(model, 0))
     (X, y), (A, b) = tasks(model, 3, count=2)
@@ -228,7 +228,7 @@ def test_learning_changes_a_model_in_one_assignment(model):
 def test_a_prediction_is_that_of_one_state(monkeypatch):
     """Where a writer comes in between: with X = 1 throughout, coefficient and intercept are the same number."""
     ones = np.ones((1, 1))
-    model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(1))
+    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True).partial_fit(ones, np.ones(1))
     validate = regressor.validate_data
 
     def meanwhile(*args, **kwargs):
@@ -248,7 +248,7 @@ def test_a_prediction_is_that_of_one_state(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_readers_in_other_threads_never_see_a_mixture(rows):
     ones, rng = np.ones((rows, 1)), np.random.default_rng(0)
-    model = fl.ContinualRidge(fit_intercept=True).partial_fit(ones, np.ones(rows))
+    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True).partial_fit(ones, np.ones(rows))
     targets = 100 * rng.standard_normal((50, rows))
     wrong = []
 
@@ -280,7 +280,7 @@ def test_readers_in_other_threads_never_see_a_mixture(rows):
 
 
 def test_learned_attributes_are_read_only_and_absent_before_the_first_task():
-    model = fl.ContinualRidge()
+    model = fl.ContinualRidge(alpha=1.0)
     for name in ("coef_", "intercept_", "n_tasks_seen_", "radius_", "n_features_in_", "feature_names_in_"):
         assert not hasattr(model, name)
         with pytest.raises(AttributeError, match="cannot be set"):

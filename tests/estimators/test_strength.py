@@ -135,7 +135,7 @@ def test_mean_loss_divides_by_rows_and_weights(rng):
 )
 def test_bad_parameters_are_named(parameters, error, words):
     with pytest.raises(error, match=words):
-        fl.ContinualRidge(**parameters).partial_fit([[1.0, 2.0]], [1.0])
+        fl.ContinualRidge(**{"alpha": 1.0, **parameters}).partial_fit([[1.0, 2.0]], [1.0])
 
 
 def test_divergent_step_sizes_are_refused():

@@ -83,9 +83,9 @@ def test_budgets_too(rng):
 @pytest.mark.parametrize(
     ("model", "options", "error"),
     [
-        (fl.ContinualRidge(fit_intercept=True), {}, "fit_intercept needs the rows of X"),
-        (fl.ContinualRidge(memory=2), {}, "memory needs the rows of X"),
-        (fl.ContinualRidge(), {"sample_weight": 2.0}, "sample_weight needs the rows of X"),
+        (fl.ContinualRidge(alpha=1.0, fit_intercept=True), {}, "fit_intercept needs the rows of X"),
+        (fl.ContinualRidge(alpha=1.0, memory=2), {}, "memory needs the rows of X"),
+        (fl.ContinualRidge(alpha=1.0), {"sample_weight": 2.0}, "sample_weight needs the rows of X"),
         (fl.JointRidge(), {}, "JointRidge reads rows, and X is an operator"),
         (fl.RecursiveLeastSquares(), {}, "RecursiveLeastSquares reads rows"),
     ],
@@ -96,7 +96,7 @@ def test_what_needs_rows_is_refused(model, options, error):
 
 
 def test_shapes_and_numbers_are_checked():
-    model = fl.ContinualRidge().partial_fit(aslinearoperator(np.eye(3)), np.ones(3))
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(aslinearoperator(np.eye(3)), np.ones(3))
     with pytest.raises(ValueError, match="X has 2 features, but ContinualRidge is expecting 3"):
         model.partial_fit(aslinearoperator(np.ones((3, 2))), np.ones(3))
     with pytest.raises(ValueError, match="X has 2 features, but ContinualRidge is expecting 3"):
@@ -108,6 +108,6 @@ def test_shapes_and_numbers_are_checked():
     with pytest.raises(ValueError, match="NaN or infinity"):
         model.partial_fit(aslinearoperator(np.full((3, 3), np.nan)), np.ones(3))
     with pytest.raises(TypeError, match="no single rows"):
-        fl.ContinualRidge().fit(aslinearoperator(np.eye(3)), np.ones(3), groups=[0, 0, 1])
+        fl.ContinualRidge(alpha=1.0).fit(aslinearoperator(np.eye(3)), np.ones(3), groups=[0, 0, 1])
     with pytest.raises(ValueError, match="must fit together"):
         fl.step(np.zeros(3), (aslinearoperator(np.eye(3)), np.ones(4)), fl.Ridge(1.0))

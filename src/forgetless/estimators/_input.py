@@ -138,11 +138,11 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
             "or ContinualGD, or give X as an array"
         )
     options = {
+        "schedule='auto'": hasattr(state.rule, "prior"),
+        "memory": getattr(state.rule, "memory", None) is not None,
         "fit_intercept": state.fit_intercept,
         "sample_weight": sample_weight is not None,
-        "standardize": model.standardize,
-        "memory": getattr(state.rule, "memory", None) is not None,
-        "schedule='auto'": hasattr(state.rule, "objective"),
+        "standardize": state.standardize,
     }
     for name, is_used in options.items():
         if is_used:
@@ -218,6 +218,7 @@ def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
 
 def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
     """Return the squared error of the predictions before a task: of zeros before the first."""
+    X = state.clipped(X, inward=True)
     residual = state.residual(X, y, state.weights) if state.n_tasks else columns_of(y)
     with np.errstate(over="ignore"):
         return sum_of_squares(residual if weight is None else weighted(residual, weight))

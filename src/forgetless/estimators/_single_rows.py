@@ -95,7 +95,7 @@ def _is_plain(state: State, X: Any, y: Any) -> bool:
         and X.shape == (1, origin.n_features)
         and y.shape == (1,)
         and X.dtype == y.dtype == coef.dtype
-        and state.candidates is None
+        and state.ranges is None
         and state.units is None
         and origin.feature_names is None
     )

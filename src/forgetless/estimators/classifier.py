@@ -12,8 +12,9 @@ from sklearn.utils.validation import column_or_1d
 from forgetless._core import validate
 from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.estimators._input import dispatched
+from forgetless.estimators.evidence import Experts
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
-from forgetless.estimators.ridge import ridge_rule
+from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
 
@@ -74,11 +75,11 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
-        memory: Any = None,
+        memory: Any = "auto",
         average: float | None = None,
         loss: str = "sum",
         fit_intercept: bool = True,
-        standardize: bool = False,
+        standardize: bool | None = None,
         solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
@@ -86,8 +87,13 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         _check_class_weight(self.class_weight)
-        untuned = self.alpha is None and self.schedule is None
-        return ridge_rule(self, 1.0 if self.alpha is None else self.alpha, n_groups, untuned=untuned)
+        return ridge_rule(self, n_groups)
+
+    def _value(self, name: str) -> Any:
+        return chosen_value(self, name)
+
+    def _fixed(self) -> dict[str, Any]:
+        return {**super()._fixed(), "schedule": "auto" if is_automatic(self) else "one of its own strength"}
 
     def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -209,11 +215,8 @@ def _with_classes(state: State, labels: Any) -> State:
         state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
     if state.iterate is not None:
         state = state._replace(iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T))
-    if state.candidates is not None:
-        xp, candidates = namespace_of(state.candidates.weights), state.candidates
-        weights = xp.permute_dims(_placed(xp.permute_dims(candidates.weights, (2, 0, 1)), place), (1, 2, 0))
-        targets = _placed(candidates.targets.T, place).T
-        state = state._replace(candidates=candidates._replace(weights=weights, targets=targets))
+    if isinstance(state.memory, Experts):
+        state = state._replace(memory=state.memory.with_classes(place))
     return state
 
 

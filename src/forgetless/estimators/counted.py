@@ -81,6 +81,20 @@ class Encoded(NamedTuple):
                     np.take(values, codes, out=columns[place], mode="wrap")  # −1 is the last
         return columns.T
 
+    def ranges(self) -> Floats:
+        """Return the smallest and the largest value of every feature, of shape (2, d)."""
+        ranges = np.zeros((2, self.shape[1]))
+        for piece, places in self.pieces:
+            if isinstance(piece, Given):
+                ranges[:, places[piece.part]] = piece.values.min(), piece.values.max()
+            elif isinstance(piece, OneHot):
+                counts = np.bincount(piece.parts[piece.parts >= 0], minlength=len(places))
+                ranges[:, places] = counts == self.shape[0], counts > 0
+            elif isinstance(piece, Coded):
+                table = piece.table[np.unique(piece.codes)]
+                ranges[:, places] = table.min(axis=0), table.max(axis=0)
+        return ranges
+
     def summed(self) -> "Summed":
         """Return what products with these rows need, without writing them down."""
         n, d = self.shape

@@ -15,7 +15,6 @@ import numpy as np
 from forgetless._core.arrays import to_numpy
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
-from forgetless.estimators.candidates import SKETCH, STRENGTHS, Candidates
 from forgetless.estimators.history import COLUMNS, SIZE, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
@@ -57,17 +56,27 @@ def to_document(model: Any, part: str = "learn") -> Document:
     else:
         model._current()  # parameters that contradict the state would make a file that cannot be loaded
     parameters = {name: _encoded(value) for name, value in model.get_params(deep=False).items()}
+    if any(map(_is_note, parameters.values())):  # without its schedule the model must not be an automatic one
+        parameters |= {name: _encoded(value) for name, value in _without_schedule(model).items()}
     if predict:  # a function that cannot be stored is needed for learning only
         parameters = {name: None if _is_note(value) else value for name, value in parameters.items()}
     header = {"class": type(model).__name__, "state": STATES[predict], "parameters": parameters}
     arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks}
     if type(state.intercept) is not float:
         arrays["intercept"] = state.intercept
+    if state.ranges is not None:
+        arrays["ranges"] = state.ranges
     for name in ("feature_names", "classes"):
         _store_labels(getattr(state.origin, name), name, header, arrays)
     if not predict:
         arrays |= _learning_arrays(state)
     return Document("model", header, {name: _numpy(value) for name, value in arrays.items()})
+
+
+def _without_schedule(model: Any) -> dict[str, Any]:
+    """Return the parameters with which a model whose schedule is missing has the same state."""
+    values = {name: model._value(name) for name in ("fit_intercept", "standardize", "memory") if hasattr(model, name)}
+    return values | ({"alpha": 1.0} if hasattr(model, "alpha") and model.alpha is None else {})
 
 
 def _learning_arrays(state: State) -> dict[str, Any]:
@@ -81,8 +90,6 @@ def _learning_arrays(state: State) -> dict[str, Any]:
         parts["memory"] = state.memory.arrays()
     if state.units is not None:
         parts["units"] = state.units._asdict()
-    if state.candidates is not None:
-        parts["candidates"] = state.candidates._asdict()
     if state.origin.n_groups is not None:
         arrays["n_groups"] = state.origin.n_groups
     if state.class_counts is not None:
@@ -123,8 +130,8 @@ def from_document(document: Document) -> Any:
     fields = Fields(document.arrays)
     loaded = _weights(fields, header, model)
     if state == "predict":
-        model._make_rule(None)  # checks the parameters
-        model._state = loaded._replace(origin=loaded.origin._replace(frozen=True), radius=math.nan)
+        loaded = loaded._replace(origin=loaded.origin._replace(frozen=True), radius=math.nan)
+        model._state = model._planned(loaded)  # checks the parameters
     else:
         model._state = model._planned(_with_learning_parts(loaded, fields, model))
     fields.end()
@@ -152,7 +159,8 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     names = _labels(fields, header, "feature_names", d) if "feature_names" in header else None
     classes = _classes(fields, header, targets) if model._has_classes else None
     origin = Origin(fixed, n_features=d, feature_names=names, classes=classes)
-    return State(origin, History([]), coef, intercept, fields.integer("n_tasks", 1))
+    ranges = fields.array("ranges", "f", (2, d)) if "ranges" in fields else None
+    return State(origin, History([]), coef, intercept, fields.integer("n_tasks", 1), ranges=ranges)
 
 
 def _labels(fields: Fields, header: Mapping[str, Any], name: str, count: int) -> Any:
@@ -182,12 +190,11 @@ def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
     fixed, n_tasks = state.origin.fixed, state.n_tasks
     d, c = len(state.weights), 1 if state.coef.ndim == 1 else len(state.coef)
     n_groups = fields.integer("n_groups", 1) if "n_groups" in fields else None
-    candidates, memory = fields.part("candidates."), fields.part("memory.")
+    memory = fields.part("memory.")
     state = state._replace(
         origin=state.origin._replace(n_groups=n_groups),
         history=_history(fields.part("history."), n_tasks),
         radius=fields.number("radius"),
-        candidates=_candidates(candidates, d, c, state.coef.dtype) if len(candidates) else None,
         memory=model._read_memory(memory, d, c),
         iterate=None if fixed.get("average") is None else _iterate(fields.part("iterate."), state.weights, n_tasks),
         units=_units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None,
@@ -229,22 +236,6 @@ def _units(fields: Fields, n_weights: int, intercept: bool) -> Units:
     if not total > 0 or (centred and not intercept):
         raise ValueError("units contradict the model: without rows, or centred without an intercept")
     return Units(total, mean, spread, scale, centred)
-
-
-def _candidates(fields: Fields, d: int, c: int, dtype: Any) -> Candidates:
-    count = len(STRENGTHS)
-    weights = fields.array("weights", "f", (count, d, c))
-    squares = fields.array("squares", "f", (d,), low=0.0).astype(np.float64)
-    before = fields.array("before", "f", (count,), low=0.0).astype(np.float64)
-    sketch, targets = fields.array("sketch", "f", (SKETCH, d)), fields.array("targets", "f", (SKETCH, c))
-    unit = fields.number("unit", low=np.finfo(np.float64).tiny)  # penalties are divided by it
-    tasks, chosen = fields.integer("tasks", 1), fields.integer("chosen", 0, count - 1)
-    fields.end()
-    if weights.dtype != dtype or sketch.dtype != targets.dtype:
-        raise ValueError(f"candidates have the dtypes {weights.dtype}, {sketch.dtype} and {targets.dtype}")
-    if sketch.dtype == np.float32 and max(np.abs(sketch).max(), np.abs(targets).max()) > 1e35:
-        raise ValueError("candidates.sketch is too large: the next sum would overflow")
-    return Candidates(weights, squares, before, sketch, targets, unit, tasks, chosen)
 
 
 def _is_note(value: Any) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, with_zeros
-from forgetless.estimators._residual import Residual
 from forgetless.estimators._units import UnitChange
 from forgetless.io.document import Fields
 from forgetless.solvers.rows import Rows, is_sparse
@@ -111,33 +110,27 @@ class Subspace(NamedTuple):
         B = diag(norms)·vectors.
     trace : float
         Σ‖X‖² (Frobenius) of all tasks.
-    row_scale : float
-        s, the mean squared norm of a row of the first task.
     diagonal : array of shape (d,) or None
         The diagonal of Σ XᵀX.
     factor : array of shape (≥ q, ≥ q) or None
         The Cholesky factor of B·Bᵀ + shift·I, where tasks of one row are appended.
     shift : float
-    residual : Residual or None
-        Sketch of Σ XᵀX − BᵀB, where the strength depends on it.
     """
 
     vectors: Array
     norms: Floats
     trace: float = 0.0
-    row_scale: float = math.nan
     diagonal: Array | None = None
     factor: Floats | None = None
     shift: float = math.nan
-    residual: Residual | None = None
 
     @classmethod
-    def empty(cls, like: Array, memory: LowRankMemory, row_scale: float) -> "Subspace":
+    def empty(cls, like: Array, memory: LowRankMemory) -> "Subspace":
         """Return the memory before the first task, in the library of the weights ``like`` (d, c)."""
         xp = namespace_of(like)
         vectors = xp.astype(like[:, :0].T, getattr(xp, memory.dtype))
         diagonal = xp.astype(like[:, 0] * 0, xp.float64, copy=False) if memory.diagonal else None
-        return cls(vectors, np.zeros(0), row_scale=row_scale, diagonal=diagonal)
+        return cls(vectors, np.zeros(0), diagonal=diagonal)
 
     @property
     def retained_fraction(self) -> float:
@@ -177,7 +170,6 @@ class Subspace(NamedTuple):
             diagonal=None if self.diagonal is None else left * self.diagonal,
             factor=None if self.factor is None else math.sqrt(left) * self.factor,
             shift=left * self.shift,
-            residual=None if self.residual is None else self.residual.scaled(left),
         )
 
     def in_units(self, change: UnitChange, total: float) -> "Subspace":
@@ -191,7 +183,6 @@ class Subspace(NamedTuple):
             trace=self.trace * ratio,
             diagonal=None if self.diagonal is None else change.squares(self.diagonal),
             factor=None,
-            residual=None if self.residual is None else self.residual.scaled(ratio),
         )
 
     def widened(self, d: int, count: int) -> "Subspace":
@@ -309,11 +300,9 @@ class Subspace(NamedTuple):
     def arrays(self) -> dict[str, Any]:
         """Return the memory as arrays for a file."""
         memory = self.orthogonalized()
-        arrays = {name: getattr(memory, name) for name in ("vectors", "norms", "trace", "row_scale")}
+        arrays = {name: getattr(memory, name) for name in ("vectors", "norms", "trace")}
         if memory.diagonal is not None:
             arrays["diagonal"] = memory.diagonal
-        if memory.residual is not None:
-            arrays |= {f"residual.{name}": value for name, value in memory.residual._asdict().items()}
         return arrays
 
     @classmethod
@@ -323,11 +312,9 @@ class Subspace(NamedTuple):
         if vectors.dtype != memory.dtype or len(vectors) > memory.rank:
             raise ValueError(f"memory.vectors are {len(vectors)} rows of {vectors.dtype}, which {memory} contradicts")
         norms = fields.array("norms", "f", (len(vectors),), low=0.0).astype(np.float64)
-        trace, row_scale = fields.number("trace"), fields.number("row_scale")
+        trace = fields.number("trace")
         diagonal = fields.array("diagonal", "f", (d,), low=0.0) if memory.diagonal else None
-        residual = fields.part("residual.")
-        sketch = Residual.from_fields(residual) if len(residual) else None
-        return cls(vectors, norms, trace, row_scale, diagonal, residual=sketch)
+        return cls(vectors, norms, trace, diagonal)
 
 
 def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:

@@ -24,11 +24,12 @@ from forgetless.estimators import files
 from forgetless.estimators._uncertainty import coefficient_std, prediction_std
 from forgetless.estimators._units import Units, mean_of
 from forgetless.estimators.counted import Encoded
+from forgetless.estimators.evidence import Experts
 from forgetless.estimators.history import History, TaskHistory
 from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
-from forgetless.estimators.state import Learned, Origin, Plan, Settable, State
+from forgetless.estimators.state import Learned, Origin, Plan, Settable, State, ranges_of
 from forgetless.io.document import Fields
 from forgetless.solvers.rows import is_operator, is_sparse, is_zero
 
@@ -71,7 +72,10 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _read_memory(self, fields: Fields, d: int, c: int) -> Any:
         """Return the memory of d weights and c targets in the arrays of a file; ValueError where one is not valid."""
-        memory = LowRankMemory.of(getattr(self, "memory", None))
+        fixed = self._fixed()
+        memory = fixed.get("memory")
+        if "shares" in fields:
+            return Experts.from_fields(fields, memory, d, c, intercept=fixed["fit_intercept"])
         return None if memory is None else Subspace.from_fields(fields, memory, d)
 
     # --- fitting ---
@@ -177,11 +181,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _planned(self, state: State) -> State:
         """Return a state with the rule of the present parameters, which are checked."""
-        for name in ("fit_intercept", "standardize"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         averages.power(getattr(self, "average", None))
         rule, fixed = self._make_rule(state.origin.n_groups), self._fixed()
+        for name in ("fit_intercept", "standardize"):
+            if not isinstance(fixed[name], bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {fixed[name]!r}")
         for name, value in state.origin.fixed.items():
             if fixed[name] != value:
                 raise ValueError(
@@ -192,8 +196,12 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fixed(self) -> dict[str, Any]:
         """Return the parameters that cannot change within a stream."""
-        fixed = {name: getattr(self, name) for name in self._fixed_names if hasattr(self, name)}
+        fixed = {name: self._value(name) for name in self._fixed_names if hasattr(self, name)}
         return fixed | ({"memory": LowRankMemory.of(fixed["memory"])} if "memory" in fixed else {})
+
+    def _value(self, name: str) -> Any:
+        """Return the value of a parameter; of one left to the model, the value that it has then."""
+        return getattr(self, name)
 
     def _validated(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
         """Return X, y and weights, checked, and the state with the features of the first rows."""
@@ -221,23 +229,36 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
                 f"X of task {state.n_tasks + 1}, of shape {tuple(X.shape)}, holds only zeros: nothing to learn; "
                 "leave it out"
             )
-        if self.standardize:
+        ranges, before = None if state.rule.clip is None else ranges_of(X), state.units
+        if state.standardize:
             units = Units.of(state, X).with_rows(X, weight)
             state = state.in_units(units).starting(X, y, mean_of(y, weight))
             X = units.inward(X)
-        task = inputs.whole(state, X, y, weight)
+        task = state.discounted(inputs.whole(state, X, y, weight), before)
         with for_task(X.shape):
-            return state.after(task, state.rule.step(state, task))
+            return state.after(task, state.rule.step(state, task)).with_ranges(ranges)
 
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
-        read = standardized_blocks if self.standardize else inputs.in_blocks
-        task, state = read(state, blocks, self._validated_block)
-        return state.after(task, state.rule.step(state, task))
+        read = standardized_blocks if state.standardize else inputs.in_blocks
+        check, ranges = self._validated_block, []
+
+        def with_ranges(state: State, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, State]:
+            result = check(state, X, y, weight)
+            ranges.append(ranges_of(result[0]))
+            return result
+
+        before = state.units
+        task, state = read(state, blocks, check if state.rule.clip is None else with_ranges)
+        task = state.discounted(task, before)
+        state = state.after(task, state.rule.step(state, task))
+        for block in ranges:
+            state = state.with_ranges(block)
+        return state
 
     def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as dask arrays."""
-        if self.standardize:
+        if state.standardize:
             raise ValueError(
                 "standardize needs tasks in memory or in blocks; set it to False and scale the dask arrays"
             )
@@ -252,7 +273,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         n, d = X.shape
         dense = not X.sparse if isinstance(X, Encoded) else isinstance(X, np.ndarray)
         tall = dense and n >= max(TALL * d, 10_000) and inputs.gram_fits(d)
-        if not tall or not self.standardize or not self._gram_suffices:
+        if not tall or not self._value("standardize") or not self._gram_suffices:
             return False
         y = np.asarray(y)
         step = max(BLOCK // (8 * d), 4 * d)  # many rows for each of the d² numbers that a block adds to
@@ -261,10 +282,12 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
                 if not isinstance(X, Encoded):
                     self.partial_fit_blocks((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
                     return True
-                data = encoded_task(self._current(), X, y, self._validated_block)
+                before = self._current()
+                data = encoded_task(before, X, y, self._validated_block)
                 if data is not None:
-                    task, state = data
-                    self._state = state.after(task, state.rule.step(state, task))
+                    task, state = data[1].discounted(data[0], before.units), data[1]
+                    ranges = None if state.rule.clip is None else X.ranges()
+                    self._state = state.after(task, state.rule.step(state, task)).with_ranges(ranges)
                 return data is not None
         except ConvergenceError:
             return False
@@ -294,8 +317,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             needed = "a single target" if state.coef.ndim > 1 else "a model saved with state='learn'"
             raise ValueError(f"return_std needs {needed}; leave it out")
         rows = validate_data(self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64)
-        rows = rows.toarray() if is_sparse(rows) else rows
-        rows = rows if state.units is None else state.units.inward(rows)
+        rows = state.clipped(rows.toarray() if is_sparse(rows) else rows)
+        rows = state.inward(rows)
         return predictions, prediction_std(state, rows, getattr(self, "loss", "sum"))
 
     def _coef_std(self, groups: Any = ()) -> Any:
@@ -321,6 +344,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             X = to_numpy(X)
         draft, X = self._holding(state), inputs.checked_indices(X)
         X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
+        X = state.clipped(X)
         if state.units is not None and isinstance(X, np.ndarray):
             return state.units.product(X, coef) + state.intercept
         if is_sparse(X):
@@ -416,7 +440,7 @@ def _product(X: Any, state: State) -> Array:
 def _retained_fraction(state: State) -> float | None:
     if state.coef is None or state.origin.frozen:
         return None
-    return state.memory.retained_fraction if isinstance(state.memory, Subspace) else 0.0
+    return getattr(state.memory, "retained_fraction", 0.0)
 
 
 RETAINED_FRACTION = Learned(_retained_fraction, "Fraction of the trace of Σ XᵀX in the memory; 0 without a memory.")

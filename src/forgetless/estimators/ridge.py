@@ -9,9 +9,10 @@ from typing import Any
 from sklearn.base import RegressorMixin
 
 from forgetless._core import validate
+from forgetless.estimators.evidence import DEFAULT_RANK, Evidence
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
-from forgetless.estimators.rules import Automatic, Options, Rule, Scheduled
+from forgetless.estimators.rules import Options, Rule, Scheduled
 from forgetless.estimators.state import Learned
 from forgetless.estimators.strength import HalfStep, Strength
 from forgetless.filters import GradientDescent, Ridge
@@ -121,35 +122,58 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | None = None,
         *,
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
-        memory: Any = None,
+        memory: Any = "auto",
         average: float | None = None,
         loss: str = "sum",
-        fit_intercept: bool = False,
-        standardize: bool = False,
+        fit_intercept: bool | None = None,
+        standardize: bool | None = None,
         solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        return ridge_rule(self, self.alpha, n_groups)
+        return ridge_rule(self, n_groups)
+
+    def _value(self, name: str) -> Any:
+        return chosen_value(self, name)
+
+    def _fixed(self) -> dict[str, Any]:
+        return {**super()._fixed(), "schedule": "auto" if is_automatic(self) else "one of its own strength"}
 
 
-def ridge_rule(model: Any, alpha: float, n_groups: int | None, *, untuned: bool = False) -> Rule:
-    """Return the rule of a model with explicit L2; ``untuned`` where λ follows from the memory."""
-    options, memory, schedule = Options.of(model), LowRankMemory.of(model.memory), model.schedule
+def is_automatic(model: Any) -> bool:
+    """Return whether a model chooses its strength itself."""
+    schedule = model.schedule
+    if schedule is None:
+        return model.alpha is None
+    return isinstance(schedule, Auto) or (isinstance(schedule, str) and schedule == "auto")
+
+
+def chosen_value(model: Any, name: str) -> Any:
+    """Return a parameter of a model with explicit L2; of one left out, the value for its schedule."""
+    value, automatic = getattr(model, name), is_automatic(model)
+    if name == "memory":
+        return (DEFAULT_RANK if automatic else None) if isinstance(value, str) and value == "auto" else value
+    return automatic if value is None and name in ("fit_intercept", "standardize") else value
+
+
+def ridge_rule(model: Any, n_groups: int | None) -> Rule:
+    """Return the rule of a model with explicit L2."""
+    options, memory, schedule = Options.of(model), LowRankMemory.of(model._value("memory")), model.schedule
+    if is_automatic(model):
+        auto = schedule if isinstance(schedule, Auto) else Auto()
+        return Evidence(options, memory, auto, classes=model._has_classes)
     if isinstance(schedule, str):
-        schedule = Auto() if schedule == "auto" else named(schedule, "auto")
+        schedule = named(schedule, "auto")
     elif schedule is None:
-        schedule = Ridge(validate.number("alpha", alpha, "use 0 for no regularization"))
-    if isinstance(schedule, Auto):
-        return Automatic(options, memory, schedule.objective, classes=model._has_classes)
-    return Scheduled(Strength(schedule, model.n_tasks, n_groups), options, memory, untuned=untuned)
+        schedule = Ridge(validate.number("alpha", model.alpha, "use 0 for no regularization"))
+    return Scheduled(Strength(schedule, model.n_tasks, n_groups), options, memory)
 
 
 class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]

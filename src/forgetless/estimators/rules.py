@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core import environment, validate
-from forgetless._core.arrays import Array, namespace_of, zeros
+from forgetless._core.arrays import Array, namespace_of
 from forgetless.estimators import _single_rows
-from forgetless.estimators._residual import Residual
-from forgetless.estimators.candidates import Candidates
-from forgetless.estimators.low_rank import LowRankMemory, Subspace, gram_diagonal, squared_norm
-from forgetless.estimators.state import Change, State, TaskData, sum_of_squares
+from forgetless.estimators.low_rank import LowRankMemory, Subspace, squared_norm
+from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, learn_many, task_norm
+from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
 from forgetless.solvers.one_task import Learned as Solution
 from forgetless.solvers.rows import Limits, OneTask
 from forgetless.solvers.stacked import Stacked, columns_divided
@@ -33,6 +31,12 @@ class Rule(ABC):
     @abstractmethod
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
+
+    clip: float | None = None
+    """Widths of the range seen, on either side of it, beyond which features are clipped for predictions."""
+
+    towards_previous = False
+    """Whether a penalty holds weights near those before the task."""
 
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
         """Return the state after a task of one plain row where there is a short path for it; else None."""
@@ -84,9 +88,10 @@ class Options(NamedTuple):
 class Scheduled(Rule):
     """One step per task, with the filter of a schedule and perhaps a low-rank memory.
 
-    ``untuned``: λ follows from the memory instead of the schedule, as that of the classifier by default. ``measure``:
-    ‖X‖₂ of every task is computed, whatever the schedule.
+    ``measure``: ‖X‖₂ of every task is computed, whatever the schedule.
     """
+
+    towards_previous = True
 
     def __init__(
         self,
@@ -94,11 +99,9 @@ class Scheduled(Rule):
         options: Options,
         memory: LowRankMemory | None = None,
         *,
-        untuned: bool = False,
         measure: bool = False,
     ) -> None:
-        self.strength, self.options, self.memory = strength, options, memory
-        self.untuned, self.measure = untuned and memory is not None, measure
+        self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
 
     def detached(self) -> "Scheduled":
         """Return a rule with prepared strengths of its own."""
@@ -130,72 +133,23 @@ class Scheduled(Rule):
             change = Change(solution.change, solution.after, float(filter_.strength()), error=solution.error)
         else:
             change = self._step_with_memory(self.memory, state, task, filter_, scale)
-        parts = {"candidates": None, **change.parts, "radius": largest}
+        parts = {**change.parts, "radius": largest}
         return change._replace(radius=math.nan if norm is None else radius, parts=parts)
 
     def _step_with_memory(
         self, memory: LowRankMemory, state: State, task: TaskData, filter_: Filter, scale: float
     ) -> Change:
         options, recall = self.options, recalled(memory, state, task, scale)
-        subspace = recall.subspace
-        if self.untuned and not memory.diagonal:
-            subspace = _with_overlap(subspace, task, state.fit_intercept)
-            recall = recall._replace(subspace=subspace)
-        strength = _untuned_strength(subspace) if self.untuned else _coefficient(filter_)
+        subspace, strength = recall.subspace, _coefficient(filter_)
+        # The memory is about the weights of the state, from which the step starts unless they are discounted.
+        origin = task.start if state.coef is None else state.start(None, None)
         if memory.diagonal:
-            solution = solve_stacked(options, task, recall.stack, scale, subspace.penalty_root(strength))
+            solution = solve_stacked(options, task, recall.stack, origin, scale, subspace.penalty_root(strength))
         else:
-            solution = solve_stacked(options, task, recall.stack, strength * scale)
-        after = remembered(memory, recall, task, state.fit_intercept)
+            solution = solve_stacked(options, task, recall.stack, origin, strength * scale)
+        after = subspace.with_task(recall.stack, min(memory.rank, task.rows.shape[1]), scale, recall.size)
         squares = task.error_after(solution.change)
         return Change(solution.change, squares, strength, error=solution.error, parts={"memory": after})
-
-
-class Automatic(Rule):
-    """Eight strengths at once: the model predicts with the weights that do best so far."""
-
-    def __init__(self, options: Options, memory: LowRankMemory | None, objective: str, *, classes: bool) -> None:
-        self.options, self.memory, self.objective, self.classes = options, memory, objective, classes
-
-    def step(self, state: State, task: TaskData) -> Change:
-        """Return the change of a state by a task."""
-        scale, norm, largest = measured(state, task, self.options)
-        memory = LowRankMemory(0, dtype="float64") if self.memory is None else self.memory
-        recall = recalled(memory, state, task, scale)
-        candidates = Candidates.starting_from(task.start) if state.candidates is None else state.candidates
-        candidates = candidates.measured(gram_diagonal(task.rows) / scale)
-        strengths = candidates.coefficients
-        views = [task.relative_to(weights) for weights in candidates.each()]
-        steps, error = self._steps(views, candidates, recall)
-        xp = namespace_of(task.start)
-        weights = xp.stack([view.start + _cast(step, view.start) for view, step in zip(views, steps, strict=True)])
-        errors = np.array([sum_of_squares(view.residual) for view in views])
-        candidates = candidates.after(weights, task, scale, errors, recall.size)
-        candidates = candidates.choosing(self.objective, classes=self.classes)
-        change = candidates.weights[candidates.chosen, ...] - task.start
-        parts: dict[str, Any] = {"candidates": candidates, "radius": largest}
-        if self.memory is not None:
-            parts["memory"] = remembered(memory, recall, task, state.fit_intercept)
-        radius = largest if self.options.radius is None else self.options.radius
-        record = (float(strengths[candidates.chosen]), math.nan if norm is None else radius, error)
-        return Change(change, task.error_after(change), *record, parts)
-
-    def _steps(self, views: list[TaskData], candidates: Candidates, recall: "Recall") -> tuple[list[Array], float]:
-        """Return the change of the weights of every candidate, and the largest error of these."""
-        subspace, stack, scale, _ = recall
-        units, strengths = candidates.units(), candidates.coefficients
-        if subspace.diagonal is None:
-            scaled = Stacked(_over(stack.above, units), columns_divided(stack.below, units))
-            tasks = [(_below_zeros(stack.above, view.residual), _maybe_over(view.right, units)) for view in views]
-            penalties = (strengths * scale).tolist()
-            steps, error = learn_many(scaled, tasks, penalties, self.options.limits, self.options.solver)
-            return [_over(step.T, units).T for step in steps], error
-        xp, rest = namespace_of(units), subspace.penalty_root(0.0) ** 2
-        roots = [xp.sqrt(strength * units**2 + rest) for strength in strengths.tolist()]
-        solutions = [
-            solve_stacked(self.options, view, stack, scale, root) for view, root in zip(views, roots, strict=True)
-        ]
-        return [solution.change for solution in solutions], max(solution.error for solution in solutions)
 
 
 def measured(
@@ -210,11 +164,10 @@ def measured(
 
 
 class Recall(NamedTuple):
-    """The memory before a task, √scale·B above its rows, the divisor of its loss, and ‖X‖² (Frobenius)."""
+    """The memory before a task, √scale·B above its rows, and ‖X‖² (Frobenius)."""
 
     subspace: Subspace
     stack: Stacked
-    scale: float
     size: float
 
 
@@ -225,48 +178,24 @@ def recalled(memory: LowRankMemory, state: State, task: TaskData, scale: float) 
         raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
     subspace = state.memory
     if subspace is None:
-        subspace = Subspace.empty(task.start, memory, size / task.total / scale)
+        subspace = Subspace.empty(task.start, memory)
     subspace = subspace.decayed(memory.decay)
-    return Recall(subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), scale, size)
-
-
-def remembered(memory: LowRankMemory, recall: Recall, task: TaskData, intercept: bool) -> Subspace:
-    """Return the memory after a task."""
-    (before, stack, scale, size), d = recall, task.rows.shape[1]
-    after = before.with_task(stack, min(memory.rank, d), scale, size)
-    if before.residual is None:
-        return after
-    old, new = ((each.unit_rows(), each.norms) for each in (before, after))
-    return after._replace(residual=before.residual.after(task.rows, scale, old, new, d - intercept))
+    return Recall(subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), size)
 
 
 def solve_stacked(
-    options: Options, task: TaskData, stack: Stacked, coefficient: float, root: Array | None = None
+    options: Options, task: TaskData, stack: Stacked, origin: Array, coefficient: float, root: Array | None = None
 ) -> Solution:
-    """Return the step on a task below the rows of a memory, with the penalty λ·diag(root)²."""
-    residual, right = _below_zeros(stack.above, task.residual), task.right
-    right = task.rows.adjoint(task.residual) if right is None else right
+    """Return the step on a task below the rows of a memory about the weights ``origin``, with penalty λ·diag(root)²."""
+    right = task.rows.adjoint(task.residual) if task.right is None else task.right
+    above = stack.above @ (origin - task.start)  # zero unless the step starts from other weights
+    residual = namespace_of(above).concat([above, _cast(task.residual, above)], axis=0)
+    right = right + _cast(stack.above.T @ above, right)
     if root is None:
         return options.solve(OneTask(stack, residual, right), Ridge(coefficient))
     stack = Stacked(_over(stack.above, root), columns_divided(task.rows, root))
     solution = options.solve(OneTask(stack, residual, right / _cast(root, right)[:, None]), Ridge(coefficient))
     return solution._replace(change=_over(solution.change.T, root).T)
-
-
-def _with_overlap(subspace: Subspace, task: TaskData, intercept: bool) -> Subspace:
-    """Return the memory with the overlap of the next task with what truncations have removed."""
-    features = task.rows.shape[1] - intercept
-    residual = Residual.empty(features) if subspace.residual is None else subspace.residual
-    overlap = residual.with_overlap(task.rows, subspace.unit_rows(), features, subspace.trace)
-    return subspace._replace(residual=overlap)
-
-
-def _untuned_strength(subspace: Subspace) -> float:
-    """Return λ of a classifier whose alpha and schedule are left out."""
-    if subspace.residual is None:
-        return subspace.row_scale
-    # The smallest untuned errors over streams of images, digits and texts; see docs/memory.md.
-    return subspace.row_scale / 20 + 2 / 3 * subspace.lost_trace * subspace.residual.mean_overlap
 
 
 def _coefficient(filter_: Filter) -> float:
@@ -288,17 +217,8 @@ def _check_contraction(filter_: GradientDescent, norm: float) -> None:
         )
 
 
-def _below_zeros(B: Array, residual: Array) -> Array:
-    """Return the residuals of [B; X]: the memory asks for no change."""
-    return namespace_of(residual).concat([zeros((B.shape[0], residual.shape[1]), residual), residual], axis=0)
-
-
 def _cast(array: Array, like: Array) -> Array:
     return namespace_of(array).astype(array, like.dtype, copy=False)
-
-
-def _maybe_over(right: Array | None, root: Array) -> Array | None:
-    return None if right is None else _over(right.T, root).T
 
 
 def _over(B: Array, root: Array) -> Array:

@@ -54,7 +54,7 @@ def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskD
     total, mean, dense = 0.0, np.zeros(()), True
     before = state
     # Only the weights are converted: the memory, perhaps in float32, is converted once, to the final units.
-    state = state._replace(origin=checked.origin, candidates=None, memory=None).in_units(used)
+    state = state._replace(origin=checked.origin, memory=None).in_units(used)
     state = state.starting(X, y, mean_of(y, weight))
 
     def inward(state: State, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, State]:
@@ -91,7 +91,7 @@ def encoded_task(state: State, X: Encoded, y: Any, check: Check) -> tuple[TaskDa
     final = previous.with_moments(*_moments_of(gram, used), dense=True)
     before = state._replace(origin=checked.origin)
     mean = mean_of(y, None)
-    state = before._replace(candidates=None, memory=None).in_units(used).starting(one, y, mean)
+    state = before._replace(memory=None).in_units(used).starting(one, y, mean)
     start = state.start(one, y)
 
     def residual(weights: Any) -> Any:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, namespace_of, nbytes, to_numpy, with_zeros, zeros
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, nbytes, to_numpy, with_zeros, zeros
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
-from forgetless.estimators.candidates import Candidates
 from forgetless.estimators.history import History
 from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
 
@@ -131,9 +130,9 @@ class State(NamedTuple):
     n_tasks : int
     radius : float
         The running maximum of ‖X_t‖₂, where the rule computes it.
-    candidates : Candidates or None
-        The weights among which ``schedule="auto"`` chooses.
-    memory : Subspace, NormalEquations, InverseGram or None
+    ranges : array of shape (2, d) or None
+        The smallest and the largest value of every feature, in the user's units, where predictions are clipped.
+    memory : Subspace, NormalEquations, InverseGram, Experts or None
         Second-order statistics of all tasks.
     plan : Plan or None
         The rule; it follows from the parameters and is made again where it is missing.
@@ -151,7 +150,7 @@ class State(NamedTuple):
     intercept: Any = 0.0
     n_tasks: int = 0
     radius: float = 0.0
-    candidates: Candidates | None = None
+    ranges: Floats | None = None
     memory: Any = None
     plan: Plan | None = None
     iterate: Iterate | None = None
@@ -168,6 +167,11 @@ class State(NamedTuple):
     def fit_intercept(self) -> bool:
         """Whether the last of the weights is an intercept."""
         return bool(self.origin.fixed["fit_intercept"])
+
+    @property
+    def standardize(self) -> bool:
+        """Whether columns are standardized."""
+        return bool(self.origin.fixed["standardize"])
 
     @property
     def weights(self) -> Array:
@@ -204,22 +208,72 @@ class State(NamedTuple):
 
     @property
     def predicts_otherwise(self) -> bool:
-        """Whether the next task starts from other weights than those that the model predicts with."""
-        return self.iterate is not None or (self.n_tasks == 0 and self.coef is not None)
+        """Whether predictions before the next task differ from X·w of the weights w that it starts from."""
+        return self.iterate is not None or self.ranges is not None or (self.n_tasks == 0 and self.coef is not None)
+
+    def clipped(self, X: Any, *, inward: bool = False) -> Any:
+        """Return rows with features clipped to the range seen and ``clip`` widths beyond; X itself where there is none.
+
+        ``inward`` if X is in the units of the state.
+        """
+        clip = None if self.plan is None else self.rule.clip
+        if self.ranges is None or clip is None or is_operator(X):
+            return X
+        low, high = self.ranges
+        width = np.where(np.isfinite(high - low), high - low, 0.0) * clip
+        limits = np.stack([low - width, high + width])
+        if inward and self.units is not None:
+            limits = self.units.inward(limits)
+        if is_sparse(X):
+            return _clipped_sparse(X, limits)
+        xp = namespace_of(X)
+        low, high = (xp.astype(from_numpy(each, like=X), X.dtype, copy=False) for each in limits)
+        return xp.clip(X, low, high)
+
+    def with_ranges(self, ranges: Any) -> "State":
+        """Return the state with the values of a task, ``ranges`` of shape (2, d), in the ranges seen."""
+        if ranges is None:
+            return self
+        if self.ranges is not None:
+            ranges = np.stack([np.minimum(self.ranges[0], ranges[0]), np.maximum(self.ranges[1], ranges[1])])
+        return self._replace(ranges=ranges)
+
+    def inward(self, X: Any) -> Any:
+        """Return rows in the units of the state."""
+        return X if self.units is None else self.units.inward(X)
 
     def in_units(self, units: Units) -> "State":
         """Return the state in other units of the columns: the same function, and the same memory."""
         if self.units is None or self.coef is None:
             return self._replace(units=units)
         change = UnitChange.between(self.units, units)
-        iterate, candidates, memory = self.iterate, self.candidates, self.memory
+        iterate, memory = self.iterate, self.memory
         return self._replace(
             units=units,
             iterate=None if iterate is None else iterate._replace(weights=change.weights(iterate.weights)),
-            candidates=None if candidates is None else candidates.in_units(change),
             memory=None if memory is None else memory.in_units(change, self.units.total),
             **self._split(change.weights(self.weights), self.coef.shape[:-1]),
         )
+
+    def discounted(self, task: TaskData, before: Units | None) -> TaskData:
+        """Return a task whose step starts from smaller weights of the columns that vary more than ``before`` it.
+
+        A penalty towards the previous weights w of a column counts λw²s² in units of its scale s. Where s has grown to
+        s′, the same penalty about w would hold it (s′/s)² times as strongly, though no more is known of it: a column
+        that hardly varied may have any weight. λs′²(w′ − w·s²/s′²)² has the old gradient at zero, as it must for
+        constant λ and a full memory to be joint ridge regression.
+        """
+        if before is None or self.units is None or not self.rule.towards_previous:
+            return task
+        grown = (self.units.scale > before.scale) & (before.scale > 0)
+        if not grown.any():
+            return task
+        factor = np.ones(task.start.shape[0])
+        factor[: len(grown)][grown] = (before.scale[grown] / self.units.scale[grown]) ** 2
+        xp = namespace_of(task.start)
+        factor = xp.astype(from_numpy(factor, like=task.start), task.start.dtype, copy=False)
+        error = sum_of_squares(task.residual) if task.before is None else task.before
+        return task.relative_to(task.start * factor[:, None])._replace(before=error)
 
     def starting(self, X: Any, y: Any, mean: Array) -> "State":
         """Return the state before the first task, which predicts the mean of its targets."""
@@ -276,14 +330,14 @@ class State(NamedTuple):
         if origin.feature_names is not None:
             more = [f"x{d + i}" for i in range(count)] if names is None else list(names)
             origin = origin._replace(feature_names=np.array([*origin.feature_names, *more], dtype=object))
-        iterate, candidates, memory = self.iterate, self.candidates, self.memory
+        iterate, memory = self.iterate, self.memory
         if iterate is not None:
             iterate = iterate._replace(weights=with_zeros(iterate.weights, d, count, 0))
         return self._replace(
             origin=origin._replace(n_features=d + count),
             coef=None if self.coef is None else with_zeros(self.coef, d, count, self.coef.ndim - 1),
             iterate=iterate,
-            candidates=None if candidates is None else candidates.widened(d, count),
+            ranges=None if self.ranges is None else with_zeros(self.ranges, d, count, 1),
             memory=None if memory is None else memory.widened(d, count),
             units=None if self.units is None else self.units.widened(count),
         )
@@ -301,9 +355,25 @@ class State(NamedTuple):
         """Size of the stored numbers in bytes."""
         labels = (self.origin.feature_names, self.origin.classes, self.class_counts)
         weights = (self.coef, self.intercept, self.radius, self.iterate, self.units)
-        return nbytes((labels, weights, self.memory, self.history, self.candidates)) + (
+        return nbytes((labels, weights, self.memory, self.history, self.ranges)) + (
             0 if self.plan is None else self.plan.rule.nbytes
         )
+
+
+def ranges_of(X: Any) -> Floats:
+    """Return the smallest and the largest value of every column, of shape (2, d)."""
+    if is_sparse(X):
+        return np.stack([np.asarray(X.min(axis=0).toarray()).ravel(), np.asarray(X.max(axis=0).toarray()).ravel()])
+    xp = namespace_of(X)
+    return np.stack([to_numpy(xp.min(X, axis=0)), to_numpy(xp.max(X, axis=0))]).astype(np.float64)
+
+
+def _clipped_sparse(X: Any, limits: Floats) -> Any:
+    """Return a sparse matrix with its stored values clipped; zeros stay."""
+    X = X.tocsr(copy=True)
+    low, high = np.minimum(limits[0], 0.0), np.maximum(limits[1], 0.0)
+    np.clip(X.data, low[X.indices], high[X.indices], out=X.data)
+    return X
 
 
 def sum_of_squares(residual: Array) -> float:

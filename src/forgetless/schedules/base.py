@@ -93,28 +93,35 @@ class Auto:
     """The strength chosen by a streaming estimator from its data: see :func:`auto`."""
 
     objective: str = "seen"
+    clip: float | None = 1.0
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+        if self.clip is not None:
+            validate.number("clip", self.clip, "use None to clip nothing")
 
 
-def auto(objective: str = "seen") -> Auto:
-    """Return the schedule by which an estimator learns with eight strengths and predicts with the best weights so far.
+def auto(objective: str = "seen", clip: float | None = 1.0) -> Auto:
+    """Return the schedule by which an estimator chooses the strength itself: the default of the estimators.
 
-    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by the name "auto". It
-    needs neither a horizon nor scaled features, eight times the weights and 64 sums of rows.
+    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by the name "auto".
+    The estimator stores statistics of all rows, as far as its memory allows, and solves ridge regression on all of them
+    with the strength of largest evidence (``docs/estimators.md``). It needs neither a horizon nor scaled features.
 
     Parameters
     ----------
     objective : {"seen", "next"}, default "seen"
-        Small errors on all tasks seen, with a quarter of the errors on rows before they were learned; or the latter
-        alone, for streams where only the next task counts.
+        Small errors on all tasks seen; or on the next task, by a mixture with solutions that forget, for streams that
+        change.
+    clip : float or None, default 1.0
+        Features are clipped for predictions to the range seen so far, extended on either side by ``clip`` times its
+        width. None clips nothing: predictions are then linear everywhere.
 
     Examples
     --------
     >>> from forgetless import schedules
     >>> schedules.auto(objective="next")
-    Auto(objective='next')
+    Auto(objective='next', clip=1.0)
     """
-    return Auto(objective)
+    return Auto(objective, clip)

@@ -1,0 +1,584 @@
+"""Ridge regression on all tasks together, with the strength chosen by evidence, from statistics of bounded size.
+
+The statistics are a quadratic model of the squared error of all rows so far, centred on their means, about the weights
+w₀ of the last solution:
+
+    Q(w) = s − 2 gᵀ(w − w₀) + (w − w₀)ᵀ G (w − w₀)
+
+with s the squared error of w₀, g = λw₀, as w₀ minimized Q(w) + λ‖w‖², and G the centred Σ XᵀX. A task adds its own
+terms, and the new weights minimize Q(w) + λ‖w‖² in the present units of the columns; the intercept is not penalized.
+G is a matrix while d ≤ rank. Beyond that it is BᵀB + diag(rest), with the ``rank`` leading singular vectors B and the
+rest of the exact diagonal: a truncation changes neither the present solution nor its error.
+
+λ minimizes −2 log of the evidence of w ~ N(0, σ²/λ) and a flat prior of log σ, (n − 1) log min_w(Q + λ‖w‖²) +
+log det(I + G/λ), over a grid of half decades (MacKay 1992).
+
+Predictions are a mixture of this solution and the mean, and for the next task (``objective="next"``) also of the
+solution with a fading memory and of that on the last task. Their shares follow from their errors on every task before
+it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so is the
+mixture.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from forgetless._core.arrays import Floats, from_numpy, to_numpy, with_zeros
+from forgetless.estimators._units import UnitChange
+from forgetless.estimators.low_rank import LowRankMemory, leading
+from forgetless.estimators.rules import Options, Rule
+from forgetless.estimators.state import Change, State, TaskData
+from forgetless.io.document import Fields
+from forgetless.schedules.base import Auto
+from forgetless.solvers.rows import is_sparse, sum_of_grams
+
+DEFAULT_RANK = 100
+
+STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
+"""λ in units of the mean variance of the columns times the mean weight of a row."""
+
+GROWTH = 1.1
+"""λ is chosen again once the number of rows has grown by this factor."""
+
+EXACT = 1e-6
+"""Share of the trace up to which a truncation counts as none."""
+
+CHUNK = 2**26
+"""Bytes of the dense rows that are learned at a time where there are more features than rows."""
+
+FADING = 0.75
+"""Weight that the tasks so far have at the next one, in the fading memory."""
+
+PRIORS = {
+    "seen": np.array([4.0, 1.0]) / 5.0,
+    "next": np.array([8.0, 2.0, 1.0, 1.0]) / 12.0,
+    "classes": np.array([1.0, 0.0]),  # the next task may have new ones, whose errors say nothing of those seen
+}
+"""Shares before the first task: of the solution on all tasks, the fading memory, the last task, and the mean."""
+
+SHARED = 0.05
+"""Fraction of the shares that returns to the prior before each task, so that a part can recover."""
+
+FIRST = 2.0
+"""Power of the squared errors by which the first task, of which leave-one-out errors are known, decides the shares."""
+
+TINY = 1e-300
+
+
+class Sums(NamedTuple):
+    """A task, or some rows of it, relative to weights w₀ and centred on its own mean.
+
+    Attributes
+    ----------
+    total, rows : float
+        The weight of the rows, and their number.
+    mean : array of shape (d,)
+    residual : array of shape (c,)
+        The mean of y − Xw₀.
+    matrix : array of shape (d, d) or (n, d)
+        XᵀX, or X itself where there are fewer rows than features.
+    right : array of shape (d, c)
+        Xᵀ(y − Xw₀).
+    squares : array of shape (c,)
+        Squared error of w₀ beside its mean.
+    """
+
+    total: float
+    rows: float
+    mean: Floats
+    residual: Floats
+    matrix: Floats
+    right: Floats
+    squares: Floats
+
+
+class Statistics(NamedTuple):
+    """Statistics of all rows so far, weighted, in the present units of the columns.
+
+    Attributes
+    ----------
+    weights : array of shape (d + intercept, c)
+        w₀, and the intercept.
+    mean : array of shape (d,)
+        Mean of the rows; zeros without an intercept.
+    gradient : array of shape (d, c)
+    squares : array of shape (c,)
+    gram : array of shape (d, d) or None
+        G where it is stored in full.
+    vectors : array of shape (q, d)
+        B, otherwise.
+    rest : array of shape (d,)
+        Diagonal of G − BᵀB.
+    total, rows : float
+        Weight and number of the rows.
+    strength : float
+        λ.
+    least : float
+        Smallest λ that the next choice may take: after a truncation smaller ones are not known.
+    chosen : float
+        Number of rows when λ was chosen.
+    """
+
+    weights: Floats
+    mean: Floats
+    gradient: Floats
+    squares: Floats
+    gram: Floats | None
+    vectors: Floats
+    rest: Floats
+    total: float = 0.0
+    rows: float = 0.0
+    strength: float = 0.0
+    least: float = 0.0
+    chosen: float = 0.0
+
+    @classmethod
+    def empty(cls, start: Floats, d: int, rank: int) -> "Statistics":
+        """Return the statistics before the first row, with the solution ``start`` (d + intercept, c)."""
+        c = start.shape[1]
+        gram = np.zeros((d, d)) if d <= rank else None
+        return cls(start, np.zeros(d), np.zeros((d, c)), np.zeros(c), gram, np.zeros((0, d)), np.zeros(d))
+
+    @property
+    def intercept(self) -> bool:
+        """Whether the last of the weights is an intercept."""
+        return len(self.weights) > len(self.mean)
+
+    @property
+    def retained_fraction(self) -> float:
+        """Fraction of the trace of G that is stored beside the diagonal."""
+        if self.gram is not None:
+            return 1.0
+        size = float(np.einsum("ij,ij->", self.vectors, self.vectors))
+        return size / (size + float(self.rest.sum())) if size > 0 else float(not self.rest.any())
+
+    @property
+    def mean_weights(self) -> Floats:
+        """The model that predicts the mean of all targets."""
+        weights = np.zeros_like(self.weights)
+        if self.intercept:
+            weights[-1] = self.weights[-1] + self.mean @ self.weights[:-1]
+        return weights
+
+    def in_units(self, change: UnitChange, total: float) -> "Statistics":
+        """Return the same statistics in other units of the columns."""
+        ratio = change.ratio
+        mean = self.mean / ratio - change.shift if self.intercept else self.mean
+        return self._replace(
+            weights=change.weights(self.weights),
+            mean=mean,
+            gradient=self.gradient / ratio[:, None],
+            gram=None if self.gram is None else self.gram / ratio / ratio[:, None],
+            vectors=self.vectors / ratio,
+            rest=self.rest / ratio**2,
+        )
+
+    def widened(self, d: int, count: int) -> "Statistics":
+        """Return the statistics with ``count`` more features behind the first d, zero in every row."""
+        gram = None if self.gram is None else with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
+        return self._replace(
+            weights=with_zeros(self.weights, d, count, 0),
+            mean=with_zeros(self.mean, d, count, 0),
+            gradient=with_zeros(self.gradient, d, count, 0),
+            gram=gram,
+            vectors=with_zeros(self.vectors, d, count, 1),
+            rest=with_zeros(self.rest, d, count, 0),
+        )
+
+    def decayed(self, left: float) -> "Statistics":
+        """Return the statistics with the weight of all rows so far multiplied by ``left``."""
+        if left == 1.0:
+            return self
+        scaled = {name: left * getattr(self, name) for name in ("gradient", "squares", "rest", "total", "rows")}
+        gram = None if self.gram is None else left * self.gram
+        return self._replace(**scaled, gram=gram, vectors=math.sqrt(left) * self.vectors, chosen=left * self.chosen)
+
+    def after(self, sums: Sums, rank: int) -> "Statistics":
+        """Return the statistics after some rows, with the solution on all of them."""
+        d, total = len(self.mean), self.total + sums.total
+        between = self.total * sums.total / total  # of the means, as if they were rows of this weight
+        apart = math.sqrt(between) * (sums.mean - self.mean) if self.intercept else np.zeros(d)
+        weights = self.weights
+        if self.intercept:  # the mean residual of the rows before was zero
+            weights = weights.copy()
+            weights[-1] += sums.residual * (sums.total / total)
+        added = self._replace(
+            weights=weights,
+            mean=self.mean + (sums.mean - self.mean) * (sums.total / total) if self.intercept else self.mean,
+            gradient=self.gradient + sums.right + np.outer(math.sqrt(between) * apart, sums.residual),
+            squares=self.squares + sums.squares + between * sums.residual**2,
+            total=total,
+            rows=self.rows + sums.rows,
+        )
+        primal = sums.matrix.shape == (d, d)
+        if self.gram is None and d <= rank:
+            added = added._replace(gram=self.vectors.T @ self.vectors + np.diag(self.rest))
+        if added.gram is not None and (d <= rank or primal):
+            matrix = sums.matrix if primal else sums.matrix.T @ sums.matrix
+            gram = added.gram + matrix + np.outer(apart, apart)
+            return added._replace(gram=gram)._solved_in_full()
+        if primal:
+            gram = self.vectors.T @ self.vectors + sums.matrix + np.outer(apart, apart)
+            solved = added._replace(gram=gram + np.diag(self.rest))._solved_in_full()
+            values, V = leading(gram)
+            rows = np.sqrt(values)[:rank, None] * V[:, :rank].T
+            return solved._replace(gram=None)._truncated(rows, np.diag(gram))
+        rows = np.concatenate([self.vectors, sums.matrix, apart[None, :]])
+        inner = rows @ rows.T
+        solved = added._solved(rows, inner)
+        _, U = leading(inner)
+        return solved._truncated(U[:, :rank].T @ rows, np.einsum("ij,ij->j", rows, rows))
+
+    def _choices(self) -> Floats:
+        """Return the values of λ to choose from."""
+        if self.strength > 0 and self.rows < GROWTH * self.chosen:
+            return np.array([self.strength])
+        diagonal = self._diagonal()
+        varying = diagonal > 0
+        unit = float(diagonal[varying].mean()) / self.rows if varying.any() else 1.0
+        grid = STRENGTHS * unit
+        return grid[grid >= 0.99 * self.least] if self.least <= grid[-1] else grid[-1:]
+
+    def _diagonal(self) -> Floats:
+        """Return the diagonal of G."""
+        if self.gram is not None:
+            return np.asarray(self.gram.diagonal())
+        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors))
+
+    def _target_squares(self, product: Floats) -> Floats:
+        """Return Σ(y − ȳ)² of every target, Gw₀ being ``product``."""
+        slopes = self.weights[: len(self.mean)]
+        return np.asarray(self.squares + np.sum((2 * self.gradient + product) * slopes, axis=0))
+
+    def _cost(self, quadratic: Floats, logdet: Floats, targets: Floats) -> Floats:
+        """Return −2 log evidence; ``quadratic`` is min Q + λ‖w‖² of every λ and target, shape (..., c)."""
+        varies = targets > 0
+        floor = 1e-12 * targets[varies] + TINY
+        logs = np.log(np.maximum(quadratic[..., varies], floor)).sum(axis=-1)
+        return np.asarray(max(self.rows - 1.0, 1e-9) * logs + np.count_nonzero(varies) * logdet)
+
+    def _solved_in_full(self) -> "Statistics":
+        """Return the statistics with the solution, from the eigenvalues of the matrix G."""
+        assert self.gram is not None
+        d = len(self.mean)
+        slopes, choices = self.weights[:d], self._choices()
+        if len(choices) == 1:
+            strength = float(choices[0])
+            system = self.gram + strength * np.eye(d)
+            change = cho_solve(cho_factor(system, lower=True), self.gradient - strength * slopes)
+            return self._moved(strength, change)
+        e, V = np.linalg.eigh(self.gram)
+        e = np.maximum(e, 0.0)
+        g, w = V.T @ self.gradient, V.T @ slopes
+        force = g - choices[:, None, None] * w  # (λ, d, c)
+        steps = force / (e[:, None] + choices[:, None, None])
+        quadratic = self.squares + np.sum(choices[:, None, None] * w**2 - force * steps, axis=1)
+        logdet = np.log1p(e / choices[:, None]).sum(axis=1)
+        targets = self._target_squares(V @ (e[:, None] * w))
+        best = int(np.argmin(self._cost(quadratic, logdet, targets)))
+        return self._moved(float(choices[best]), V @ steps[best])._replace(chosen=self.rows)
+
+    def _solved(self, rows: Floats, inner: Floats) -> "Statistics":
+        """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows than features."""
+        slopes, choices = self.weights[: len(self.mean)], self._choices()
+        diagonal = bool(self.rest.any())
+        targets = self._target_squares(rows.T @ (rows @ slopes) + self.rest[:, None] * slopes)
+
+        def solution(strength: float) -> tuple[float, Floats]:
+            D = (self.rest + strength)[:, None]
+            system = rows @ (rows.T / D) if diagonal else inner / strength
+            system.flat[:: len(system) + 1] += 1.0
+            factor = cho_factor(system, lower=True)
+            force = self.gradient - strength * slopes
+            change = (force - rows.T @ cho_solve(factor, rows @ (force / D))) / D
+            quadratic = self.squares + np.sum(strength * slopes**2 - force * change, axis=0)
+            logdet = np.log(D / strength).sum() + 2.0 * np.log(np.diag(factor[0])).sum()
+            return float(self._cost(quadratic, logdet, targets)), change
+
+        best, (_, change) = _smallest(choices, self.strength, solution)
+        chosen = self.chosen if len(choices) == 1 else self.rows
+        return self._moved(best, change)._replace(chosen=chosen)
+
+    def _moved(self, strength: float, change: Floats) -> "Statistics":
+        """Return the statistics about the weights after a change (d, c), which minimize Q + λ‖w‖²."""
+        d = len(self.mean)
+        weights = self.weights.copy()
+        weights[:d] += change
+        if self.intercept:
+            weights[-1] -= self.mean @ change
+        gradient = strength * weights[:d]
+        squares = np.maximum(self.squares - np.sum(change * (self.gradient + gradient), axis=0), 0.0)
+        return self._replace(weights=weights, gradient=gradient, squares=squares, strength=strength)
+
+    def _truncated(self, rows: Floats, diagonal: Floats) -> "Statistics":
+        """Return the statistics with the vectors B = ``rows``, where the diagonal was ``rest`` + ``diagonal``."""
+        norms = np.einsum("ij,ij->i", rows, rows)
+        rows = rows[norms > 1e-15 * norms.max(initial=0.0)]
+        rest = np.maximum(self.rest + diagonal - np.einsum("ij,ij->j", rows, rows), 0.0)
+        if rest.sum() <= EXACT * (rest.sum() + norms.sum()):
+            return self._replace(vectors=rows, rest=np.zeros_like(rest), least=0.0)
+        return self._replace(vectors=rows, rest=rest, least=self.strength / math.sqrt(10.0))
+
+    def leave_out_errors(self) -> tuple[float, float]:
+        """Return the squared errors to expect of rows left out, of the solution and of the mean (GCV), with full G."""
+        n = max(self.rows, 1.0)
+        gram = self.gram if self.gram is not None else self.vectors @ self.vectors.T
+        e = np.maximum(np.linalg.eigvalsh(gram), 0.0) if len(gram) else np.zeros(0)
+        freedom = min(self.intercept + float(np.sum(e / (e + self.strength))), 0.95 * n)
+        slopes = self.weights[: len(self.mean)]
+        product = self.gram @ slopes if self.gram is not None else self._product(slopes)
+        targets = float(np.maximum(self._target_squares(product), 0.0).sum())
+        return float(self.squares.sum()) / (1 - freedom / n) ** 2, targets / max(1 - 1 / n, 0.05) ** 2
+
+    def _product(self, slopes: Floats) -> Floats:
+        return np.asarray(self.vectors.T @ (self.vectors @ slopes) + self.rest[:, None] * slopes)
+
+    def leverage(self, rows: Floats) -> Floats:
+        """Return xᵀ(G + λ)⁻¹x of rows (n, d) about the mean, and 1/n for the intercept, where there is one."""
+        d, constant = len(self.mean), np.zeros(len(rows))
+        if self.intercept:
+            constant = rows[:, -1] ** 2 / max(self.total, TINY)
+            rows = rows[:, :d] - rows[:, -1:] * self.mean
+        if self.gram is not None:
+            solution = cho_solve(cho_factor(self.gram + self.strength * np.eye(d), lower=True), rows.T).T
+        else:
+            D, B = self.rest + self.strength, self.vectors
+            system = (B / D) @ B.T
+            system.flat[:: len(system) + 1] += 1.0
+            inner = cho_solve(cho_factor(system, lower=True), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
+            solution = (rows - inner.T @ B) / D
+        return np.asarray(np.maximum(np.einsum("ij,ij->i", rows, solution), 0.0) + constant)
+
+
+def _smallest(choices: Floats, previous: float, solution: Any) -> tuple[float, Any]:
+    """Return the λ of smallest cost and its solution (cost, ...); all are compared where there is no previous one.
+
+    From a previous λ on, the cost is followed downwards.
+    """
+    values = choices.tolist()
+    if not previous > 0:
+        solutions = [solution(value) for value in values]
+        best = min(range(len(values)), key=lambda j: solutions[j][0])
+        return values[best], solutions[best]
+    best = int(np.argmin(np.abs(np.log(choices / previous))))
+    current = solution(values[best])
+    for step in (1, -1):
+        moved = False
+        while 0 <= best + step < len(values):
+            other = solution(values[best + step])
+            if not other[0] < current[0]:
+                break
+            best, current, moved = best + step, other, True
+        if moved:
+            break
+    return values[best], current
+
+
+class Experts(NamedTuple):
+    """The statistics of all tasks, and for the next task those with fading memory and of the last task alone.
+
+    ``shares`` are the weights of their solutions, and at the end of the mean, in the mixture.
+    """
+
+    statistics: tuple[Statistics, ...]
+    shares: Floats
+
+    @property
+    def weights(self) -> Floats:
+        """The weights (d + intercept, c) to predict with."""
+        return np.asarray(np.tensordot(self.shares, self.solutions, 1))
+
+    @property
+    def solutions(self) -> Floats:
+        """The weights of all parts of the mixture, of shape (parts, d + intercept, c)."""
+        return np.stack([*(each.weights for each in self.statistics), self.statistics[0].mean_weights])
+
+    @property
+    def retained_fraction(self) -> float:
+        """Fraction of the trace of Σ XᵀX that is stored beside the diagonal."""
+        return self.statistics[0].retained_fraction
+
+    def in_units(self, change: UnitChange, total: float) -> "Experts":
+        """Return the same in other units of the columns."""
+        return self._replace(statistics=tuple(each.in_units(change, total) for each in self.statistics))
+
+    def widened(self, d: int, count: int) -> "Experts":
+        """Return the same with ``count`` more features behind the first d."""
+        return self._replace(statistics=tuple(each.widened(d, count) for each in self.statistics))
+
+    def detached(self) -> "Experts":
+        """Return the same, whose arrays are never changed in place."""
+        return self
+
+    def with_classes(self, place: Any) -> "Experts":
+        """Return the same with targets in another order, new ones (-1) being zero in every row so far."""
+
+        def placed(array: Floats) -> Floats:
+            return np.where(place >= 0, array[..., place], 0.0)
+
+        statistics = (
+            each._replace(weights=placed(each.weights), gradient=placed(each.gradient), squares=placed(each.squares))
+            for each in self.statistics
+        )
+        return self._replace(statistics=tuple(statistics))
+
+    def leverage(self, rows: Floats) -> Floats:
+        """Return xᵀ(G + λ)⁻¹x of rows (n, d + intercept)."""
+        return self.statistics[0].leverage(rows)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the statistics as arrays for a file."""
+        arrays = {"shares": self.shares}
+        for number, each in enumerate(self.statistics):
+            arrays |= {f"{number}.{name}": value for name, value in each._asdict().items() if value is not None}
+        return arrays
+
+    @classmethod
+    def from_fields(cls, fields: Fields, memory: LowRankMemory | None, d: int, c: int, intercept: bool) -> "Experts":
+        """Return the statistics in the arrays of a file; ValueError where one is not valid."""
+        memory = LowRankMemory(0) if memory is None else memory
+        shares = fields.array("shares", "f", (None,), low=0.0, high=1.0)
+        count = len(shares) - 1
+        if len(shares) not in map(len, PRIORS.values()):
+            raise ValueError(f"memory.shares are {len(shares)}, of {count} statistics")
+        statistics = tuple(
+            _from_fields(fields.part(f"{i}."), memory, d - intercept, c, intercept) for i in range(count)
+        )
+        return cls(statistics, shares)
+
+
+def _from_fields(fields: Fields, memory: LowRankMemory, d: int, c: int, intercept: bool) -> Statistics:
+    gram = fields.array("gram", "f", (d, d)) if "gram" in fields else None
+    vectors = fields.array("vectors", "f", (None, d))
+    if len(vectors) > memory.rank or (gram is not None and len(vectors)):
+        raise ValueError(f"memory.vectors are {len(vectors)} rows, which {memory} contradicts")
+    numbers = {name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen")}
+    return Statistics(
+        fields.array("weights", "f", (d + intercept, c)),
+        fields.array("mean", "f", (d,)),
+        fields.array("gradient", "f", (d, c)),
+        fields.array("squares", "f", (c,), low=0.0),
+        gram,
+        vectors,
+        fields.array("rest", "f", (d,), low=0.0),
+        **numbers,
+    )
+
+
+class Evidence(Rule):
+    """Ridge regression on all tasks by statistics, with the strength of largest evidence."""
+
+    def __init__(self, options: Options, memory: LowRankMemory | None, auto: Auto, *, classes: bool) -> None:
+        self.options, self.memory = options, LowRankMemory(0) if memory is None else memory
+        self.clip = auto.clip
+        self.prior = PRIORS["classes" if classes and auto.objective == "seen" else auto.objective]
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        start = to_numpy(task.start).astype(np.float64)
+        d = len(start) - state.fit_intercept
+        scale, rank = self.options.scale(task), self.memory.rank
+        before, prior = state.memory, self.prior
+        statistics = before.statistics if isinstance(before, Experts) else ()
+        if len(statistics) != len(prior) - 1:  # at the first task, or at the first one with another objective
+            empty = Statistics.empty(statistics[0].weights if statistics else start, d, rank)
+            before = Experts((*statistics, empty, empty, empty)[: len(prior) - 1], prior)
+        memory = self._learned(state, before, task, scale)
+        weights = memory.weights
+        change = from_numpy(weights - start, like=task.start)
+        parts = {"memory": memory}
+        strength = memory.statistics[0].strength
+        return Change(change, task.error_after(change), strength, error=math.nan, parts=parts)
+
+    def _learned(self, state: State, before: Experts, task: TaskData, scale: float) -> Experts:
+        """Return the statistics after a task."""
+        lefts = ((1.0 - self.memory.decay), FADING * (1.0 - self.memory.decay), 0.0)
+        after = []
+        for statistics, left in zip(before.statistics, lefts, strict=False):
+            if left == 0.0:
+                statistics = Statistics.empty(statistics.weights, len(statistics.mean), self.memory.rank)
+            after.append(self._after(statistics.decayed(left or 1.0), task, scale))
+        if before.statistics[0].rows == 0:
+            error, mean_error = after[0].leave_out_errors()
+            errors = np.array([*(error for _ in after), mean_error])
+            return Experts(tuple(after), _updated(self.prior, errors, FIRST))
+        errors = _errors_before(state, task, before.solutions)
+        shares = (1.0 - SHARED) * before.shares + SHARED * self.prior
+        return Experts(tuple(after), _updated(shares, errors, 0.5))
+
+    def _after(self, statistics: Statistics, task: TaskData, scale: float) -> Statistics:
+        """Return statistics after a task, in chunks of rows where there are more features."""
+        rank, d = self.memory.rank, len(statistics.mean)
+        task = task.relative_to(from_numpy(statistics.weights, like=task.start))
+        if not task.rows.readable or d <= rank or task.rows.shape[0] + rank >= d:
+            return statistics.after(_sums(task, statistics.intercept, scale), rank)
+        first, moved = 0, statistics.weights
+        for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
+            residual = to_numpy(task.residual)[first : first + len(block)].astype(np.float64)
+            residual = residual - block @ (statistics.weights - moved)
+            statistics = statistics.after(_sums_of_rows(block, residual, statistics.intercept, scale), rank)
+            first += len(block)
+        return statistics
+
+
+def _updated(shares: Floats, errors: Floats, power: float) -> Floats:
+    """Return the shares of a mixture after squared errors of its parts on a task, which count by their logarithms."""
+    errors = np.maximum(errors, TINY)
+    shares = shares * (errors.min() / errors) ** power
+    return np.asarray(shares / shares.sum())
+
+
+def _errors_before(state: State, task: TaskData, solutions: Floats) -> Floats:
+    """Return the squared errors of predictions with some weights, of shape (parts, d + intercept, c), on a task.
+
+    Features are clipped as for predictions, where the rows are at hand and the square roots of their weights with them.
+    """
+    X = task.rows.single
+    if type(X) is np.ndarray and state.fit_intercept:
+        X, start = X.astype(np.float64, copy=False), to_numpy(task.start)
+        inside = np.concatenate([state.clipped(X[:, :-1] / X[:, -1:], inward=True) * X[:, -1:], X[:, -1:]], axis=1)
+        residuals = to_numpy(task.residual) + X @ start - inside @ solutions
+        return np.asarray(np.sum(residuals**2, axis=(1, 2)))
+    views = [task.relative_to(from_numpy(weights, like=task.start)).residual for weights in solutions]
+    return np.array([np.sum(to_numpy(residual) ** 2) for residual in views])
+
+
+def _sums(task: TaskData, intercept: bool, scale: float) -> Sums:
+    """Return the sums of a task with XᵀX."""
+    rows = task.rows
+    gram = to_numpy(sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram) / scale
+    residual = to_numpy(task.residual).astype(np.float64)
+    right = rows.adjoint_in_float64(residual) if task.right is None else to_numpy(task.right)
+    right, squares = right / scale, np.einsum("ij,ij->j", residual, residual) / scale
+    if not intercept:
+        d, c = right.shape
+        return Sums(task.total / scale, task.n, np.zeros(d), np.zeros(c), gram, right, squares)
+    total = float(gram[-1, -1])
+    mean, offset = gram[:-1, -1] / total, right[-1] / total
+    centred = gram[:-1, :-1] - np.outer(total * mean, mean)
+    right = right[:-1] - np.outer(total * mean, offset)
+    return Sums(total, task.n, mean, offset, centred, right, np.maximum(squares - total * offset**2, 0.0))
+
+
+def _chunks(rows: Any, count: int) -> Any:
+    """Yield the rows of a task as dense float64 arrays of at most ``count`` rows."""
+    for block in rows.blocks():
+        for first in range(0, int(block.shape[0]), count):
+            part = block[first : first + count, ...]
+            yield np.asarray(part.toarray() if is_sparse(part) else to_numpy(part), dtype=np.float64)
+
+
+def _sums_of_rows(rows: Floats, residual: Floats, intercept: bool, scale: float) -> Sums:
+    """Return the sums of some rows with X itself."""
+    rows, residual = rows / math.sqrt(scale), residual / math.sqrt(scale)
+    n, d = len(rows), rows.shape[1] - intercept
+    if not intercept:
+        squares = np.einsum("ij,ij->j", residual, residual)
+        return Sums(n / scale, n, np.zeros(d), np.zeros(residual.shape[1]), rows, rows.T @ residual, squares)
+    ones, X = rows[:, -1], rows[:, :-1]
+    total = float(ones @ ones)
+    mean, offset = ones @ X / total, ones @ residual / total
+    X, residual = X - np.outer(ones, mean), residual - np.outer(ones, offset)
+    return Sums(total, n, mean, offset, X, X.T @ residual, np.einsum("ij,ij->j", residual, residual))
