@@ -2,6 +2,10 @@
 
 A column becomes features, its ``parts``. Every task may append parts, so that a feature never changes its place.
 Encoders are immutable: ``learned`` returns another one.
+
+A model takes a new feature for zero in all rows before. For a column without any value in the first tasks (``late``)
+these rows have missing values, so its features count from those of a missing value: numbers and dates from the mean of
+the task in which the column begins, and the indicator of missing values from 1, which makes it −1 where there is a value.
 """
 
 import dataclasses
@@ -16,6 +20,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
+from forgetless._core.text import readable
 from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
 from forgetless.tables._dates import format_of, parsed
 
@@ -51,6 +56,7 @@ class Number:
     infinite: int = 0
     missing: int = 0
     origin: float = 0.0
+    late: bool = False
     parts: tuple[str, ...] = ("",)
 
     def learned(self, values: Values) -> "Number":
@@ -78,11 +84,11 @@ class Number:
         """Return the features of some rows."""
         numbers = self._read(values)
         if math.isfinite(_sum(numbers)):
-            return [Given(0, self._from_origin(numbers))]
+            pieces: list[Piece] = [Given(0, self._from_origin(numbers))]
+            return [*pieces, *_indicator(self, np.zeros(len(numbers), dtype=bool))] if self.late else pieces
         missing = ~np.isfinite(numbers)
-        filled = np.where(missing, self.mean if self.impute == "mean" else 0.0, numbers)
-        pieces: list[Piece] = [Given(0, self._from_origin(filled))]
-        return pieces + ([Given(self.parts.index(MISSING), missing)] if MISSING in self.parts else [])
+        fill = 0.0 if self.impute != "mean" else self.origin if self.late else self.mean
+        return [Given(0, self._from_origin(np.where(missing, fill, numbers))), *_indicator(self, missing)]
 
     def _from_origin(self, numbers: Floats) -> Floats:
         return numbers - self.origin if self.origin else numbers
@@ -108,7 +114,8 @@ class Number:
 
     def note(self) -> str:
         """Return a note for the summary."""
-        filled = {"mean": f"filled with the mean {self.mean:.4g}", "zero": "filled with 0"}.get(self.impute, "")
+        mean = self.origin if self.late else self.mean
+        filled = {"mean": f"filled with the mean {readable(mean)}", "zero": "filled with 0"}.get(self.impute, "")
         notes = [f"{self.missing} missing, {filled}"] if self.missing else []
         return ", ".join(notes + ([f"{self.infinite} of them infinite"] if self.infinite else []))
 
@@ -126,6 +133,7 @@ class Category:
     rare: int = 0
     rows: int = 0
     figures: int = 0
+    late: bool = False
     parts: tuple[str, ...] = ()
 
     def learned(self, values: Values) -> "Category":
@@ -172,13 +180,15 @@ class Category:
         """Return the features of some rows."""
         values = values.as_strings()
         place = {part: i for i, part in enumerate(self.parts)}
-        first, other, missing = place.get("#0", -1), place.get(OTHER, -1), place.get(MISSING, -1)
+        first, other = place.get("#0", -1), place.get(OTHER, -1)
+        missing = -1 if self.late else place.get(MISSING, -1)
         at = [place.get(f"={label}", -1) for label in values.labels]
         for i, label in enumerate(values.labels):
             if at[i] < 0:
                 at[i] = first + int(_hash(label), 16) % self.buckets if first >= 0 else other
         codes = values.codes if values.kind == "string" else np.full(len(values.numbers), -1)
-        return [OneHot(np.array([*at, missing], dtype=np.int64)[codes])]
+        pieces: list[Piece] = [OneHot(np.array([*at, missing], dtype=np.int64)[codes])]
+        return [*pieces, *_indicator(self, codes < 0)] if self.late else pieces
 
     def note(self) -> str:
         """Return a note for the summary."""
@@ -192,7 +202,7 @@ class Category:
 
     @property
     def exclusive(self) -> tuple[str, ...]:
-        """Features of which exactly one is 1 in a row."""
+        """Features that add up to the same number in every row."""
         return self.parts
 
     @property
@@ -220,6 +230,7 @@ class Date:
     count: int = 0
     mean: float = 0.0
     missing: int = 0
+    late: bool = False
     parts: tuple[str, ...] = (" trend", *(f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")))
 
     def learned(self, values: Values) -> "Date":
@@ -233,7 +244,9 @@ class Date:
             return dataclasses.replace(
                 self, missing=self.missing + len(times), parts=_with(self.parts, MISSING if len(times) else None)
             )
-        origin = float(present.min()) if math.isnan(self.origin) else self.origin
+        origin = self.origin
+        if math.isnan(origin):
+            origin = float(present.mean() if self.late else present.min())
         count, missing = self.count + len(present), len(times) - len(present)
         low, high = min(self.low, float(present.min())), max(self.high, float(present.max()))
         more = [" hour sin", " hour cos"] if np.any(present % DAY != 0) else []
@@ -262,14 +275,15 @@ class Date:
         """Return the features of times: an array of shape (n, parts)."""
         missing = np.isnan(times)
         features = np.zeros((len(times), len(self.parts)), order="F")
-        features[:, 0] = np.where(missing, self.mean, times - (0.0 if math.isnan(self.origin) else self.origin)) / YEAR
+        origin = 0.0 if math.isnan(self.origin) else self.origin
+        features[:, 0] = np.where(missing, 0.0 if self.late else self.mean, times - origin) / YEAR
         times = np.where(missing, 0.0, times)
         weekday = ((times // DAY).astype(np.int64) + 3) % 7  # 1970 began on a Thursday
         features[np.arange(len(times)), 1 + weekday] = ~missing
         turns = {"hour": times % DAY / DAY, "year": times % YEAR / YEAR}
         for i, part in enumerate(self.parts[8:], 8):
             if part == MISSING:
-                features[:, i] = missing
+                features[:, i] = missing - 1.0 if self.late else missing
             else:
                 _, turn, wave = part.split(" ")
                 off = missing | (times <= self.since) if part in YEARLY else missing
@@ -294,7 +308,7 @@ class Date:
 
     @property
     def exclusive(self) -> tuple[str, ...]:
-        """Features of which exactly one is 1 in a row."""
+        """Features that add up to the same number in every row."""
         return (*self.parts[1:8], MISSING)
 
     def note(self) -> str:
@@ -311,11 +325,14 @@ class Text:
     kind: ClassVar[str] = "text"
     size: int = 1024
     missing: int = 0
+    late: bool = False
     parts: tuple[str, ...] = ()
 
     def learned(self, values: Values) -> "Text":
         """Return the encoder after some more rows."""
-        parts = self.parts or tuple(f"~{i}" for i in range(self.size))
+        parts = self.parts
+        if "~0" not in parts[:1]:
+            parts = (*(f"~{i}" for i in range(self.size)), *parts)
         missing = int(np.sum(values.missing))
         return dataclasses.replace(
             self, parts=_with(parts, MISSING if missing else None), missing=self.missing + missing
@@ -326,9 +343,7 @@ class Text:
         from sklearn.feature_extraction.text import HashingVectorizer
 
         values = values.as_strings()
-        pieces: list[Piece] = []
-        if MISSING in self.parts:
-            pieces.append(Given(self.parts.index(MISSING), values.missing))
+        pieces = _indicator(self, values.missing)
         if values.kind == "empty":
             return pieces
         hashed = HashingVectorizer(n_features=self.size, ngram_range=(1, 2)).transform(values.labels)
@@ -343,9 +358,44 @@ class Text:
         )
 
 
-Column = Number | Category | Date | Text
+@dataclass(frozen=True)
+class Empty:
+    """A column without any value so far: no features, and the number of its rows."""
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text)}
+    kind: ClassVar[str] = "empty"
+    missing: int = 0
+    parts: tuple[str, ...] = ()
+
+    def learned(self, values: Values) -> "Empty":
+        """Return the encoder after some more rows."""
+        return Empty(self.missing + len(values))
+
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows: none."""
+        return []
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
+
+    def note(self) -> str:
+        """Return a note for the summary."""
+        return "no value so far"
+
+
+Column = Number | Category | Date | Text | Empty
+
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text, Empty)}
+
+
+def beginning_late(column: Number | Category | Date | Text, rows: int) -> Column:
+    """Return a new column whose first ``rows`` rows, in the tasks before, had no value."""
+    return dataclasses.replace(column, late=True, missing=rows, parts=_with(column.parts, MISSING))
+
+
+def _indicator(column: Number | Category | Text, missing: Any) -> list[Piece]:
+    """Return the indicator of missing values, where there is one."""
+    if MISSING not in column.parts:
+        return []
+    return [Given(column.parts.index(MISSING), missing - 1.0 if column.late else missing)]
 
 
 def _sum(numbers: Floats) -> float:
