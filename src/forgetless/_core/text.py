@@ -53,15 +53,16 @@ def figure_label(text: object, width: int = 14) -> str:
     return f" {literal}" if literal.startswith("_") else literal
 
 
-def readable(value: Any, number: str = ".4g") -> str:
+def readable_number(value: Any, number: str = ".4g") -> str:
     """Return a number in the format ``number``; a large one not as a power of ten, but with digits in groups.
 
     Examples
     --------
-    >>> readable(35012.3), readable(2670.4), readable(-1234567, ".3g"), readable(0.00001)
-    ('35 010', '2670', '-1 230 000', '1e-05')
+    >>> [readable_number(x) for x in (35012.3, 2670.4, -1234567.0, 0.00001, 244737)]
+    ['35 010', '2670', '-1 235 000', '1e-05', '244 737']
     """
-    text = format(value, number)
-    if "e+" not in text or not math.fabs(value) < 1e15:
+    whole = isinstance(value, int)
+    text = str(value) if whole else format(value, number)
+    if ("e+" not in text and not whole) or not 10_000 <= math.fabs(value) < 1e15:
         return text
-    return f"{float(text):,.0f}".replace(",", " ")
+    return f"{value if whole else float(text):,.0f}".replace(",", " ")

@@ -5,7 +5,7 @@ Encoders are immutable: ``learned`` returns another one.
 
 A model takes a new feature for zero in all rows before. For a column without any value in the first tasks (``late``)
 these rows have missing values, so its features count from those of a missing value: numbers and dates from the mean of
-the task in which the column begins, and the indicator of missing values from 1, which makes it −1 where there is a value.
+the task in which the column begins, and the indicator of missing values from 1: it is −1 where there is a value.
 """
 
 import dataclasses
@@ -20,9 +20,10 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
-from forgetless._core.text import readable
+from forgetless._core.text import readable_number
 from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
 from forgetless.tables._dates import format_of, parsed
+from forgetless.tables._numbers import SHARE, are_few, is_missing_sign, not_numbers, numbers_in
 
 MISSING = " is missing"
 OTHER = "=(other)"
@@ -38,15 +39,19 @@ PENDING = 10
 
 
 class ColumnError(ValueError):
-    """Values that a column cannot hold; the encoder adds the name of the column."""
+    """Values that a column cannot hold, with an example; the encoder adds the name of the column."""
+
+    def __init__(self, message: str, value: str = "") -> None:
+        super().__init__(message)
+        self.value = value
 
 
 @dataclass(frozen=True)
 class Number:
     """A number, the running mean where it is missing, and an indicator of missing values.
 
-    Beside texts a fixed ``origin`` is subtracted: models do not centre sparse rows, and a number far from 0 would lose
-    digits.
+    Beside texts a fixed ``origin`` is subtracted, the mean of the first task: models do not centre sparse rows, and a
+    number far from 0 would lose digits. ``treated`` are strings taken for missing, with the number of rows of each.
     """
 
     kind: ClassVar[str] = "number"
@@ -56,11 +61,14 @@ class Number:
     infinite: int = 0
     missing: int = 0
     origin: float = 0.0
+    decimal: str = "."
     late: bool = False
     parts: tuple[str, ...] = ("",)
+    treated: dict[str, int] = field(default_factory=dict)
 
     def learned(self, values: Values) -> "Number":
         """Return the encoder after some more rows."""
+        strings = self._not_numbers(values, SHARE)
         numbers = self._read(values)
         # If the sum is finite, all numbers are.
         total = _sum(numbers)
@@ -75,13 +83,17 @@ class Number:
             self,
             count=count,
             mean=mean,
+            origin=mean if math.isnan(self.origin) else self.origin,
             missing=self.missing + missing,
             infinite=self.infinite + (int(np.sum(np.isinf(numbers))) if missing else 0),
             parts=_with(self.parts, MISSING if missing else None),
+            treated={**self.treated, **{label: self.treated.get(label, 0) + strings[label] for label in strings}},
         )
 
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
+        # Held-out rows of a task may be few, and those that were learned have been checked by ``learned``.
+        self._not_numbers(values, 0.5)
         numbers = self._read(values)
         if math.isfinite(_sum(numbers)):
             pieces: list[Piece] = [Given(0, self._from_origin(numbers))]
@@ -95,28 +107,34 @@ class Number:
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "string":
-            try:
-                numbers = np.array([float(label) for label in values.labels] + [math.nan])
-            except ValueError:
-                bad = next(label for label in values.labels if not _is_number(label))
-                raise ColumnError(
-                    f"was numbers so far and now holds {bad[:40]!r}; leave missing values empty, or begin "
-                    "with it as categorical"
-                ) from None
-            values = Values("number", numbers[values.codes])
+            values = Values("number", np.append(numbers_in(values.labels, self.decimal), math.nan)[values.codes])
         if values.kind == "time":
             raise ColumnError("was numbers so far and now holds dates; give it as before")
         if self.impute == "error" and not np.all(np.isfinite(values.numbers)):
             raise ColumnError("has missing or infinite values, which impute='error' rejects")
         return values.numbers
 
+    def _not_numbers(self, values: Values, share: float) -> dict[str, int]:
+        """Return strings taken for missing, with their numbers of rows; ColumnError above ``share`` of the rows."""
+        counts = not_numbers(values, self.decimal) if values.kind == "string" else {}
+        if counts and not are_few(counts, len(values), share):
+            bad = next(label for label in counts if not is_missing_sign(label))
+            raise ColumnError(
+                f"was numbers so far and now holds {bad[:40]!r}; correct it, leave missing values empty, or begin with "
+                "the column as categorical",
+                bad,
+            )
+        return counts
+
     exclusive: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """Return a note for the summary."""
         mean = self.origin if self.late else self.mean
-        filled = {"mean": f"filled with the mean {readable(mean)}", "zero": "filled with 0"}.get(self.impute, "")
-        notes = [f"{self.missing} missing, {filled}"] if self.missing else []
+        filled = {"mean": f"filled with the mean {readable_number(mean)}", "zero": "filled with 0"}.get(self.impute, "")
+        signs = f" ({sum(self.treated.values())} written {', '.join(map(repr, self.treated))})" if self.treated else ""
+        notes = [f"{self.missing} missing{signs}, {filled}"] if self.missing else []
+        notes += ["with decimal commas"] if self.decimal == "," else []
         return ", ".join(notes + ([f"{self.infinite} of them infinite"] if self.infinite else []))
 
 
@@ -300,9 +318,9 @@ class Date:
     def _parsed(self, labels: Sequence[str]) -> Floats:
         times = parsed(labels, self.format)
         if times is None:
+            bad = next(label for label in labels if parsed([label], self.format) is None)
             raise ColumnError(
-                f"was dates so far ({self.format}) and now holds {_first_bad(labels, self.format)!r}; write all "
-                "of them one way"
+                f"was dates so far ({self.format}) and now holds {bad[:40]!r}; write all of them one way", bad
             )
         return times
 
@@ -388,6 +406,8 @@ KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Te
 
 def beginning_late(column: Number | Category | Date | Text, rows: int) -> Column:
     """Return a new column whose first ``rows`` rows, in the tasks before, had no value."""
+    if isinstance(column, Number) and column.impute == "mean":
+        column = dataclasses.replace(column, origin=math.nan)
     return dataclasses.replace(column, late=True, missing=rows, parts=_with(column.parts, MISSING))
 
 
@@ -410,10 +430,6 @@ def _format(values: Values) -> str:
     return format
 
 
-def _first_bad(labels: Sequence[str], format: str) -> str:
-    return next((label[:40] for label in labels if parsed([label], format) is None), "")
-
-
 def _with(parts: tuple[str, ...], *more: str | None) -> tuple[str, ...]:
     return parts + tuple(part for part in more if part is not None and part not in parts)
 
@@ -421,11 +437,3 @@ def _with(parts: tuple[str, ...], *more: str | None) -> tuple[str, ...]:
 def _hash(label: str) -> str:
     """Return a hash of a string, the same on every machine."""
     return hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True

@@ -29,14 +29,23 @@ from forgetless.tables._columns import (
     beginning_late,
 )
 from forgetless.tables._dates import format_of
+from forgetless.tables._numbers import decimal_sign, is_missing_sign
 
 IMPUTE = ("mean", "zero", "error")
 
-ADDED = ("late",)
+ADDED = ("late", "decimal", "treated")
 """Values of columns that files of version 1.0 do not have."""
 
 WIDEST = 2000
 """Features of categories up to which rows are dense; with a text column they are always sparse."""
+
+
+class BadValueError(ValueError):
+    """A value that its column cannot hold."""
+
+    def __init__(self, message: str, column: str, value: str) -> None:
+        super().__init__(message)
+        self.column, self.value = column, value
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -175,12 +184,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
+    @property
+    def unreadable_(self) -> dict[str, str]:
+        """Columns of numbers with strings that were taken for missing, each with the first, "-" and the like apart."""
+        check_is_fitted(self, "columns_")
+        return {
+            name: next(label for label in column.treated if not is_missing_sign(label))
+            for name, column in self.columns_.items()
+            if isinstance(column, Number) and not all(map(is_missing_sign, column.treated))
+        }
+
     def warnings(self) -> list[str]:
         """Return sentences about columns whose kind may be wrong."""
         check_is_fitted(self, "columns_")
         return [
             f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
-            "missing values empty and write 1234.5, without thousands, $ or %; or declare it categorical"
+            "missing values empty and write numbers one way; or declare it categorical"
             for name, column in self.columns_.items()
             if isinstance(column, Category) and column.looks_numeric and name not in self.categorical
         ]
@@ -215,8 +234,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the encoder as plain values for JSON."""
         check_is_fitted(self, "columns_")
         columns = [  # a list: the order of columns decides where later features are placed
-            [name, {"kind": column.kind, **_plain(column)}]
-            for name, column in self.columns_.items()
+            [name, {"kind": column.kind, **_plain(column)}] for name, column in self.columns_.items()
         ]
         parameters = {
             name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
@@ -301,11 +319,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         column = self._first_column(name, values)
         if isinstance(column, Empty):
             return Empty(rows)
-        if rows == 0:
-            return column
-        if isinstance(column, Number) and self.impute == "mean":
-            column = dataclasses.replace(column, origin=_mean(values))
-        return beginning_late(column, rows)
+        return beginning_late(column, rows) if rows else column
 
     def _first_column(self, name: str, values: Values) -> Column:
         """Return the encoder of a column by its first values."""
@@ -316,20 +330,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return category
         if name in self.date:
             return Date()
-        if values.kind == "number":
-            return Number(self.impute, origin=_mean(values) if self.text else 0.0)
-        if values.kind == "time":
-            return Date()
+        number = Number(self.impute, origin=math.nan if self.text else 0.0)
         if values.kind == "string":
             format = format_of(values.labels)
-            return category if format is None else Date(format)
-        return Empty()
-
-
-def _mean(values: Values) -> float:
-    """Return the mean of the finite numbers of a column; 0 if there is none."""
-    finite = values.numbers[np.isfinite(values.numbers)]
-    return float(np.sum(finite / len(finite))) if len(finite) else 0.0
+            if format is not None:
+                return Date(format)
+            decimal = decimal_sign(values)
+            return category if decimal is None else dataclasses.replace(number, decimal=decimal)
+        if values.kind == "time":
+            return Date()
+        return number if values.kind == "number" else Empty()
 
 
 def _named_errors(name: str, method: Any, values: Values) -> Any:
@@ -337,7 +347,7 @@ def _named_errors(name: str, method: Any, values: Values) -> Any:
     try:
         return method(values)
     except ColumnError as error:
-        raise ValueError(f"column {name!r} {error}") from None
+        raise BadValueError(f"column {name!r} {error}", name, error.value) from None
 
 
 def _plain(column: Column) -> dict[str, Any]:
@@ -345,6 +355,7 @@ def _plain(column: Column) -> dict[str, Any]:
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in dataclasses.asdict(column).items()
+        if name != "treated"  # strings of rows, which a file does not hold
     }
 
 

@@ -1,6 +1,7 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,17 +11,24 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
+from forgetless._core.text import printable
+from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
+from forgetless.tables._dates import format_of, parsed
+from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
+from forgetless.tables.encoder import BadValueError
 from forgetless.tables.readers import (
     CHUNK,
     check_labelled,
     check_table,
+    chunk_rows,
     is_large,
     kind_of,
     line_of,
+    line_with,
     notes_on,
     read_chunks,
     read_table,
@@ -197,16 +205,31 @@ class TableTasks:
         check_table(self.path)
         self.notes += notes_on(self.path)
         if self.rows is None:
-            self.rows = CHUNK if is_large(self.path) else 0
+            self.rows = chunk_rows(self.path, CHUNK) if is_large(self.path) else 0
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
         return self._parts(self._streamed(self.rows) if self.rows else self._whole())
 
+    @property
+    def n_usable(self) -> int:
+        """Rows read so far that have a target."""
+        return self.n_rows - self.n_without_target
+
     def _parts(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """Yield tasks, and add notes on rows left out at the end."""
-        yield from parts
+        """Yield tasks, and add notes on rows left out and on the order of tasks at the end."""
+        labels = []
+        for part in parts:
+            labels.append(part.label)
+            yield part
+        if self.order == "file" and _is_unsorted(labels):
+            hint = "sort the file by it" if self.rows else "--order sorted learns them from the first to the last"
+            first, last = printable(labels[0], 30), printable(labels[-1], 30)
+            self.notes.append(
+                f"tasks are learned in the order of the file, which is not that of {self.task}: {first} is first and "
+                f"{last} last; {hint}"
+            )
         if self.n_without_target:
             self.notes.append(f"{self.n_without_target} rows without a target were left out")
         if self.n_rows == self.n_without_target:
@@ -265,6 +288,8 @@ class TableTasks:
                     now = name
                     seen.add(name)
                 held.append((X.iloc[low:high], y[low:high]))
+                size = 2.0 * X.shape[1] * sum(len(targets) for _, targets in held)
+                check_memory(size, f"task {name!r} of {self.path.name}", "make smaller tasks")
         if held:
             yield together()
 
@@ -273,16 +298,7 @@ class TableTasks:
         self._check_columns([str(name) for name in frame.columns])
         check_labelled(self.path, frame[self.task], self.n_rows)
         self.n_rows += len(frame)
-        targets = []
-        for name in self.targets:
-            values = values_of(frame[name], name)
-            if values.kind not in ("number", "empty"):
-                raise ValueError(
-                    f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s; for classes use "
-                    "fl.ContinualRidgeClassifier in Python"
-                )
-            targets.append(values.numbers)
-        y = np.column_stack(targets)
+        y = np.column_stack([self._target(frame[name], name, self.n_rows - len(frame)) for name in self.targets])
         complete = np.all(np.isfinite(y), axis=1)
         self.n_without_target += int(np.sum(~complete))
         self.columns = self._names([str(name) for name in frame.columns])
@@ -291,6 +307,27 @@ class TableTasks:
         if not complete.all():
             X, y, column = X[complete], y[complete], column[complete]
         return column, X, y[:, 0] if len(self.targets) == 1 else y
+
+    def _target(self, column: Any, name: str, first_row: int) -> Floats:
+        """Return the numbers of a target; ValueError with the line where a value is not one."""
+        values = values_of(column, name)
+        if values.kind in ("number", "empty"):
+            return values.numbers
+        if values.kind != "string":
+            raise ValueError(f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s")
+        decimal = decimal_sign(values)
+        counts = not_numbers(values, decimal or ".")
+        bad = [i for i, label in enumerate(values.labels) if label in counts and not is_missing_sign(label)]
+        if bad or decimal is None:
+            row = int(np.argmax(np.isin(values.codes, bad)))
+            place, value = line_of(self.path, first_row + row), printable(str(column.iloc[row]), 40)
+            raise ValueError(
+                f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds strings, e.g. {value!r}; "
+                "correct it, or leave it empty; for classes use fl.ContinualRidgeClassifier in Python"
+            )
+        if counts:
+            self.notes.append(f"{', '.join(map(repr, counts))} in the target {name!r} was taken for missing")
+        return np.append(numbers_in(values.labels, decimal), np.nan)[values.codes]
 
     def _check_columns(self, names: list[str]) -> None:
         check_roles(self.path.name, names, self.task, self.targets)
@@ -311,6 +348,26 @@ class TableTasks:
             targets = ", ".join(map(repr, self.targets))
             raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {targets}")
         return names
+
+
+def _is_unsorted(labels: Sequence[str]) -> bool:
+    """Return whether labels are numbers or dates that do not always increase."""
+    try:
+        values: Any = np.array([float(label) for label in labels])
+    except ValueError:
+        format = format_of(labels)
+        values = None if format is None else parsed(labels, format)
+    return values is not None and bool(np.any(np.diff(values) < 0))
+
+
+@contextmanager
+def located_errors(path: Path) -> Iterator[None]:
+    """Add the file, and the line of the first such value, to errors about values in it."""
+    try:
+        yield
+    except BadValueError as error:
+        line = line_with(path, error.column, error.value)
+        raise ValueError(f"{path.name}{line and ', '}{line}: {error}") from error
 
 
 def label(task: Any) -> str:
