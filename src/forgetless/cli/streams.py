@@ -209,7 +209,8 @@ def _learn(
     ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
     learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
-    return replace(run, model=learned), [*notes, *_warnings_on_columns(learned[0], tasks.path)]
+    warned = [f"Warning: {line}" for line in learned[0].warnings()]
+    return replace(run, model=learned), [*notes, *warned, *_unreadable(learned[0].unreadable(), tasks.path)]
 
 
 class _Learner:
@@ -227,12 +228,12 @@ class _Learner:
             self.means = self.means.after(part.y)
 
 
-def _warnings_on_columns(encoder: Any, path: Path) -> list[str]:
-    """Return warnings about the kinds of columns, and strings among numbers with the line of the first."""
+def _unreadable(strings: dict[str, str], path: Path) -> list[str]:
+    """Return warnings about strings among numbers, with the line of the first."""
     from forgetless.tables.readers import line_with
 
-    lines = [f"Warning: {line}" for line in encoder.warnings()]
-    for column, value in encoder.unreadable_.items():
+    lines = []
+    for column, value in strings.items():
         place = line_with(path, column, value)
         lines.append(
             f"Warning: {printable(value, 40)!r} in column {printable(column, 40)!r}{place and ', '}{place}, is not a "
@@ -324,14 +325,17 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     fitted to the same rows.
     """
     from forgetless.tables.pipeline import evaluate as evaluate_model
-    from forgetless.tables.task_files import TableTasks
+    from forgetless.tables.task_files import TableTasks, located_errors
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
-    with terminal_progress() as report_progress:
+    with terminal_progress() as report_progress, located_errors(file):
         report_progress(0, 0, "predicting")
-        evaluation = evaluate_model(fitted, tasks)
+        parts = list(tasks)
+        evaluation = evaluate_model(fitted, parts)
+    strings = {name: text for part in reversed(parts) for name, text in fitted[0].unreadable(part.X).items()}
+    print_lines("\n".join(_unreadable(strings, file)), err=True) if strings else None
     if as_json:
         print_json({"tasks": evaluation.table.values(), **evaluation.overall})
         return
@@ -348,15 +352,18 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}.")
 @click.option("--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction.")
+@click.option("--raw", is_flag=True, help="Write text of --id as it is, also what a spreadsheet takes for a formula.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: Path | None) -> None:
+def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: bool, out: Path | None) -> None:
     """Predict the rows of FILE with a MODEL written by fit.
 
-    Columns are matched by name; columns that the model does not know are ignored.
+    Columns are matched by name; columns that the model does not know are ignored. Text of --id that begins with =, +, -
+    or @, which a spreadsheet would execute, is written behind an apostrophe; numbers are not.
     """
     from forgetless.files import load
     from forgetless.io.atomic import replace_file
     from forgetless.tables.readers import read_table
+    from forgetless.tables.task_files import located_errors
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load(model)
@@ -374,13 +381,29 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
     X = table if encoded else _model_columns(fitted, table, file)
     identifiers = table[list(ids)].astype(object)
     columns = {name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids}
-    columns |= _prediction_columns(fitted, fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),))
+    with located_errors(file):
+        columns |= _prediction_columns(fitted, fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),))
+    strings = _unreadable(fitted[0].unreadable(X), file) if encoded else []
+    print_lines("\n".join(strings), err=True) if strings else None
+    if not raw:
+        columns = {str(_safe(name)): [_safe(cell) for cell in columns[name]] for name in columns}
     text = frame(columns).to_csv(index=False)
     if out is None:
         click.echo(text, nl=False)
     else:
         replace_file(out, text.encode())
         print_lines(f"{len(table)} predictions: {out}")
+
+
+def _safe(cell: Any) -> Any:
+    """Return a cell that spreadsheets do not take for a formula: text like one behind an apostrophe."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _prediction_columns(fitted: Any, predictions: Sequence[Any]) -> dict[str, list[Any]]:

@@ -116,7 +116,7 @@ class Number:
 
     def _not_numbers(self, values: Values, share: float) -> dict[str, int]:
         """Return strings taken for missing, with their numbers of rows; ColumnError above ``share`` of the rows."""
-        counts = not_numbers(values, self.decimal) if values.kind == "string" else {}
+        counts = not_numbers(values, self.decimal)
         if counts and not are_few(counts, len(values), share):
             bad = next(label for label in counts if not is_missing_sign(label))
             raise ColumnError(

@@ -29,7 +29,7 @@ from forgetless.tables._columns import (
     beginning_late,
 )
 from forgetless.tables._dates import format_of
-from forgetless.tables._numbers import decimal_sign, is_missing_sign
+from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers
 
 IMPUTE = ("mean", "zero", "error")
 
@@ -184,15 +184,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
-    @property
-    def unreadable_(self) -> dict[str, str]:
-        """Columns of numbers with strings that were taken for missing, each with the first, "-" and the like apart."""
+    def unreadable(self, X: Any = None) -> dict[str, str]:
+        """Return columns of numbers with strings that are taken for missing, each with the first such string.
+
+        Strings such as "-" and "?", which stand for a missing value, are not among them.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows to look at; those learned since the encoder was made or loaded if omitted.
+        """
         check_is_fitted(self, "columns_")
-        return {
-            name: next(label for label in column.treated if not is_missing_sign(label))
-            for name, column in self.columns_.items()
-            if isinstance(column, Number) and not all(map(is_missing_sign, column.treated))
-        }
+        inputs = {} if X is None else self._inputs(X, reset=False)
+        strings: dict[str, str] = {}
+        for name, column in self.columns_.items():
+            if isinstance(column, Number):
+                labels = column.treated if X is None else not_numbers(inputs[name], column.decimal)
+                strings |= dict([(name, label) for label in labels if not is_missing_sign(label)][:1])
+        return strings
 
     def warnings(self) -> list[str]:
         """Return sentences about columns whose kind may be wrong."""
