@@ -16,6 +16,8 @@ import numpy as np
 from forgetless._core.frames import Values, columns_of, integers_of, read_once
 from forgetless._core.text import printable, readable_number
 from forgetless.cli.shared import (
+    COLUMNS,
+    REPEAT,
     average_option,
     complete_schedule,
     examples,
@@ -28,30 +30,21 @@ from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
+from forgetless.tables.pipeline import FORM_OF_FIT, RANK, default_estimator
 from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = usage("auto")
 
-RANK = 100
-"""Rank of the memory of ``fit``: with up to as many features it forgets nothing."""
-
 LINES = 50
 """Columns of a table that are printed."""
-
-REPEAT = "; repeat it for several"
 
 SPLIT = {"holdout": 0.2, "seed": 0, "refit": True}
 """Defaults of the options of held-out rows, which a model stores."""
 
 _COLUMNS = [
     click.option("--features", multiple=True, help=f"The only columns that are features{REPEAT} [default: all others]"),
-    click.option("--drop", multiple=True, help=f"Column to leave out{REPEAT}."),
-    click.option("--categorical", multiple=True, help=f"Column whose values are categories, e.g. codes{REPEAT}."),
-    click.option("--text", multiple=True, help=f"Column of texts, whose words are hashed{REPEAT}."),
-    click.option("--date", multiple=True, help=f"Column of dates{REPEAT}; most are detected."),
-    click.option("--impute", type=click.Choice(["mean", "zero", "error"]), default="mean", show_default=True,
-                 help="Replacement of missing numbers."),
-]  # fmt: skip
+    *COLUMNS,
+]
 
 _MODEL = [
     click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
@@ -62,9 +55,10 @@ _MODEL = [
                  help=f"Rank of the memory of all tasks, rank × features numbers [default: {RANK} with auto, else 0]"),
     click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
     average_option,
-    click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True,
+    click.option("--loss", type=click.Choice(["sum", "mean"]), default=FORM_OF_FIT["loss"], show_default=True,
                  help="Loss of a task."),
-    click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1."),
+    click.option("--intercept/--no-intercept", default=FORM_OF_FIT["intercept"], show_default=True,
+                 help="A feature that is always 1."),
     click.option("--standardize/--no-standardize", default=True, show_default=True,
                  help="Scale columns to mean 0, deviation 1."),
 ]  # fmt: skip
@@ -477,10 +471,9 @@ def _model(
     import forgetless as fl
 
     options["fit_intercept"] = intercept
-    auto = schedule == "auto"
-    memory = fl.LowRankMemory(rank or (RANK if auto and rank is None else 0), diagonal=diagonal)
-    if auto:
-        return fl.ContinualRidge(schedule="auto", memory=memory, **options)
+    if schedule == "auto":
+        return default_estimator(rank=rank, diagonal=diagonal, **options)
+    memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
     if entry is not None and entry.budget:

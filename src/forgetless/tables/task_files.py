@@ -1,7 +1,7 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +17,10 @@ from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
+from forgetless.solvers.rows import is_sparse
 from forgetless.tables._dates import format_of, parsed
 from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
-from forgetless.tables.encoder import BadValueError
+from forgetless.tables.encoder import BadValueError, TableEncoder
 from forgetless.tables.readers import (
     CHUNK,
     check_labelled,
@@ -39,7 +40,14 @@ from forgetless.tasks.from_table import check_roles, labels_of
 
 
 def read_tasks(
-    path: str | Path, *, task: str | None = None, target: str | None = None, loss: str = "sum", intercept: bool = False
+    path: str | Path,
+    *,
+    task: str | None = None,
+    target: str | Sequence[str] | None = None,
+    loss: str = "sum",
+    intercept: bool = False,
+    standardize: bool = False,
+    encoder: TableEncoder | None = None,
 ) -> TaskCollection:
     """Return the tasks in a file.
 
@@ -47,39 +55,89 @@ def read_tasks(
     ----------
     path : str or Path
         ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,);
-        or a table, as CSV, Parquet or Feather.
+        or a table, as CSV, Parquet, Feather or Excel.
     task, target : str, optional
-        Names of the columns with the task and the target; required for tables. All other columns are features and
-        must be numbers.
+        Names of the columns with the task and the target, with an encoder also of several targets; required for tables.
+        All other columns are features, without an encoder numbers without missing values.
     loss : {"sum", "mean"}, default "sum"
         ``"mean"`` divides the loss of a task by its number of rows, like ``ContinualRidge(loss="mean")``: X and y are
         divided by the root of that number.
     intercept : bool, default False
         Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
+    standardize : bool, default False
+        Scale every feature to mean 0 (with an intercept) and mean square 1 over all rows, the units of
+        ``ContinualRidge(standardize=True)`` at the end.
+    encoder : TableEncoder, optional
+        Converts the columns of a table, of any kind, to features as ``forgetless fit`` does. It learns the tasks in
+        their order unless it is fitted.
 
     Returns
     -------
     TaskCollection
         Tasks in sorted order of their labels.
     """
-    if loss not in ("sum", "mean"):
-        raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
-    if kind_of(path) in (".npz", ".fl"):
+    if encoder is not None and is_table(path):
+        task, targets = chosen_columns(path, task, target)
+        tasks = encoded_tasks(TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder)
+    elif is_table(path):
+        task, (name, *others) = chosen_columns(path, task, target)
+        if others:
+            raise ValueError(f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of the two")
+        tasks = TaskCollection.from_arrays(*_read_rows(path, task, name))
+    else:
         X, y, groups = read_archive(path)
         with file_errors(path):
             tasks = TaskCollection.from_arrays(X, y, groups)
-    else:
-        tasks = TaskCollection.from_arrays(*_read_rows(path, task, target))
-    return _with_loss(tasks, loss, intercept)
+    return in_form(tasks, loss, intercept, standardize)
 
 
-def _with_loss(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollection:
-    """Return the tasks of an estimator with that loss and intercept."""
-    if loss == "sum" and not intercept:
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table, and not an archive of arrays."""
+    return kind_of(path) not in (".npz", ".fl")
+
+
+def chosen_columns(path: Path, task: str | None, target: str | Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+    """Return the columns of task and targets; ValueError with the columns of the file where one is not chosen."""
+    targets = (target,) if isinstance(target, str) else tuple(target or ())
+    for role, name in (("task", task), ("target", targets)):
+        if not name:
+            with closing(read_chunks(path, 10)) as chunks:
+                names = ", ".join(str(column) for column in next(chunks).columns)
+            raise ValueError(f"{path.name} has the columns {names}; choose the {role}, with --{role} NAME")
+    assert task is not None
+    return task, targets
+
+
+def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
+    """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
+    tasks.rows = 0
+    tasks.text_columns = {*encoder.categorical, *encoder.text, *encoder.date} - {tasks.task, *tasks.targets}
+    with located_errors(tasks.path):
+        parts = list(tasks)
+        if not hasattr(encoder, "columns_"):
+            for part in parts:
+                encoder.partial_fit(part.X)
+        if not encoder.order_:
+            raise ValueError(f"{tasks.path.name}: no column has a value: nothing to learn from")
+        check_memory(2.0 * len(encoder.order_) * tasks.n_rows, f"encoding {tasks.path.name}", "drop columns")
+        rows = [encoder.transform(part.X) for part in parts]
+    return TaskCollection([(X.toarray() if is_sparse(X) else X, part.y) for X, part in zip(rows, parts, strict=True)])
+
+
+def in_form(tasks: TaskCollection, loss: str, intercept: bool, standardize: bool) -> TaskCollection:
+    """Return the tasks of an estimator with that loss, intercept and standardization."""
+    if loss not in ("sum", "mean"):
+        raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
+    if loss == "sum" and not intercept and not standardize:
         return tasks
+    all_rows = np.concatenate([X for X, _ in tasks]) if standardize else np.zeros((1, 1))
+    mean = all_rows.mean(axis=0) if standardize and intercept else np.zeros(1)
+    size = np.sqrt(np.mean((all_rows - mean) ** 2, axis=0)) if standardize else np.ones(1)
+    size[size == 0] = 1.0  # a column that does not vary
     pairs = []
     for X, y in tasks:
+        X = (X - mean) / size
         scale = max(1, len(X)) ** -0.5 if loss == "mean" else 1.0
         X = np.concatenate([X, np.ones((len(X), 1))], axis=1) if intercept else X
         pairs.append((scale * X, scale * y))
@@ -107,14 +165,10 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return X, y, groups
 
 
-def _read_rows(path: Path, task: str | None, target: str | None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _read_rows(path: Path, task: str, target: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return X, y and the task of every row of a table; ValueError with the line where it cannot be used."""
     table = read_table(path)
-    names = [str(name) for name in table.columns]
-    if task is None or target is None:
-        role = "task" if task is None else "target"
-        raise ValueError(f"{path.name} has the columns {', '.join(names)}; choose the {role}, with --{role} NAME")
-    check_roles(path.name, names, task, [target])
+    check_roles(path.name, [str(name) for name in table.columns], task, [target])
     if len(table) == 0:
         raise ValueError(f"{path.name} has no rows")
     check_labelled(path, table[task], 0)
@@ -135,7 +189,7 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     if text:
         raise ValueError(
             f"{path.name}: features and target must be numbers, but {', '.join(text)} is not; drop or encode it, in "
-            "Python with fl.TaskCollection.from_table(..., encoder=fl.tables.TableEncoder())"
+            "Python with encoder=fl.tables.TableEncoder()"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
