@@ -1,6 +1,7 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
 import itertools
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -453,7 +454,7 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
     for name, path in paths.items():
         if path is None or str(path) == "-":
             continue
-        place = path.resolve()
+        place = Path(os.path.realpath(path))  # not resolve(), which raises RuntimeError for links in a circle
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
         if name in ("--out", "--report"):

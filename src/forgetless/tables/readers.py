@@ -205,8 +205,12 @@ def reading(path: Path) -> Iterator[None]:
     """Turn errors of pandas, pyarrow, calamine and zlib into one sentence that names the file."""
     try:
         yield
-    except (BadTableError, FileError, MemoryError, ImportError):
+    except (BadTableError, FileError, ImportError):
         raise
+    except MemoryError as error:  # damaged files may also ask for any size
+        raise MemoryError(
+            f"{path.name} cannot be read: {error}" if str(error) else f"{path.name} is too large"
+        ) from None
     except UnicodeError:
         raise ValueError(
             f"{path.name} is not written in UTF-8; convert it, e.g. with iconv -f latin1 -t utf-8, or in Excel save it "
@@ -435,17 +439,25 @@ def check_labelled(path: Path, column: Any, first_row: int) -> None:
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    if not rows:
-        yield _pandas().read_parquet(path)
-        return
-    from pyarrow.parquet import ParquetFile
+    with needs("reading Parquet files", "pyarrow", "cli"):
+        from pyarrow.parquet import ParquetFile
 
-    for batch in ParquetFile(path).iter_batches(batch_size=rows):
-        yield batch.to_pandas()
+    with ParquetFile(path, page_checksum_verification=True) as file:
+        for part in file.iter_batches(batch_size=rows) if rows else [file.read()]:
+            yield _frame(part)
+
+
+def _frame(table: Any) -> Any:
+    """Return a table of pyarrow as a data frame; ValueError for places outside of it, at which pandas would crash."""
+    table.validate(full=True)
+    return table.to_pandas()
 
 
 def _feather(path: Path, rows: int) -> Iterator[Any]:
-    table = _pandas().read_feather(path)
+    with needs("reading Feather files", "pyarrow", "cli"):
+        from pyarrow import feather
+
+    table = _frame(feather.read_table(path, memory_map=False))
     for low in range(0, max(len(table), 1), rows or max(len(table), 1)):
         yield table.iloc[low : low + rows] if rows else table
 

@@ -112,12 +112,13 @@ def chosen_columns(path: Path, task: str | None, target: str | Sequence[str] | N
 def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
     """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
     tasks.rows = 0
-    tasks.text_columns = {*encoder.categorical, *encoder.text, *encoder.date} - {tasks.task, *tasks.targets}
+    fitted = hasattr(encoder, "columns_")
+    text = encoder.text_columns_ if fitted else (*encoder.categorical, *encoder.text, *encoder.date)
+    tasks.text_columns = {*text} - {tasks.task, *tasks.targets}
     with located_errors(tasks.path):
         parts = list(tasks)
-        if not hasattr(encoder, "columns_"):
-            for part in parts:
-                encoder.partial_fit(part.X)
+        for part in () if fitted else parts:
+            encoder.partial_fit(part.X)
         if not encoder.order_:
             raise ValueError(f"{tasks.path.name}: no column has a value: nothing to learn from")
         check_memory(2.0 * len(encoder.order_) * tasks.n_rows, f"encoding {tasks.path.name}", "drop columns")
