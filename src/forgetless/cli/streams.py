@@ -1,5 +1,6 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
+import csv
 import itertools
 import os
 import sys
@@ -382,7 +383,8 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
     print_lines("\n".join(strings), err=True) if strings else None
     if not raw:
         columns = {str(_safe(name)): [_safe(cell) for cell in columns[name]] for name in columns}
-    text = frame(columns).to_csv(index=False)
+    returns = any("\r" in str(cell) for name in ids for cell in (name, *identifiers[name]))  # which need quotes
+    text = frame(columns).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
     if out is None:
         click.echo(text, nl=False)
     else:

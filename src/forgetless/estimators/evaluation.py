@@ -253,15 +253,17 @@ class _Run:
         """Return the errors of the joint model on held-out rows; None where there is none, or it would be too wide."""
         if self.joint is None or self.held_out.features.all().shape[1] > WIDEST:
             return None
-        mean = float(np.mean(self.counts))
+        mean_rows = float(np.mean(self.counts))
+        mean = np.mean([y.mean(axis=0) for _, y in self.learned], axis=0)  # so that no penalty is on the intercept
 
         def blocks() -> Iterator[tuple[Any, Any, Any]]:
             for X, y in self.learned:
                 rows = self.held_out.encoded(X)
-                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), y, np.full(len(y), mean / len(y))
+                weight = np.full(len(y), mean_rows / len(y))
+                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), y - mean, weight
 
         self.joint.partial_fit_blocks(blocks)
-        return np.array(self.held_out.errors(self.joint.predict))
+        return np.array(self.held_out.errors(lambda X: self.joint.predict(X) + mean))
 
 
 def _last_step(model: Any) -> Any:
