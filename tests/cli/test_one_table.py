@@ -120,6 +120,16 @@ def test_rows_left_out_are_reported_on_standard_error(folder, capsys):
     json.loads(out)
 
 
+def test_columns_of_very_different_sizes_are_noticed(folder, capsys):
+    table = sales()
+    table.assign(price=1e6 * table["price"]).to_csv("scales.csv", index=False)
+    words = ("lab", "expect", "scales.csv", *ROLES, "--k", 3, "--drop", "order")
+    note = "with --standardize λ is that of fit, which scales them"
+    assert note in run(capsys, *words)[2]
+    assert run(capsys, *words, "--standardize")[2] == ""
+    assert run(capsys, "lab", "expect", "sales.csv", *ROLES, "--k", 3, "--drop", "order")[2] == ""
+
+
 # --- the order of tasks, row numbers ---
 
 

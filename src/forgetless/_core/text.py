@@ -61,8 +61,8 @@ def readable_number(value: Any, number: str = ".4g") -> str:
     >>> [readable_number(x) for x in (35012.3, 2670.4, -1234567.0, 0.00001, 244737)]
     ['35 010', '2670', '-1 235 000', '1e-05', '244 737']
     """
-    whole = isinstance(value, int)
-    text = str(value) if whole else format(value, number)
-    if ("e+" not in text and not whole) or not 10_000 <= math.fabs(value) < 1e15:
+    text = str(value) if isinstance(value, int) else format(value, number)
+    whole = text.lstrip("-").isdigit() or "e+" in text
+    if not whole or not 10_000 <= math.fabs(value) < 1e9:
         return text
-    return f"{value if whole else float(text):,.0f}".replace(",", " ")
+    return f"{float(text):,.0f}".replace(",", " ")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from forgetless._core.averages import LARGEST
-from forgetless._core.text import printable
+from forgetless._core.text import printable, readable_number
 from forgetless.engines.inputs import as_ordering
 from forgetless.io.atomic import check_source
 from forgetless.orderings import NAMES
@@ -108,7 +109,7 @@ class Source:
         self.task, self.targets = chosen_columns(file, self.task, self.targets)
         table = TableTasks(file, self.task, self.targets, drop=self.encoder.drop, order="sorted")
         tasks = encoded_tasks(table, self.encoder)
-        for note in table.notes:
+        for note in [*table.notes, *([] if self.form["standardize"] else _notes_on_scales(tasks))]:
             print_lines(note, err=True)
         return in_form(tasks, **self.form)
 
@@ -127,6 +128,16 @@ class Source:
             f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in self._settings.items()
         )
         return [] if self.is_plain else [f"encoder = fl.tables.TableEncoder({arguments})"]
+
+
+def _notes_on_scales(tasks: Any) -> list[str]:
+    """Return a note if columns have very different scales, which a common λ cannot serve."""
+    sizes = np.sqrt(sum(np.sum(X**2, axis=0) for X, _ in tasks) / sum(len(X) for X, _ in tasks))
+    sizes = sizes[sizes > 0]
+    if not len(sizes) or sizes.max() < 1000 * sizes.min():
+        return []
+    low, high = readable_number(float(sizes.min()), ".2g"), readable_number(float(sizes.max()), ".2g")
+    return [f"columns have sizes from {low} to {high}: with --standardize λ is that of fit, which scales them"]
 
 
 @dataclass(frozen=True)

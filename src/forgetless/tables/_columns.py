@@ -133,7 +133,7 @@ class Number:
         mean = self.origin if self.late else self.mean
         filled = {"mean": f"filled with the mean {readable_number(mean)}", "zero": "filled with 0"}.get(self.impute, "")
         signs = f" ({sum(self.treated.values())} written {', '.join(map(repr, self.treated))})" if self.treated else ""
-        notes = [f"{self.missing} missing{signs}, {filled}"] if self.missing else []
+        notes = [f"{readable_number(self.missing)} missing{signs}, {filled}"] if self.missing else []
         notes += ["with decimal commas"] if self.decimal == "," else []
         return ", ".join(notes + ([f"{self.infinite} of them infinite"] if self.infinite else []))
 
@@ -213,10 +213,12 @@ class Category:
         named = [part for part in self.parts if part.startswith("=") and part != OTHER]
         notes = [f"{len(named)} categories"]
         if "#0" in self.parts:
-            notes.append(f"more than {self.most}: {self.rare} rows of others in {self.buckets} buckets")
+            notes.append(
+                f"more than {self.most}: {readable_number(self.rare)} rows of others in {self.buckets} buckets"
+            )
         elif self.rare:
-            notes.append(f"{self.rare} rows of rare ones together")
-        return ", ".join(notes + ([f"{self.missing} missing"] if self.missing else []))
+            notes.append(f"{readable_number(self.rare)} rows of rare ones together")
+        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
 
     @property
     def exclusive(self) -> tuple[str, ...]:
@@ -333,7 +335,7 @@ class Date:
         """Return a note for the summary."""
         notes = [f"{format_time(self.low)} to {format_time(self.high)}"] if self.count else []
         notes += [f"read as {self.format}"] if self.format else []
-        return ", ".join(notes + ([f"{self.missing} missing"] if self.missing else []))
+        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
 
 
 @dataclass(frozen=True)
@@ -372,7 +374,7 @@ class Text:
     def note(self) -> str:
         """Return a note for the summary."""
         return f"words and pairs of words in {self.size} buckets" + (
-            f", {self.missing} missing" if self.missing else ""
+            f", {readable_number(self.missing)} missing" if self.missing else ""
         )
 
 
