@@ -224,11 +224,9 @@ def reading(path: Path) -> Iterator[None]:
 def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[Any, None, None]:
     """Yield the frames of a file; errors are one sentence."""
     kind = kind_of(path)
-    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}.get(kind)
-    if kind in EXCEL:
-        frames = _excel(path, rows, text_columns)
-    else:
-        frames = _text(path, rows, text_columns) if read is None else read(path, rows)
+    binary = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}
+    read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
+    frames = _text(path, rows, text_columns) if read is None else read(path, rows)
     while True:
         with reading(path):  # around the reader alone, not around those who use its frames
             frame = next(frames, None)
@@ -468,10 +466,10 @@ def _workbook(path: Path) -> Any:
     return _pandas().ExcelFile(path, engine="calamine")
 
 
-def _excel(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]:
-    """Yield the first sheet of a workbook."""
+def _excel(path: Path, rows: int) -> Iterator[Any]:
+    """Yield the first sheet of a workbook, whose cells have types of their own."""
     with _workbook(path) as book:
-        table = book.parse(0, dtype=dict.fromkeys(text_columns, str))
+        table = book.parse(0)
     for low in range(0, max(len(table), 1), rows or max(len(table), 1)):
         yield table.iloc[low : low + rows] if rows else table
 
