@@ -146,15 +146,66 @@ def test_a_task_without_a_name_is_found_in_any_chunk(folder, capsys):
 
 
 @pytest.mark.parametrize("written", ["{:.2f}", "${:.2f}", "{:,.2f}", "{:.1f} %"])
-def test_numbers_that_cannot_be_read_as_such_are_doubted(folder, capsys, written):
+def test_numbers_in_text_are_numbers(folder, capsys, written):
     many = pandas.concat([table(1), table(2)])
     many["price"] = [written.format(1000 * value) for value in many["price"]]
     many.iloc[3, 3] = "?"
     many.to_csv("begin.csv", index=False)
     code, out, _ = run(capsys, "fit", "begin.csv", *FIT, "--drop", "order")
     assert code == 0
+    column = fl.load("m.npz")[0].columns_["price"]
+    assert (column.kind, column.missing) == ("number", 1)
+    assert column.mean == pytest.approx(50_000, rel=0.2)
+    assert "1 missing (1 written '?'), filled with the mean" in out
+    assert "Warning: " not in out
+
+
+def test_few_strings_among_numbers_are_named_with_their_line(folder, capsys):
+    many = pandas.concat([table(1, n=100), table(2, n=100)]).astype({"price": object})
+    many.iloc[7, 3] = "12O5"
+    many.to_csv("begin.csv", index=False)
+    for more in ((), ("--chunk-rows", 150)):
+        code, out, _ = run(capsys, "fit", "begin.csv", *FIT, "--drop", "order", *more)
+        assert code == 0
+        assert "Warning: '12O5' in column 'price', line 9, is not a number, and was taken for missing" in out
+    assert "12O5" not in json.dumps(fl.load("m.npz")[0].to_plain()), "a model file holds no values of single rows"
+    # Many of them are another kind of column, in the first task and later.
+    many["price"] = ["sold" if i % 10 == 0 else value for i, value in enumerate(many["price"])]
+    many.to_csv("words.csv", index=False)
+    code, out, _ = run(capsys, "fit", "words.csv", *FIT, "--drop", "order")
+    assert code == 0
     assert "Warning: column 'price' was taken for categories, but most of its values look like numbers" in out
-    assert "Warning: column" not in run(capsys, "fit", "begin.csv", *FIT, "--categorical", "price")[1]
+    assert "Warning: column" not in run(capsys, "fit", "words.csv", *FIT, "--categorical", "price")[1]
+    begin(capsys)
+    code, _, err = run(capsys, "fit", "words.csv", *ON)
+    assert code == 1
+    assert "words.csv, line 2: column 'price' was numbers so far and now holds 'sold'; correct it" in err
+
+
+@pytest.mark.parametrize(("cell", "message"), [("12O5", "line 9: the target 'sales' must be numbers"), ("-", "")])
+def test_strings_in_the_target(folder, capsys, cell, message):
+    many = pandas.concat([table(1), table(2)]).astype({"sales": object})
+    many.iloc[7, 4] = cell
+    many.to_csv("begin.csv", index=False)
+    code, out, err = run(capsys, "fit", "begin.csv", *FIT)
+    assert code == (1 if message else 0)
+    assert message in err
+    if message:
+        assert "e.g. '12O5'" in err
+    else:
+        assert "'-' in the target 'sales' was taken for missing" in out
+        assert "1 rows without a target were left out" in out
+        assert "2 tasks learned from begin.csv, 79 of 80 rows" in out
+
+
+def test_amounts_are_targets(folder, capsys):
+    many = pandas.concat([table(1), table(2)])
+    many.to_csv("plain.csv", index=False)
+    many.assign(sales=[f"${value:,.6f}" for value in many["sales"]]).to_csv("amounts.csv", index=False)
+    means = [
+        run(capsys, "fit", f"{name}.csv", *FIT) and fl.load("m.npz").table_["mean"] for name in ("plain", "amounts")
+    ]
+    assert means[0] == pytest.approx(means[1], abs=1e-5)
 
 
 def test_row_numbers_are_doubted(folder, capsys):

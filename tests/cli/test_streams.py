@@ -90,7 +90,8 @@ def parts(table, labels):
 
 
 def test_fit_is_what_the_library_does(folder, frame, capsys):
-    code, out, _ = run(capsys, "fit", "data.csv", *FIT, "--schedule", "ridge:0.3", "--json", "--seed", 3)
+    words = ("fit", "data.csv", *FIT, "--schedule", "ridge:0.3", "--json", "--seed", 3)
+    code, out, _ = run(capsys, *words, "--no-refit")
     found = json.loads(out)
     model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
     tasks = parts(load_table("data.csv", "station", "pm25"), ["north", "south", "east", "west"])
@@ -101,6 +102,14 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     assert found["rmse_at_the_end"] == pytest.approx(np.sqrt(stream.errors[-1].mean()))
     assert found["prequential_rmse"] == pytest.approx(np.sqrt(model.history_["mse_before"][1:].mean()))
     assert found["rmse_of_joint_ridge"] < 0.2 < found["rmse_of_the_mean"]
+    assert (found["rows"], found["rows_held_out"]) == (48, 12)
+    # With the held-out rows, after the same errors.
+    refitted = json.loads(run(capsys, *words)[1])
+    assert (refitted.pop("rows"), refitted.pop("rows_held_out")) == (60, 12)
+    assert all(refitted[name] == found[name] for name in refitted)
+    model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
+    fl.evaluate_stream(model, tasks)
+    np.testing.assert_allclose(fl.load("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
 
 
 def test_fit_of_an_average(folder, frame, capsys):

@@ -1,4 +1,7 @@
-"""Untrusted text, such as labels of tasks, escaped for terminals, figures and pages."""
+"""Text for people: numbers, and untrusted text, such as labels of tasks, escaped for terminals, figures and pages."""
+
+import math
+from typing import Any
 
 LABEL = 60
 """Most characters of a label in tables and pages."""
@@ -48,3 +51,18 @@ def figure_label(text: object, width: int = 14) -> str:
     """Return a label that matplotlib draws literally: not as a formula, and not hidden from legends."""
     literal = printable(str(text), width).replace("$", r"\$")
     return f" {literal}" if literal.startswith("_") else literal
+
+
+def readable_number(value: Any, number: str = ".4g") -> str:
+    """Return a number in the format ``number``; a large one not as a power of ten, but with digits in groups.
+
+    Examples
+    --------
+    >>> [readable_number(x) for x in (35012.3, 2670.4, -1234567.0, 0.00001, 244737)]
+    ['35 010', '2670', '-1 235 000', '1e-05', '244 737']
+    """
+    text = str(value) if isinstance(value, int) else format(value, number)
+    whole = text.lstrip("-").isdigit() or "e+" in text
+    if not whole or not 10_000 <= math.fabs(value) < 1e9:
+        return text
+    return f"{float(text):,.0f}".replace(",", " ")

@@ -1,5 +1,6 @@
 """The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
 
+import errno
 import io
 import math
 import sys
@@ -80,9 +81,19 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
         if debug:
             raise
-        print_lines(f"Error: {printable(' '.join(str(error).split()), 2000)}", err=True)
+        print_lines(f"Error: {printable(_message(error), 2000)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _message(error: BaseException) -> str:
+    """Return the message of an error on one line, never empty."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) and not text:
+        return "there is not enough memory; use fewer rows or columns at a time"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        return f"{error.strerror}: standard output cannot be written"
+    return text or type(error).__name__
 
 
 @cli.command(epilog=examples("forgetless completion bash >> ~/.bashrc"))

@@ -14,7 +14,16 @@ import click
 
 from forgetless._core.environment import needs
 from forgetless.advice.results import OBJECTIVES
-from forgetless.cli.shared import SCHEDULE_HELP, Source, about_file, examples, print_lines, schedule_of
+from forgetless.cli.shared import (
+    SCHEDULE_HELP,
+    Source,
+    about_file,
+    examples,
+    print_lines,
+    schedule_of,
+    source_options,
+    with_options,
+)
 from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.metrics import quantity
@@ -30,8 +39,6 @@ from forgetless.reporting.table import Table
 @about_file
 @click.option("--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]")
 @click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
-@click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True, help="Loss of a task.")
-@click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1.")
 @click.option("--trials", "n_trials", type=click.IntRange(2), help="Compare by random runs, not by exact losses.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def advise(
@@ -39,14 +46,16 @@ def advise(
 ) -> None:
     """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
 
-    A task counts by the mean over its rows, and there is an intercept, as in fit.
+    Columns of tables become features as in fit. A task counts by the mean over its rows, and there is an intercept, as
+    in fit --no-standardize.
     """
     import forgetless as fl
 
-    reading = {name: options.pop(name) for name in ("loss", "intercept")}
-    tasks = source.read(**reading)
     goal = _objective(objective, validation)
-    held_out = None if validation is None else source.beside(validation).read(**reading)
+    if validation is not None and source.form["standardize"]:
+        raise click.UsageError("--standardize uses the rows of FILE alone; leave out --standardize or --validation")
+    tasks = source.read()
+    held_out = None if validation is None else source.read(validation)
     with terminal_progress() as report_progress:
         advice = fl.advise(
             tasks, k, objective=goal, ordering=ordering, validation=held_out, progress=report_progress, **options
@@ -55,12 +64,15 @@ def advise(
         click.echo(json.dumps(advice.to_dict(), ensure_ascii=False))
         return
     print_lines(repr(advice))
-    lines = [f"tasks = {source.code(**reading)}"]
+    lines = [*source.encoder_lines(), f"tasks = {source.code()}"]
     if goal == "validation" and validation is not None:
-        lines.append(f"held_out = {source.beside(validation).code(**reading)}")
+        lines.append(f"held_out = {source.code(validation)}")
     lines += [f"schedule = {advice.options[0].code}", *_loss_lines(advice, ordering)]
-    loss, intercept = reading.values()
-    lines.append(f"model = {advice.model_code(loss=loss, fit_intercept=intercept)}  # learns tasks one by one")
+    loss, intercept, standardize = source.form.values()
+    settings = {"loss": loss, "fit_intercept": intercept, **({"standardize": True} if standardize else {})}
+    model = advice.model_code(**settings)
+    model = model if source.is_plain else f"fl.tables.make_pipeline(encoder, {model})"
+    lines.append(f"model = {model}  # learns tasks one by one")
     if advice.average is not None:
         more = f"average={advice.average.average:g}"
         lines += ["", "# where the number of tasks is not known:"]
@@ -104,12 +116,11 @@ def _loss_lines(advice: Any, ordering: Any, schedule: str = "schedule", more: st
     )
 )
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--task", help="Column with the task, for CSV and Parquet.")
-@click.option("--target", help="Column with the target, for CSV and Parquet.")
+@click.option("--task", help="Column with the task, for tables.")
+@click.option("--target", multiple=True, help="Column with the target, for tables.")
+@with_options(source_options)
 @click.option("--k", type=click.IntRange(1, 5000), help="Number of steps to start with.")
 @click.option("--schedule", help=f"What to start with: {SCHEDULE_HELP}")
-@click.option("--loss", type=click.Choice(["sum", "mean"]), default="sum", show_default=True, help="Loss of a task.")
-@click.option("--intercept/--no-intercept", default=False, show_default=True, help="A feature that is always 1.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the page to this file instead of serving it.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 [default: a free one]")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
@@ -131,7 +142,7 @@ def explore(
                 raise click.UsageError(f"{name} needs a FILE with tasks")
         page = fl.explore(k=k)
     else:
-        page = _with_tasks(Source(file, options["task"], options["target"]), k, schedule, options, large=out is None)
+        page = _with_tasks(Source({"file": file, **options}), k, schedule, large=out is None)
     if out is not None:
         print_lines(f"wrote {page.save(out)}: open it in any browser")
         return
@@ -144,14 +155,13 @@ def explore(
                 print_lines("stopped", err=True)
 
 
-def _with_tasks(source: Source, k: int | None, schedule: str | None, options: dict[str, Any], *, large: bool) -> Any:
+def _with_tasks(source: Source, k: int | None, schedule: str | None, *, large: bool) -> Any:
     """Return the page of the tasks in a file."""
     from forgetless.explorer import explore as explore_tasks
 
-    loss, intercept = options["loss"], options["intercept"]
-    tasks = source.read(loss=loss, intercept=intercept)
-    origin: dict[str, Any] = {"kind": "file", "name": str(source.file), "mean": loss == "mean", "intercept": intercept}
-    origin |= {"task": source.task, "target": source.target} if source.task else {}
+    tasks = source.read()
+    code = "\n".join([*source.encoder_lines(), f"tasks = {source.code()}"])
+    origin = {"kind": "file", "name": str(source.file), "code": code}
     chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
     return explore_tasks(tasks, chosen, k, source=origin, large=large)
 

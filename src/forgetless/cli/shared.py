@@ -4,15 +4,17 @@ import functools
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from forgetless._core.averages import LARGEST
-from forgetless._core.text import printable
+from forgetless._core.text import printable, readable_number
 from forgetless.engines.inputs import as_ordering
+from forgetless.io.atomic import check_source
 from forgetless.orderings import NAMES
 from forgetless.schedules.names import usage
 
@@ -62,29 +64,80 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-@dataclass(frozen=True)
+REPEAT = "; repeat it for several"
+
+ENCODING = ("drop", "categorical", "text", "date", "impute")
+"""Options that are parameters of the encoder."""
+
+FORM = ("loss", "intercept", "standardize")
+"""Options of the tasks that a model learns."""
+
+
 class Source:
-    """A file of tasks, and the columns of task and target where it is a table."""
+    """A file of tasks: where it is a table, its columns and the encoder that ``fit`` uses, with its loss and intercept.
 
-    file: Path
-    task: str | None
-    target: str | None
+    Archives are tasks already: they stay as they are unless options or ``archives`` say otherwise.
+    """
 
-    def beside(self, file: Path) -> "Source":
-        """Return another file with the same columns."""
-        return replace(self, file=file)
+    def __init__(self, options: dict[str, Any], archives: dict[str, Any] | None = None) -> None:
+        from forgetless.tables.encoder import TableEncoder
+        from forgetless.tables.pipeline import FORM_OF_FIT
+        from forgetless.tables.task_files import is_table
 
-    def read(self, **options: Any) -> Any:
-        """Return the tasks, with ``loss`` and ``intercept``."""
-        from forgetless.tables.task_files import read_tasks
+        self.file = check_source(options.pop("file"))
+        self.task, self.targets = options.pop("task"), options.pop("target")
+        encoding = {name: options.pop(name) for name in ENCODING}
+        self._settings = {name: value for name, value in encoding.items() if value and value != "mean"}
+        self.encoder = TableEncoder(**encoding) if is_table(self.file) else None
+        defaults = {"loss": "sum", "intercept": False, **(archives or {})} if self.encoder is None else FORM_OF_FIT
+        form = {name: options.pop(name) for name in FORM}
+        self.form = {name: defaults.get(name, False) if value is None else value for name, value in form.items()}
 
-        return read_tasks(self.file, task=self.task, target=self.target, **options)
+    @property
+    def is_plain(self) -> bool:
+        """Whether the features are the columns of the file themselves."""
+        encoder = self.encoder
+        return encoder is None or encoder.get_feature_names_out().tolist() == encoder.feature_names_in_.tolist()
 
-    def code(self, **options: Any) -> str:
-        """Return Python code that reads the tasks."""
-        columns = {"task": self.task, "target": self.target} if self.task else {}
-        arguments = [repr(str(self.file)), *(f"{name}={value!r}" for name, value in {**columns, **options}.items())]
-        return f"fl.tables.read_tasks({', '.join(arguments)})"
+    def read(self, file: Path | None = None) -> Any:
+        """Return the tasks, or those of another file with the same columns; notes on rows left out are printed."""
+        from forgetless.tables.task_files import TableTasks, chosen_columns, encoded_tasks, in_form, read_tasks
+
+        file = check_source(self.file if file is None else file)
+        if self.encoder is None:
+            return read_tasks(file, **self.form)
+        self.task, self.targets = chosen_columns(file, self.task, self.targets)
+        table = TableTasks(file, self.task, self.targets, drop=self.encoder.drop, order="sorted")
+        tasks = encoded_tasks(table, self.encoder)
+        for note in [*table.notes, *([] if self.form["standardize"] else _notes_on_scales(tasks))]:
+            print_lines(note, err=True)
+        return in_form(tasks, **self.form)
+
+    def code(self, file: Path | None = None) -> str:
+        """Return Python code that reads the tasks; it names the encoder ``encoder`` where one is needed."""
+        target = self.targets[0] if len(self.targets) == 1 else list(self.targets)
+        columns = {"task": self.task, "target": target} if self.encoder is not None else {}
+        form = {name: value for name, value in self.form.items() if name != "standardize" or value}
+        arguments = [f"{name}={value!r}" for name, value in {**columns, **form}.items()]
+        arguments += [] if self.is_plain else ["encoder=encoder"]
+        return f"fl.tables.read_tasks({', '.join([repr(str(self.file if file is None else file)), *arguments])})"
+
+    def encoder_lines(self) -> list[str]:
+        """Return Python code of the encoder, where one is needed."""
+        arguments = ", ".join(
+            f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in self._settings.items()
+        )
+        return [] if self.is_plain else [f"encoder = fl.tables.TableEncoder({arguments})"]
+
+
+def _notes_on_scales(tasks: Any) -> list[str]:
+    """Return a note if columns have very different scales, which a common λ cannot serve."""
+    sizes = np.sqrt(sum(np.sum(X**2, axis=0) for X, _ in tasks) / sum(len(X) for X, _ in tasks))
+    sizes = sizes[sizes > 0]
+    if not len(sizes) or sizes.max() < 1000 * sizes.min():
+        return []
+    low, high = readable_number(float(sizes.min()), ".2g"), readable_number(float(sizes.max()), ".2g")
+    return [f"columns have sizes from {low} to {high}: with --standardize λ is that of fit, which scales them"]
 
 
 @dataclass(frozen=True)
@@ -105,9 +158,24 @@ class Inputs:
 
 _SOURCE = [
     click.argument("file", type=click.Path(path_type=Path)),
-    click.option("--task", help="Column with the task, for CSV and Parquet."),
-    click.option("--target", help="Column with the target, for CSV and Parquet."),
+    click.option("--task", help="Column with the task, for tables."),
+    click.option("--target", multiple=True, help=f"Column with the target, for tables{REPEAT}."),
 ]
+COLUMNS = [
+    click.option("--drop", multiple=True, help=f"Column to leave out{REPEAT}."),
+    click.option("--categorical", multiple=True, help=f"Column whose values are categories, e.g. codes{REPEAT}."),
+    click.option("--text", multiple=True, help=f"Column of texts, whose words are hashed{REPEAT}."),
+    click.option("--date", multiple=True, help=f"Column of dates{REPEAT}; most are detected."),
+    click.option("--impute", type=click.Choice(["mean", "zero", "error"]), default="mean", show_default=True,
+                 help="Replacement of missing numbers."),
+]  # fmt: skip
+_FORM = [
+    click.option("--loss", type=click.Choice(["sum", "mean"]), help="Loss of a task [default: as fit for tables]"),
+    click.option("--intercept/--no-intercept", default=None,
+                 help="A feature that is always 1 [default: as fit for tables]"),
+    click.option("--standardize/--no-standardize", default=None, help="Scale columns to mean 0, deviation 1."),
+]  # fmt: skip
+source_options = [*COLUMNS, *_FORM]
 _STEPS = [
     click.option("--k", type=click.IntRange(1), required=True, help="Number of steps."),
     click.option("--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True),
@@ -132,21 +200,20 @@ def about_file(command: Any) -> Any:
     """Add the options of a command on a file of tasks; the command gets ``source``, ``k`` and ``ordering``."""
 
     @functools.wraps(command)
-    def wrapped(file: Path, task: str | None, target: str | None, ordering: str, **options: Any) -> None:
-        command(source=Source(file, task, target), ordering=as_ordering(ordering), **options)
+    def wrapped(ordering: str, **options: Any) -> None:
+        source = Source(options, archives={"loss": "mean", "intercept": True})
+        command(source=source, ordering=as_ordering(ordering), **options)
 
-    return with_options([*_SOURCE, *_STEPS])(wrapped)
+    return with_options([*_SOURCE, *source_options, *_STEPS])(wrapped)
 
 
 def about_tasks(command: Any) -> Any:
     """Add the options of a command on a file of tasks and a schedule; the command gets ``inputs``."""
 
     @functools.wraps(command)
-    def wrapped(
-        file: Path, task: str | None, target: str | None, schedule: str, k: int, ordering: str, **options: Any
-    ) -> None:
-        tasks = Source(file, task, target).read()
+    def wrapped(schedule: str, k: int, ordering: str, **options: Any) -> None:
+        tasks = Source(options).read()
         inputs = Inputs(tasks, schedule_of(schedule, tasks.n_tasks), k, as_ordering(ordering), ordering)
         command(inputs=inputs, **options)
 
-    return with_options([*_SOURCE, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])(wrapped)
+    return with_options([*_SOURCE, *source_options, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])(wrapped)

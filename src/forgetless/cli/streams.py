@@ -1,18 +1,25 @@
 """The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
 
+import csv
 import itertools
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from forgetless._core.frames import columns_of, integers_of
+from forgetless._core.frames import Values, columns_of, integers_of, read_once
+from forgetless._core.text import printable, readable_number
 from forgetless.cli.shared import (
+    COLUMNS,
+    REPEAT,
     average_option,
     complete_schedule,
     examples,
@@ -25,27 +32,21 @@ from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.reporting.table import frame
 from forgetless.schedules.names import entry_of, usage
+from forgetless.tables.pipeline import FORM_OF_FIT, RANK, default_estimator
 from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = usage("auto")
 
-RANK = 100
-"""Rank of the memory of ``fit``: with up to as many features it forgets nothing."""
-
 LINES = 50
 """Columns of a table that are printed."""
 
-REPEAT = "; repeat it for several"
+SPLIT = {"holdout": 0.2, "seed": 0, "refit": True}
+"""Defaults of the options of held-out rows, which a model stores."""
 
 _COLUMNS = [
     click.option("--features", multiple=True, help=f"The only columns that are features{REPEAT} [default: all others]"),
-    click.option("--drop", multiple=True, help=f"Column to leave out{REPEAT}."),
-    click.option("--categorical", multiple=True, help=f"Column whose values are categories, e.g. codes{REPEAT}."),
-    click.option("--text", multiple=True, help=f"Column of texts, whose words are hashed{REPEAT}."),
-    click.option("--date", multiple=True, help=f"Column of dates{REPEAT}; most are detected."),
-    click.option("--impute", type=click.Choice(["mean", "zero", "error"]), default="mean", show_default=True,
-                 help="Replacement of missing numbers."),
-]  # fmt: skip
+    *COLUMNS,
+]
 
 _MODEL = [
     click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
@@ -56,9 +57,10 @@ _MODEL = [
                  help=f"Rank of the memory of all tasks, rank × features numbers [default: {RANK} with auto, else 0]"),
     click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
     average_option,
-    click.option("--loss", type=click.Choice(["sum", "mean"]), default="mean", show_default=True,
+    click.option("--loss", type=click.Choice(["sum", "mean"]), default=FORM_OF_FIT["loss"], show_default=True,
                  help="Loss of a task."),
-    click.option("--intercept/--no-intercept", default=True, show_default=True, help="A feature that is always 1."),
+    click.option("--intercept/--no-intercept", default=FORM_OF_FIT["intercept"], show_default=True,
+                 help="A feature that is always 1."),
     click.option("--standardize/--no-standardize", default=True, show_default=True,
                  help="Scale columns to mean 0, deviation 1."),
 ]  # fmt: skip
@@ -80,10 +82,14 @@ _MODEL = [
 @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
 @click.option("--chunk-rows", type=click.IntRange(0),
               help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]")  # fmt: skip
-@click.option("--holdout", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True,
-              help="Fraction of the rows of each task held out from training; 0 for none.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
-              help="Of the held-out rows, and of --order random.")  # fmt: skip
+@click.option("--holdout", type=click.FloatRange(0, 1, max_open=True),
+              help="Fraction of the rows of each task held out for errors; 0 for none [default: 0.2, or as --from]"
+              )  # fmt: skip
+@click.option("--refit/--no-refit", default=None,
+              help="Learn the held-out rows too, in the model that is written [default: refit, or as --from]"
+              )  # fmt: skip
+@click.option("--seed", type=click.IntRange(0),
+              help="Of the held-out rows, and of --order random [default: 0, or as --from]")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.fl).")
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
@@ -103,41 +109,64 @@ def fit(
     Every column but task and target is a feature: numbers, booleans, categories, dates and missing values are handled,
     and the kind of each column is printed. Tasks come in the order in which they first appear. --from resumes a model.
 
-    FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or - for CSV on standard input.
+    FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel, .npz, or - for CSV on standard input.
     """
     from forgetless.tables import report as page
+    from forgetless.tables.task_files import located_errors
 
     _check_outputs({"FILE": file, "--out": out, "--report": report})
     _check_outputs({"--from": previous, "--report": report})  # --out may replace the file of --from
     if previous is not None:
         _check_unchanged(context)
-    split = {name: options.pop(name) for name in ("holdout", "seed")}
-    model, tasks, parts = _begin(file, previous, split["seed"], options)
-    with terminal_progress() as report_progress:
-        run, notes = _learn(model, tasks, parts, split, report_progress)
-        model.save(out)
-        if report is not None:
-            report_progress(0, 0, "drawing")
-            estimator = " ".join(repr(model[-1]).split())
-            settings = f"{file.name}: {tasks.n_rows} rows, tasks by {tasks.task}; {estimator}"
-            page.write(run, report, settings, notes)
+    model: Any = None if previous is None else _pipeline(previous)
+    split = _split(model, {name: options.pop(name) for name in SPLIT})
+    with located_errors(file):
+        model, tasks, parts = _begin(file, model, split["seed"], options)
+        with terminal_progress() as report_progress:
+            run, notes = _learn(model, tasks, parts, split, report_progress)
+            run.model.save(out)
+            if report is not None:
+                report_progress(0, 0, "drawing")
+                estimator = " ".join(repr(run.estimator).split())
+                settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
+                page.write(run, report, settings, notes)
     if as_json:
-        print_json({"model": str(out), **page.summary(run), "notes": notes})
+        rows = {"rows": _n_learned(run, tasks, split), "rows_held_out": tasks.n_usable - int(run.rows.sum())}
+        print_json({"model": str(out), **page.summary(run), **rows, "notes": notes})
         return
-    number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
-    print_lines(f"{number} learned from {file.name}, {tasks.n_rows} rows, {model[-1].n_features_in_} features")
+    print_lines(_first_line(run, tasks, split))
     if sys.stdout.isatty() or previous is None:
-        print_lines(_shortened(model[0].summary()))
+        print_lines(_shortened(run.model[0].summary()))
     for line in [*notes, *page.sentences(run)]:
         print_lines(f"  {line}")
     print_lines(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
-def _begin(file: Path, previous: Path | None, seed: int, options: dict[str, Any]) -> tuple[Any, Any, Iterator[Any]]:
+def _split(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of held-out rows: those of the command, else of the model to resume, else the defaults."""
+    before = SPLIT if model is None else SPLIT | model.table_.get("split", {})
+    return {name: before[name] if value is None else value for name, value in options.items()}
+
+
+def _n_learned(run: Any, tasks: Any, split: dict[str, Any]) -> int:
+    """Return the number of rows that the written model has learned."""
+    return tasks.n_usable if split["refit"] else int(run.rows.sum())
+
+
+def _first_line(run: Any, tasks: Any, split: dict[str, Any]) -> str:
+    """Return how many tasks, rows and features were learned."""
+    learned, held_out = _n_learned(run, tasks, split), tasks.n_usable - int(run.rows.sum())
+    of_all = "" if learned == tasks.n_rows else f" of {readable_number(tasks.n_rows)}"
+    watched = f" ({readable_number(held_out)} held out for errors, then learned)" if split["refit"] else ""
+    rows = f"{readable_number(learned)}{of_all} rows{watched if held_out else ''}"
+    number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
+    return f"{number} learned from {tasks.path.name}, {rows}, {run.estimator.n_features_in_} features"
+
+
+def _begin(file: Path, model: Any, seed: int, options: dict[str, Any]) -> tuple[Any, Any, Iterator[Any]]:
     """Return the model to learn with, the tasks of a file, and an iterator over them whose first is read."""
     import forgetless as fl
 
-    model: Any = None if previous is None else _pipeline(previous)
     tasks = _tasks(file, model, seed, options)
     parts = iter(tasks)
     first = next(parts)  # of a file that is read at once, the number of tasks is now known
@@ -152,27 +181,61 @@ def _begin(file: Path, previous: Path | None, seed: int, options: dict[str, Any]
 def _learn(
     model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
 ) -> tuple[Any, list[str]]:
-    """Learn the tasks, and return their errors and notes for the user."""
+    """Learn the tasks, and return their errors, with the model that is to be written, and notes for the user."""
     import forgetless as fl
     from forgetless.estimators.evaluation import Baselines, evaluate_stream
 
     before = model.table_
-    # Not for a file that is read in chunks, where every task would be learned twice.
-    joint = None if tasks.rows else fl.JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
+    # Not for a file that is read in chunks, whose rows are not kept.
+    joint = None if tasks.rows else fl.JointRidge(alpha=1.0, fit_intercept=True, standardize=True)
+    refit = split["refit"] and split["holdout"] > 0
+    final = _Learner(deepcopy(model) if refit else model, model.target_means)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "task .* is beyond the horizon")  # a note of the report says it
         run = evaluate_stream(
             model,
-            parts,
+            final.learning(parts) if refit else parts,
+            holdout=split["holdout"],
+            seed=split["seed"],
             baselines=Baselines(model.target_means, joint),
             progress=lambda done, _, text: progress(done, tasks.total or 0, text),
-            **split,
         )
+    learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
-    ends = {name: np.asarray(getattr(run.end, name)).tolist() for name in ("mean", "last")}
-    model.table_ = {**before, "tasks": labels, "rows": before["rows"] + int(run.rows.sum()), **ends}
-    notes = [*tasks.notes, *_notes_on_next_file(model, before, tasks, run.tasks)]
-    return run, [*notes, *(f"Warning: {line}" for line in model[0].warnings())]
+    ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
+    learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
+    notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
+    warned = [f"Warning: {line}" for line in learned[0].warnings()]
+    return replace(run, model=learned), [*notes, *warned, *_unreadable(learned[0].unreadable(), tasks.path)]
+
+
+class _Learner:
+    """A model that learns all rows of tasks, while another one is evaluated on some of them."""
+
+    def __init__(self, model: Any, means: Any) -> None:
+        self.model, self.means = model, means
+
+    def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Yield tasks, and learn each of them afterwards."""
+        for part in parts:
+            part = part._replace(X=read_once(part.X))
+            yield part
+            self.model.partial_fit(part.X, part.y)
+            self.means = self.means.after(part.y)
+
+
+def _unreadable(strings: dict[str, str], path: Path) -> list[str]:
+    """Return warnings about strings among numbers, with the line of the first."""
+    from forgetless.tables.readers import line_with
+
+    lines = []
+    for column, value in strings.items():
+        place = line_with(path, column, value)
+        lines.append(
+            f"Warning: {printable(value, 40)!r} in column {printable(column, 40)!r}{place and ', '}{place}, is not a "
+            "number, and was taken for missing"
+        )
+    return lines
 
 
 def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
@@ -195,11 +258,23 @@ def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -
 
 def _notes_on_first_task(X: Any) -> list[str]:
     """Return warnings about columns that may number rows, which a model would take for a trend."""
-    integers = {name: integers_of(column) for name, column in columns_of(X).items() if len(column) >= 20}
-    counting = [name for name, column in integers.items() if column is not None and np.all(np.diff(column) > 0)]
+    counting = [name for name, column in columns_of(X).items() if len(column) >= 20 and _counts_up(column)]
     return [
         f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in counting[:5]
     ]
+
+
+def _counts_up(column: Any) -> bool:
+    """Return whether a column holds increasing integers, of any number of digits, perhaps as text."""
+    integers = integers_of(column)
+    if integers is None:
+        values: Any = column.labels if isinstance(column, Values) else np.asarray(column, dtype=object).tolist()
+        if len(values) < len(column):  # equal strings, or numbers with decimals
+            return False
+        if not all(type(value) is int or (isinstance(value, str) and value.isdecimal()) for value in values):
+            return False
+        integers = np.array([int(value) for value in values], dtype=object)
+    return bool(np.all(integers[1:] > integers[:-1]))  # not their differences, which unsigned integers do not have
 
 
 def _shortened(columns: Any) -> str:
@@ -246,14 +321,17 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     fitted to the same rows.
     """
     from forgetless.tables.pipeline import evaluate as evaluate_model
-    from forgetless.tables.task_files import TableTasks
+    from forgetless.tables.task_files import TableTasks, located_errors
 
     fitted = _pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
-    with terminal_progress() as report_progress:
+    with terminal_progress() as report_progress, located_errors(file):
         report_progress(0, 0, "predicting")
-        evaluation = evaluate_model(fitted, tasks)
+        parts = list(tasks)
+        evaluation = evaluate_model(fitted, parts)
+    strings = {name: text for part in reversed(parts) for name, text in fitted[0].unreadable(part.X).items()}
+    print_lines("\n".join(_unreadable(strings, file)), err=True) if strings else None
     if as_json:
         print_json({"tasks": evaluation.table.values(), **evaluation.overall})
         return
@@ -270,15 +348,18 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}.")
 @click.option("--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction.")
+@click.option("--raw", is_flag=True, help="Write text of --id as it is, also what a spreadsheet takes for a formula.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: Path | None) -> None:
+def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: bool, out: Path | None) -> None:
     """Predict the rows of FILE with a MODEL written by fit.
 
-    Columns are matched by name; columns that the model does not know are ignored.
+    Columns are matched by name; columns that the model does not know are ignored. Text of --id that begins with =, +, -
+    or @, which a spreadsheet would execute, is written behind an apostrophe; numbers are not.
     """
     from forgetless.files import load
     from forgetless.io.atomic import replace_file
     from forgetless.tables.readers import read_table
+    from forgetless.tables.task_files import located_errors
 
     _check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load(model)
@@ -296,13 +377,30 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, out: 
     X = table if encoded else _model_columns(fitted, table, file)
     identifiers = table[list(ids)].astype(object)
     columns = {name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids}
-    columns |= _prediction_columns(fitted, fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),))
-    text = frame(columns).to_csv(index=False)
+    with located_errors(file):
+        columns |= _prediction_columns(fitted, fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),))
+    strings = _unreadable(fitted[0].unreadable(X), file) if encoded else []
+    print_lines("\n".join(strings), err=True) if strings else None
+    if not raw:
+        columns = {str(_safe(name)): [_safe(cell) for cell in columns[name]] for name in columns}
+    returns = any("\r" in str(cell) for name in ids for cell in (name, *identifiers[name]))  # which need quotes
+    text = frame(columns).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
     if out is None:
         click.echo(text, nl=False)
     else:
         replace_file(out, text.encode())
         print_lines(f"{len(table)} predictions: {out}")
+
+
+def _safe(cell: Any) -> Any:
+    """Return a cell that spreadsheets do not take for a formula: text like one behind an apostrophe."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _prediction_columns(fitted: Any, predictions: Sequence[Any]) -> dict[str, list[Any]]:
@@ -358,7 +456,7 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
     for name, path in paths.items():
         if path is None or str(path) == "-":
             continue
-        place = path.resolve()
+        place = Path(os.path.realpath(path))  # not resolve(), which raises RuntimeError for links in a circle
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
         if name in ("--out", "--report"):
@@ -376,10 +474,9 @@ def _model(
     import forgetless as fl
 
     options["fit_intercept"] = intercept
-    auto = schedule == "auto"
-    memory = fl.LowRankMemory(rank or (RANK if auto and rank is None else 0), diagonal=diagonal)
-    if auto:
-        return fl.ContinualRidge(schedule="auto", memory=memory, **options)
+    if schedule == "auto":
+        return default_estimator(rank=rank, diagonal=diagonal, **options)
+    memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
     if entry is not None and entry.budget:

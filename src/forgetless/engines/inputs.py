@@ -40,8 +40,8 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     return value
 
 
-def as_schedules(value: Any, n_tasks: int | None = None) -> tuple[list[Any], Labels]:
-    """Return one or several schedules with their labels."""
+def as_schedules(value: Any, n_tasks: int | None = None, k: int | None = None) -> tuple[list[Any], Labels]:
+    """Return one or several schedules with their labels; TypeError for k numbers, which may be meant for k steps."""
     if isinstance(value, Mapping):
         wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
         if wrong:
@@ -49,6 +49,12 @@ def as_schedules(value: Any, n_tasks: int | None = None) -> tuple[list[Any], Lab
         items, labels = list(value.values()), tuple(value)
     elif isinstance(value, list | tuple):
         items, labels = list(value), tuple(range(len(value)))
+        if len(items) == k != 1 and all(isinstance(each, Real) and not isinstance(each, bool) for each in items):
+            raise TypeError(
+                f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use "
+                "fl.schedules.from_coefficients(numbers), and for several schedules of one λ each a list of "
+                "fl.Ridge(number)"
+            )
     else:
         return [as_schedule(value, n_tasks)], ()
     if not items:

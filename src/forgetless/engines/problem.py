@@ -83,7 +83,7 @@ class Problem:
         check_tasks(tasks)
         k = validate.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
-        schedules, labels = as_schedules(schedule, tasks.n_tasks)
+        schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
         if labels:
             _check_grid(schedules, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
         filters = [resolve(each, k, tasks.radius) for each in schedules]

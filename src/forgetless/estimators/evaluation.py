@@ -1,7 +1,7 @@
 """Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows until the end."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns, read_once
 from forgetless._core.linalg import for_task
-from forgetless.estimators.counted import written
 from forgetless.estimators.history import BEFORE
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.solvers.rows import is_sparse
@@ -42,7 +41,8 @@ class Baselines(NamedTuple):
     means : TargetMeans
         Of the tasks that the model has learned before, where they are known.
     joint : unfitted estimator or None
-        Learns all tasks together, up to 500 features.
+        Learns all tasks together at the end, with the features as they are then, up to 500 of them; every task counts
+        the same, as it does in the errors.
     """
 
     means: TargetMeans = TargetMeans()
@@ -194,6 +194,7 @@ class _Run:
         self.counts: list[int] = []
         self.befores: list[tuple[float, float, float]] = []
         self.errors: list[list[float]] = []
+        self.learned: list[tuple[Any, Any]] = []
         self.single = 0
 
     def report(self, report_progress: Progress, label: str, n_tasks: int) -> None:
@@ -212,13 +213,14 @@ class _Run:
         past = self.means.rows > 0
         own_error = not hasattr(_last_step(model), "history_") and past
         before = float(np.mean((np.asarray(model.predict(rows)) - targets) ** 2)) if own_error else np.nan
-        rows = model._learn(rows, targets) if hasattr(model, "_learn") else model.partial_fit(rows, targets) and rows
+        model.partial_fit(rows, targets)
         if past and not own_error:
             before = _last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
         constants = [float(np.mean((targets - mean) ** 2)) if past else np.nan for mean in (means.mean, means.last)]
         self.befores.append((before, constants[0], constants[1]))
-        self.joint = _with_task(self.joint, rows, targets)
+        if self.joint is not None and self.holdout > 0:
+            self.learned.append((rows_of(X, train), targets))
         self.means = means.after(targets)
         self.labels.append(label)
         self.counts.append(len(train))
@@ -240,12 +242,28 @@ class _Run:
                 table[t, : len(row)] = row
             change = held_out.change()
             constant = np.array(held_out.errors(lambda X: np.broadcast_to(mean, (X.shape[0], *np.shape(mean)))))
-            joint = None if self.joint is None else np.array(held_out.errors(self.joint.predict))
+            joint = self._joint_errors()
         before, mean_before, last_before = np.array(self.befores).T
         return StreamResult(
             self.model, self.labels, np.array(self.counts), table, change, before, mean_before, last_before, constant,
             joint, begin=self.begin, end=self.means, earlier=self.earlier, single=self.single,
         )  # fmt: skip
+
+    def _joint_errors(self) -> Floats | None:
+        """Return the errors of the joint model on held-out rows; None where there is none, or it would be too wide."""
+        if self.joint is None or self.held_out.features.all().shape[1] > WIDEST:
+            return None
+        mean_rows = float(np.mean(self.counts))
+        mean = np.mean([y.mean(axis=0) for _, y in self.learned], axis=0)  # so that no penalty is on the intercept
+
+        def blocks() -> Iterator[tuple[Any, Any, Any]]:
+            for X, y in self.learned:
+                rows = self.held_out.encoded(X)
+                weight = np.full(len(y), mean_rows / len(y))
+                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), y - mean, weight
+
+        self.joint.partial_fit_blocks(blocks)
+        return np.array(self.held_out.errors(lambda X: self.joint.predict(X) + mean))
 
 
 def _last_step(model: Any) -> Any:
@@ -259,18 +277,6 @@ def _past(model: Any) -> tuple[int, Floats]:
         return 0, np.zeros(0)
     history = estimator.history_
     return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]  # the first was not predicted
-
-
-def _with_task(joint: Any, X: Any, y: Any) -> Any:
-    """Return the joint model after a task; None where there is none, or it would be too wide."""
-    if joint is None or X.shape[1] > WIDEST:
-        return None
-    if getattr(joint, "_state", None) is not None and X.shape[1] > joint.n_features_in_:
-        joint.widen(int(X.shape[1]) - joint.n_features_in_)
-    if joint._learn_tall(X, y):
-        return joint
-    X = written(X)
-    return joint.partial_fit(X.toarray() if is_sparse(X) else X, y)
 
 
 def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
@@ -315,7 +321,7 @@ class HeldOut:
             self.features.truncate(most)
         self.rows.append(rows_of(X, held[first]))
         self.targets.append(y[held[first]])
-        features = self._encoded(self.rows[-1])
+        features = self.encoded(self.rows[-1])
         self.features.add(features)
         with for_task(features.shape):
             self.learned.append(_squared_errors(self._predict(features), self.targets[-1]))
@@ -324,7 +330,7 @@ class HeldOut:
         """Encode all rows again."""
         self.features = _Stack()
         for X in self.rows:
-            self.features.add(self._encoded(X))
+            self.features.add(self.encoded(X))
 
     def errors(self, predict: Callable[[Any], Any] | None = None) -> list[float]:
         """Return the mean squared error of every task, of the model or of another function of the features."""
@@ -338,7 +344,7 @@ class HeldOut:
             increases.append((gap.mean(), gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan))
         return np.array(increases)
 
-    def _encoded(self, X: Any) -> Any:
+    def encoded(self, X: Any) -> Any:
         """Return rows as the last step of a pipeline takes them."""
         if hasattr(self.model, "steps"):
             for _, step in self.model.steps[:-1]:

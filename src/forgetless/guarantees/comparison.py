@@ -156,7 +156,7 @@ def compare_bounds(
     ['any algorithm', 'any filter']
     """
     check_tasks(tasks)
-    schedules, labels = as_schedules(schedule, tasks.n_tasks)
+    schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
     tried = BOUNDS if bounds is None else tuple(bounds)
     parts = [_comparison(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]

@@ -42,9 +42,11 @@ def replace_file(path: Path, *chunks: bytes | memoryview) -> None:
         finally:
             if descriptor >= 0:
                 os.close(descriptor)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk
+            error.filename = str(path)
         raise
     _sync_folder(path.parent)
 
@@ -128,6 +130,10 @@ def check_source(path: str | Path, what: str = "file") -> Path:
         raise FileNotFoundError(f"{path} is a folder, not a file")
     if path.exists():
         raise FileNotFoundError(f"{path} is {kind_of(path.stat().st_mode)}, not a file")
+    if path.is_symlink():
+        raise FileNotFoundError(
+            f"{path} is a broken link, or one that leads back to itself; give the {what} it stands for"
+        )
     raise FileNotFoundError(f"there is no {what} {path}")
 
 

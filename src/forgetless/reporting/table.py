@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.environment import needs
-from forgetless._core.text import label
+from forgetless._core.text import label, readable_number
 
 
 class Noted(NamedTuple):
@@ -125,7 +125,9 @@ def _is_present(value: Any) -> bool:
 def _cell(value: Any, number: str) -> str:
     if not _is_present(value):
         return "–"
-    return format(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
+    return (
+        readable_number(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
+    )
 
 
 def _aligned(column: PrintedColumn, blank: int) -> list[str]:

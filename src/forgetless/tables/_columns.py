@@ -2,6 +2,10 @@
 
 A column becomes features, its ``parts``. Every task may append parts, so that a feature never changes its place.
 Encoders are immutable: ``learned`` returns another one.
+
+A model takes a new feature for zero in all rows before. For a column without any value in the first tasks (``late``)
+these rows have missing values, so its features count from those of a missing value: numbers and dates from the mean of
+the task in which the column begins, and the indicator of missing values from 1: it is −1 where there is a value.
 """
 
 import dataclasses
@@ -16,8 +20,10 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
+from forgetless._core.text import readable_number
 from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
 from forgetless.tables._dates import format_of, parsed
+from forgetless.tables._numbers import SHARE, are_few, is_missing_sign, not_numbers, numbers_in
 
 MISSING = " is missing"
 OTHER = "=(other)"
@@ -33,15 +39,19 @@ PENDING = 10
 
 
 class ColumnError(ValueError):
-    """Values that a column cannot hold; the encoder adds the name of the column."""
+    """Values that a column cannot hold, with an example; the encoder adds the name of the column."""
+
+    def __init__(self, message: str, value: str = "") -> None:
+        super().__init__(message)
+        self.value = value
 
 
 @dataclass(frozen=True)
 class Number:
     """A number, the running mean where it is missing, and an indicator of missing values.
 
-    Beside texts a fixed ``origin`` is subtracted: models do not centre sparse rows, and a number far from 0 would lose
-    digits.
+    Beside texts a fixed ``origin`` is subtracted, the mean of the first task: models do not centre sparse rows, and a
+    number far from 0 would lose digits. ``treated`` are strings taken for missing, with the number of rows of each.
     """
 
     kind: ClassVar[str] = "number"
@@ -51,10 +61,14 @@ class Number:
     infinite: int = 0
     missing: int = 0
     origin: float = 0.0
+    decimal: str = "."
+    late: bool = False
     parts: tuple[str, ...] = ("",)
+    treated: dict[str, int] = field(default_factory=dict)
 
     def learned(self, values: Values) -> "Number":
         """Return the encoder after some more rows."""
+        strings = self._not_numbers(values, SHARE)
         numbers = self._read(values)
         # If the sum is finite, all numbers are.
         total = _sum(numbers)
@@ -69,47 +83,58 @@ class Number:
             self,
             count=count,
             mean=mean,
+            origin=mean if math.isnan(self.origin) else self.origin,
             missing=self.missing + missing,
             infinite=self.infinite + (int(np.sum(np.isinf(numbers))) if missing else 0),
             parts=_with(self.parts, MISSING if missing else None),
+            treated={**self.treated, **{label: self.treated.get(label, 0) + strings[label] for label in strings}},
         )
 
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
+        # Held-out rows of a task may be few, and those that were learned have been checked by ``learned``.
+        self._not_numbers(values, 0.5)
         numbers = self._read(values)
         if math.isfinite(_sum(numbers)):
-            return [Given(0, self._from_origin(numbers))]
+            pieces: list[Piece] = [Given(0, self._from_origin(numbers))]
+            return [*pieces, *_indicator(self, np.zeros(len(numbers), dtype=bool))] if self.late else pieces
         missing = ~np.isfinite(numbers)
-        filled = np.where(missing, self.mean if self.impute == "mean" else 0.0, numbers)
-        pieces: list[Piece] = [Given(0, self._from_origin(filled))]
-        return pieces + ([Given(self.parts.index(MISSING), missing)] if MISSING in self.parts else [])
+        fill = 0.0 if self.impute != "mean" else self.origin if self.late else self.mean
+        return [Given(0, self._from_origin(np.where(missing, fill, numbers))), *_indicator(self, missing)]
 
     def _from_origin(self, numbers: Floats) -> Floats:
         return numbers - self.origin if self.origin else numbers
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "string":
-            try:
-                numbers = np.array([float(label) for label in values.labels] + [math.nan])
-            except ValueError:
-                bad = next(label for label in values.labels if not _is_number(label))
-                raise ColumnError(
-                    f"was numbers so far and now holds {bad[:40]!r}; leave missing values empty, or begin "
-                    "with it as categorical"
-                ) from None
-            values = Values("number", numbers[values.codes])
+            values = Values("number", np.append(numbers_in(values.labels, self.decimal), math.nan)[values.codes])
         if values.kind == "time":
             raise ColumnError("was numbers so far and now holds dates; give it as before")
         if self.impute == "error" and not np.all(np.isfinite(values.numbers)):
             raise ColumnError("has missing or infinite values, which impute='error' rejects")
         return values.numbers
 
+    def _not_numbers(self, values: Values, share: float) -> dict[str, int]:
+        """Return strings taken for missing, with their numbers of rows; ColumnError above ``share`` of the rows."""
+        counts = not_numbers(values, self.decimal)
+        if counts and not are_few(counts, len(values), share):
+            bad = next(label for label in counts if not is_missing_sign(label))
+            raise ColumnError(
+                f"was numbers so far and now holds {bad[:40]!r}; correct it, leave missing values empty, or begin with "
+                "the column as categorical",
+                bad,
+            )
+        return counts
+
     exclusive: ClassVar[tuple[str, ...]] = ()
 
     def note(self) -> str:
         """Return a note for the summary."""
-        filled = {"mean": f"filled with the mean {self.mean:.4g}", "zero": "filled with 0"}.get(self.impute, "")
-        notes = [f"{self.missing} missing, {filled}"] if self.missing else []
+        mean = self.origin if self.late else self.mean
+        filled = {"mean": f"filled with the mean {readable_number(mean)}", "zero": "filled with 0"}.get(self.impute, "")
+        signs = f" ({sum(self.treated.values())} written {', '.join(map(repr, self.treated))})" if self.treated else ""
+        notes = [f"{readable_number(self.missing)} missing{signs}, {filled}"] if self.missing else []
+        notes += ["with decimal commas"] if self.decimal == "," else []
         return ", ".join(notes + ([f"{self.infinite} of them infinite"] if self.infinite else []))
 
 
@@ -126,6 +151,7 @@ class Category:
     rare: int = 0
     rows: int = 0
     figures: int = 0
+    late: bool = False
     parts: tuple[str, ...] = ()
 
     def learned(self, values: Values) -> "Category":
@@ -172,27 +198,31 @@ class Category:
         """Return the features of some rows."""
         values = values.as_strings()
         place = {part: i for i, part in enumerate(self.parts)}
-        first, other, missing = place.get("#0", -1), place.get(OTHER, -1), place.get(MISSING, -1)
+        first, other = place.get("#0", -1), place.get(OTHER, -1)
+        missing = -1 if self.late else place.get(MISSING, -1)
         at = [place.get(f"={label}", -1) for label in values.labels]
         for i, label in enumerate(values.labels):
             if at[i] < 0:
                 at[i] = first + int(_hash(label), 16) % self.buckets if first >= 0 else other
         codes = values.codes if values.kind == "string" else np.full(len(values.numbers), -1)
-        return [OneHot(np.array([*at, missing], dtype=np.int64)[codes])]
+        pieces: list[Piece] = [OneHot(np.array([*at, missing], dtype=np.int64)[codes])]
+        return [*pieces, *_indicator(self, codes < 0)] if self.late else pieces
 
     def note(self) -> str:
         """Return a note for the summary."""
         named = [part for part in self.parts if part.startswith("=") and part != OTHER]
         notes = [f"{len(named)} categories"]
         if "#0" in self.parts:
-            notes.append(f"more than {self.most}: {self.rare} rows of others in {self.buckets} buckets")
+            notes.append(
+                f"more than {self.most}: {readable_number(self.rare)} rows of others in {self.buckets} buckets"
+            )
         elif self.rare:
-            notes.append(f"{self.rare} rows of rare ones together")
-        return ", ".join(notes + ([f"{self.missing} missing"] if self.missing else []))
+            notes.append(f"{readable_number(self.rare)} rows of rare ones together")
+        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
 
     @property
     def exclusive(self) -> tuple[str, ...]:
-        """Features of which exactly one is 1 in a row."""
+        """Features that add up to the same number in every row."""
         return self.parts
 
     @property
@@ -220,6 +250,7 @@ class Date:
     count: int = 0
     mean: float = 0.0
     missing: int = 0
+    late: bool = False
     parts: tuple[str, ...] = (" trend", *(f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")))
 
     def learned(self, values: Values) -> "Date":
@@ -233,7 +264,9 @@ class Date:
             return dataclasses.replace(
                 self, missing=self.missing + len(times), parts=_with(self.parts, MISSING if len(times) else None)
             )
-        origin = float(present.min()) if math.isnan(self.origin) else self.origin
+        origin = self.origin
+        if math.isnan(origin):
+            origin = float(present.mean() if self.late else present.min())
         count, missing = self.count + len(present), len(times) - len(present)
         low, high = min(self.low, float(present.min())), max(self.high, float(present.max()))
         more = [" hour sin", " hour cos"] if np.any(present % DAY != 0) else []
@@ -262,14 +295,15 @@ class Date:
         """Return the features of times: an array of shape (n, parts)."""
         missing = np.isnan(times)
         features = np.zeros((len(times), len(self.parts)), order="F")
-        features[:, 0] = np.where(missing, self.mean, times - (0.0 if math.isnan(self.origin) else self.origin)) / YEAR
+        origin = 0.0 if math.isnan(self.origin) else self.origin
+        features[:, 0] = np.where(missing, 0.0 if self.late else self.mean, times - origin) / YEAR
         times = np.where(missing, 0.0, times)
         weekday = ((times // DAY).astype(np.int64) + 3) % 7  # 1970 began on a Thursday
         features[np.arange(len(times)), 1 + weekday] = ~missing
         turns = {"hour": times % DAY / DAY, "year": times % YEAR / YEAR}
         for i, part in enumerate(self.parts[8:], 8):
             if part == MISSING:
-                features[:, i] = missing
+                features[:, i] = missing - 1.0 if self.late else missing
             else:
                 _, turn, wave = part.split(" ")
                 off = missing | (times <= self.since) if part in YEARLY else missing
@@ -286,22 +320,22 @@ class Date:
     def _parsed(self, labels: Sequence[str]) -> Floats:
         times = parsed(labels, self.format)
         if times is None:
+            bad = next(label for label in labels if parsed([label], self.format) is None)
             raise ColumnError(
-                f"was dates so far ({self.format}) and now holds {_first_bad(labels, self.format)!r}; write all "
-                "of them one way"
+                f"was dates so far ({self.format}) and now holds {bad[:40]!r}; write all of them one way", bad
             )
         return times
 
     @property
     def exclusive(self) -> tuple[str, ...]:
-        """Features of which exactly one is 1 in a row."""
+        """Features that add up to the same number in every row."""
         return (*self.parts[1:8], MISSING)
 
     def note(self) -> str:
         """Return a note for the summary."""
         notes = [f"{format_time(self.low)} to {format_time(self.high)}"] if self.count else []
         notes += [f"read as {self.format}"] if self.format else []
-        return ", ".join(notes + ([f"{self.missing} missing"] if self.missing else []))
+        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
 
 
 @dataclass(frozen=True)
@@ -311,11 +345,14 @@ class Text:
     kind: ClassVar[str] = "text"
     size: int = 1024
     missing: int = 0
+    late: bool = False
     parts: tuple[str, ...] = ()
 
     def learned(self, values: Values) -> "Text":
         """Return the encoder after some more rows."""
-        parts = self.parts or tuple(f"~{i}" for i in range(self.size))
+        parts = self.parts
+        if "~0" not in parts[:1]:
+            parts = (*(f"~{i}" for i in range(self.size)), *parts)
         missing = int(np.sum(values.missing))
         return dataclasses.replace(
             self, parts=_with(parts, MISSING if missing else None), missing=self.missing + missing
@@ -326,9 +363,7 @@ class Text:
         from sklearn.feature_extraction.text import HashingVectorizer
 
         values = values.as_strings()
-        pieces: list[Piece] = []
-        if MISSING in self.parts:
-            pieces.append(Given(self.parts.index(MISSING), values.missing))
+        pieces = _indicator(self, values.missing)
         if values.kind == "empty":
             return pieces
         hashed = HashingVectorizer(n_features=self.size, ngram_range=(1, 2)).transform(values.labels)
@@ -339,13 +374,50 @@ class Text:
     def note(self) -> str:
         """Return a note for the summary."""
         return f"words and pairs of words in {self.size} buckets" + (
-            f", {self.missing} missing" if self.missing else ""
+            f", {readable_number(self.missing)} missing" if self.missing else ""
         )
 
 
-Column = Number | Category | Date | Text
+@dataclass(frozen=True)
+class Empty:
+    """A column without any value so far: no features, and the number of its rows."""
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text)}
+    kind: ClassVar[str] = "empty"
+    missing: int = 0
+    parts: tuple[str, ...] = ()
+
+    def learned(self, values: Values) -> "Empty":
+        """Return the encoder after some more rows."""
+        return Empty(self.missing + len(values))
+
+    def encode(self, values: Values) -> list[Piece]:
+        """Return the features of some rows: none."""
+        return []
+
+    exclusive: ClassVar[tuple[str, ...]] = ()
+
+    def note(self) -> str:
+        """Return a note for the summary."""
+        return "no value so far"
+
+
+Column = Number | Category | Date | Text | Empty
+
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (Number, Category, Date, Text, Empty)}
+
+
+def beginning_late(column: Number | Category | Date | Text, rows: int) -> Column:
+    """Return a new column whose first ``rows`` rows, in the tasks before, had no value."""
+    if isinstance(column, Number) and column.impute == "mean":
+        column = dataclasses.replace(column, origin=math.nan)
+    return dataclasses.replace(column, late=True, missing=rows, parts=_with(column.parts, MISSING))
+
+
+def _indicator(column: Number | Category | Text, missing: Any) -> list[Piece]:
+    """Return the indicator of missing values, where there is one."""
+    if MISSING not in column.parts:
+        return []
+    return [Given(column.parts.index(MISSING), missing - 1.0 if column.late else missing)]
 
 
 def _sum(numbers: Floats) -> float:
@@ -360,10 +432,6 @@ def _format(values: Values) -> str:
     return format
 
 
-def _first_bad(labels: Sequence[str], format: str) -> str:
-    return next((label[:40] for label in labels if parsed([label], format) is None), "")
-
-
 def _with(parts: tuple[str, ...], *more: str | None) -> tuple[str, ...]:
     return parts + tuple(part for part in more if part is not None and part not in parts)
 
@@ -371,11 +439,3 @@ def _with(parts: tuple[str, ...], *more: str | None) -> tuple[str, ...]:
 def _hash(label: str) -> str:
     """Return a hash of a string, the same on every machine."""
     return hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True

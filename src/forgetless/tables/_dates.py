@@ -1,6 +1,7 @@
 """Formats of dates in text: the one that fits all values of a column."""
 
 import datetime
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,12 +17,16 @@ FORMATS = (
     "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
     "%d-%m-%Y", "%d-%m-%Y %H:%M",
     "%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S",
-    "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y-%m",
+    "%d %b %Y", "%d %b %Y %H:%M", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y-%m",
+    "%m/%d/%y", "%m/%d/%y %H:%M", "%d/%m/%y", "%d/%m/%y %H:%M", "%d.%m.%y", "%d.%m.%y %H:%M", "%d-%b-%y",
 )  # fmt: skip
 """Tried in this order: where day and month are ambiguous, the first format that fits."""
 
 DECLARED = ("%Y%m%d", "%Y")
 """Also tried for a column that was declared to hold dates: these look like numbers."""
+
+_DATE_LIKE = re.compile(r"\d\s*[-./:, ]\s*\w|\w\s*[-./:, ]\s*\d")
+"""A digit beside a sign that separates the parts of a date."""
 
 EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -34,7 +39,7 @@ def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
     >>> format_of(["2013-01-31", "2013-02-01 06:00"]), format_of(["31.1.2013"]), format_of(["north"])
     ('ISO 8601', '%d.%m.%Y', None)
     """
-    if not labels or (not declared and not all(any(sign in label for sign in "-./:,") for label in labels[:10])):
+    if not labels or (not declared and not all(_DATE_LIKE.search(label) for label in labels[:10])):
         return None
     format: str
     for format in (ISO, *FORMATS, *(DECLARED if declared else ())):

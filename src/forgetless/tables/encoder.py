@@ -16,13 +16,36 @@ from forgetless._core.text import printable
 from forgetless.estimators.counted import Encoded
 from forgetless.estimators.regressor import store
 from forgetless.reporting.table import Table
-from forgetless.tables._columns import KINDS, Category, Column, ColumnError, Date, Number, Text
+from forgetless.tables._columns import (
+    KINDS,
+    MISSING,
+    Category,
+    Column,
+    ColumnError,
+    Date,
+    Empty,
+    Number,
+    Text,
+    beginning_late,
+)
 from forgetless.tables._dates import format_of
+from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers
 
 IMPUTE = ("mean", "zero", "error")
 
+ADDED = ("late", "decimal", "treated")
+"""Values of columns that files of version 1.0 do not have."""
+
 WIDEST = 2000
 """Features of categories up to which rows are dense; with a text column they are always sparse."""
+
+
+class BadValueError(ValueError):
+    """A value that its column cannot hold."""
+
+    def __init__(self, message: str, column: str, value: str) -> None:
+        super().__init__(message)
+        self.column, self.value = column, value
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -99,13 +122,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         inputs = self._inputs(X, reset=not hasattr(self, "columns_"))
-        previous: dict[str, Column | None] = getattr(self, "columns_", dict.fromkeys(inputs))
+        previous: dict[str, Column] = getattr(self, "columns_", dict.fromkeys(inputs, Empty()))
         order = list(getattr(self, "order_", ()))
-        columns: dict[str, Column | None] = {}
+        columns: dict[str, Column] = {}
         for name, values in inputs.items():
-            column = previous[name] or self._column(name, values)
-            columns[name] = column if column is None else _named_errors(name, column.learned, values)
-            order += [(name, part) for part in range(_n_parts(previous[name]), _n_parts(columns[name]))]
+            column = previous[name]
+            if isinstance(column, Empty):
+                column = self._column(name, values, column.missing)
+            columns[name] = _named_errors(name, column.learned, values)
+            order += [(name, part) for part in range(len(previous[name].parts), len(columns[name].parts))]
         self.columns_, self.order_ = columns, order
         self.feature_names_in_ = np.array(list(inputs), dtype=object)
         self.n_features_in_ = len(inputs)
@@ -136,7 +161,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         pieces = [
             (piece, np.array(places[name]))
             for name, column in self.columns_.items()
-            if column is not None
             for piece in _named_errors(name, column.encode, inputs[name])
         ]
         n, d = len(next(iter(inputs.values()))), len(self.order_)
@@ -147,28 +171,44 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features: the column and the part of it."""
         check_is_fitted(self, "columns_")
-        parts = {name: () if column is None else column.parts for name, column in self.columns_.items()}
-        return np.array([name + parts[name][part] for name, part in self.order_], dtype=object)
+        return np.array([name + self.columns_[name].parts[part] for name, part in self.order_], dtype=object)
 
     def summary(self) -> Table:
         """Return a table of the columns with their kinds and features."""
         check_is_fitted(self, "columns_")
         rows = [
-            (printable(name, 40), "empty", 0, "no value so far")
-            if column is None
-            else (printable(name, 40), column.kind, len(column.parts), printable(column.note(), 120))
+            (printable(name, 40), column.kind, len(column.parts), printable(column.note(), 120))
             for name, column in self.columns_.items()
         ]
         rows += [(printable(name, 40), "left out", 0, "") for name in self.drop]
         names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
         return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
 
+    def unreadable(self, X: Any = None) -> dict[str, str]:
+        """Return columns of numbers with strings that are taken for missing, each with the first such string.
+
+        Strings such as "-" and "?", which stand for a missing value, are not among them.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows to look at; those learned since the encoder was made or loaded if omitted.
+        """
+        check_is_fitted(self, "columns_")
+        inputs = {} if X is None else self._inputs(X, reset=False)
+        strings: dict[str, str] = {}
+        for name, column in self.columns_.items():
+            if isinstance(column, Number):
+                labels = column.treated if X is None else not_numbers(inputs[name], column.decimal)
+                strings |= dict([(name, label) for label in labels if not is_missing_sign(label)][:1])
+        return strings
+
     def warnings(self) -> list[str]:
         """Return sentences about columns whose kind may be wrong."""
         check_is_fitted(self, "columns_")
         return [
             f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
-            "missing values empty and write 1234.5, without thousands, $ or %; or declare it categorical"
+            "missing values empty and write numbers one way; or declare it categorical"
             for name, column in self.columns_.items()
             if isinstance(column, Category) and column.looks_numeric and name not in self.categorical
         ]
@@ -179,7 +219,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         groups: dict[str, list[int]] = {}
         for place, (name, part) in enumerate(self.order_):
             column = self.columns_[name]
-            if column is not None and column.parts[part] in column.exclusive:
+            if column.parts[part] in column.exclusive:
                 groups.setdefault(name, []).append(place)
         return list(groups.values())
 
@@ -187,7 +227,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def text_columns_(self) -> list[str]:
         """Columns to be read from files as text."""
         check_is_fitted(self, "columns_")
-        return [name for name, column in self.columns_.items() if column is not None and column.kind != "number"]
+        return [name for name, column in self.columns_.items() if not isinstance(column, Number | Empty)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -203,8 +243,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the encoder as plain values for JSON."""
         check_is_fitted(self, "columns_")
         columns = [  # a list: the order of columns decides where later features are placed
-            [name, None if column is None else {"kind": column.kind, **_plain(column)}]
-            for name, column in self.columns_.items()
+            [name, {"kind": column.kind, **_plain(column)}] for name, column in self.columns_.items()
         ]
         parameters = {
             name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
@@ -231,7 +270,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if name not in seen or isinstance(part, bool) or part != seen[name]:
                 raise ValueError("the features of its encoder are out of order")
             seen[name] += 1
-        if any(seen[name] != _n_parts(column) for name, column in columns.items()):
+        if any(seen[name] != len(column.parts) for name, column in columns.items()):
             raise ValueError("the features of its encoder are not those of its columns")
         encoder.columns_, encoder.order_ = columns, order
         encoder.feature_names_in_ = np.array(list(columns), dtype=object)
@@ -284,8 +323,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "values where it is unknown"
             )
 
-    def _column(self, name: str, values: Values) -> Column | None:
-        """Return the encoder of a new column; None while all of its values are missing."""
+    def _column(self, name: str, values: Values, rows: int) -> Column:
+        """Return the encoder of a column without any value in its first ``rows`` rows."""
+        column = self._first_column(name, values)
+        if isinstance(column, Empty):
+            return Empty(rows)
+        return beginning_late(column, rows) if rows else column
+
+    def _first_column(self, name: str, values: Values) -> Column:
+        """Return the encoder of a column by its first values."""
         category = Category(self.max_categories, self.min_count, self.n_buckets)
         if name in self.text:
             return Text(self.text_features)
@@ -293,20 +339,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return category
         if name in self.date:
             return Date()
-        if values.kind == "number":
-            finite = values.numbers[np.isfinite(values.numbers)]
-            origin = float(np.sum(finite / len(finite))) if self.text and len(finite) else 0.0
-            return Number(self.impute, origin=origin)
-        if values.kind == "time":
-            return Date()
+        number = Number(self.impute, origin=math.nan if self.text else 0.0)
         if values.kind == "string":
             format = format_of(values.labels)
-            return category if format is None else Date(format)
-        return None
-
-
-def _n_parts(column: Column | None) -> int:
-    return 0 if column is None else len(column.parts)
+            if format is not None:
+                return Date(format)
+            decimal = decimal_sign(values)
+            return category if decimal is None else dataclasses.replace(number, decimal=decimal)
+        if values.kind == "time":
+            return Date()
+        return number if values.kind == "number" else Empty()
 
 
 def _named_errors(name: str, method: Any, values: Values) -> Any:
@@ -314,7 +356,7 @@ def _named_errors(name: str, method: Any, values: Values) -> Any:
     try:
         return method(values)
     except ColumnError as error:
-        raise ValueError(f"column {name!r} {error}") from None
+        raise BadValueError(f"column {name!r} {error}", name, error.value) from None
 
 
 def _plain(column: Column) -> dict[str, Any]:
@@ -322,26 +364,30 @@ def _plain(column: Column) -> dict[str, Any]:
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in dataclasses.asdict(column).items()
+        if name != "treated"  # strings of rows, which a file does not hold
     }
 
 
-def _column_of(plain: Any) -> Column | None:
+def _column_of(plain: Any) -> Column:
     """Return the column of the values of ``_plain``; ValueError if they are invalid."""
-    if plain is None:
-        return None
+    if plain is None:  # version 1.0 wrote this for a column without any value
+        return Empty()
     if not isinstance(plain, dict) or plain.get("kind") not in KINDS:
         raise ValueError("a column of its encoder is of no known kind")
     kind = KINDS[plain["kind"]]
     empty = kind()
     fields: dict[str, Any] = {}
     for part in dataclasses.fields(kind):
-        fields[part.name] = _checked(plain.get(part.name), getattr(empty, part.name))
+        default = getattr(empty, part.name)
+        fields[part.name] = _checked(plain.get(part.name, default if part.name in ADDED else None), default)
         if fields[part.name] is None:
             raise ValueError(f"{part.name} of a column of its encoder is invalid")
     if kind in (Number, Date) and fields["parts"][: len(empty.parts)] != empty.parts:
         raise ValueError("parts of a column of its encoder are invalid")
     if (kind is Category and not fields["buckets"] > 0) or (kind is Text and len(fields["parts"]) < fields["size"]):
         raise ValueError("buckets of a column of its encoder are invalid")
+    if fields.get("late") and MISSING not in fields["parts"]:
+        raise ValueError("a late column of its encoder has no indicator of missing values")
     column: Column = kind(**fields)
     return column
 

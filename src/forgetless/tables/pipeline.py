@@ -11,16 +11,31 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core.frames import read_once
+from forgetless._core.text import readable_number
 from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
 from forgetless.estimators.evaluation import WIDEST, TargetMeans
+from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import StreamingRegressor
+from forgetless.estimators.ridge import ContinualRidge
 from forgetless.io.document import Document, write
 from forgetless.reporting.table import Table
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.task_files import Part
+
+FORM_OF_FIT: dict[str, Any] = {"loss": "mean", "intercept": True}
+"""Loss and intercept of ``forgetless fit``, and of the tasks of tables on the command line."""
+
+RANK = 100
+"""Rank of the memory of the default estimator: with up to as many features it forgets nothing."""
+
+
+def default_estimator(*, rank: int | None = None, diagonal: bool = False, **options: Any) -> Any:
+    """Return the estimator that ``forgetless fit`` learns with unless a schedule is named."""
+    memory = LowRankMemory(RANK if rank is None else rank, diagonal=diagonal)
+    return ContinualRidge(schedule="auto", memory=memory, **options)
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]
@@ -48,8 +63,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
 
     table_: Mapping[str, Any] | None = None
     """Facts about the tables, where known: the columns ``task`` and ``targets``, ``tasks`` learned so far (labels of
-    the last thousand), the number of ``rows``, and the ``mean`` of their targets and that of the ``last`` task (a
-    number, or one for each target). Stored with the model."""
+    the last thousand), the number of ``rows``, the ``mean`` of their targets and that of the ``last`` task (a number,
+    or one for each target), and the options of held-out rows, ``split``. Stored with the model."""
 
     @property
     def target_means(self) -> TargetMeans:
@@ -69,16 +84,6 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         **parameters
             For ``partial_fit`` of the last step, e.g. ``sample_weight`` or ``classes``.
         """
-        self._learn(X, y, **parameters)
-        return self
-
-    @property
-    def _reads_columns(self) -> bool:
-        """Whether the first step takes columns that have been converted."""
-        return isinstance(self.steps[0][1], TableEncoder)
-
-    def _learn(self, X: Any, y: Any, **parameters: Any) -> Any:
-        """Learn one task, and return it as the last step received it, perhaps not yet written down."""
         learned: list[tuple[Any, Any]] = []
         for name, step in self.steps[:-1]:
             if step is not None and step != "passthrough":
@@ -94,7 +99,12 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             last.partial_fit(written(X), y, **parameters)
         for step, used in learned:
             step.__dict__.update(used.__dict__)
-        return X
+        return self
+
+    @property
+    def _reads_columns(self) -> bool:
+        """Whether the first step takes columns that have been converted."""
+        return isinstance(self.steps[0][1], TableEncoder)
 
     def save(self, path: Any, *, state: str = "learn") -> None:
         """Write an encoder and its model to one file; :func:`forgetless.load` reads it.
@@ -149,8 +159,9 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     if table is None:
         return None
     means = {"mean", "last"}  # absent before the first task
-    if not isinstance(table, dict) or set(table) - means != {"task", "targets", "tasks", "rows"}:
+    if not isinstance(table, dict) or set(table) - means - {"split"} != {"task", "targets", "tasks", "rows"}:
         raise ValueError("the facts about its tables are incomplete")
+    _check_split(table.get("split", {}))
     if "mean" in table and "last" not in table:
         raise ValueError("the mean of the last task is missing")
     names = [table["task"], *table["targets"], *table["tasks"]]
@@ -162,6 +173,15 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
         if values.dtype.kind not in "if" or values.shape != shape or not np.all(np.isfinite(values)):
             raise ValueError("the means of its targets are not numbers")
     return table
+
+
+def _check_split(split: Any) -> None:
+    """Raise ValueError unless options of held-out rows are valid; version 1.0 did not store them."""
+    types: dict[str, Any] = {"holdout": int | float, "seed": int, "refit": bool}
+    if not isinstance(split, dict) or not all(name in types and isinstance(split[name], types[name]) for name in split):
+        raise ValueError("the options of its held-out rows are not known ones")
+    if not 0 <= split.get("holdout", 0) < 1 or split.get("seed", 0) < 0:
+        raise ValueError("the options of its held-out rows are out of range")
 
 
 def _learned_step(name: str, step: Any, X: Any) -> tuple[Any, Any]:
@@ -218,6 +238,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression on all of them.
 
     The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it.
+    Every task counts the same, also in what the mean of these targets and ridge regression are fitted by.
 
     Examples
     --------
@@ -231,7 +252,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
     gaps = [np.asarray(model[-1].predict(rows)) - y for _, rows, y in parts]
     errors = np.array([np.mean(gap**2) for gap in gaps])
-    mean = np.concatenate([y for _, _, y in parts]).mean(axis=0)
+    mean = np.mean([np.mean(y, axis=0) for _, _, y in parts], axis=0)
     constant = _errors(parts, lambda _: mean)
     columns: dict[str, list[Any]] = {
         "task": [label for label, _, _ in parts],
@@ -246,21 +267,22 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
         "r2": 1.0 - errors.mean() / constant.mean() if constant.mean() > 0 else math.nan,
     }
     lines = [
-        f"All tasks, each counting the same: RMSE {overall['rmse']:.4g}; the mean of these targets, which a model "
-        f"cannot know, {overall['rmse_of_the_mean']:.4g}; R² {overall['r2']:.3f}."
+        f"All tasks, each counting the same: RMSE {readable_number(overall['rmse'])}; the mean of these targets, which "
+        f"a model cannot know, {readable_number(overall['rmse_of_the_mean'])}; R² {overall['r2']:.3f}."
     ]
     learned = (getattr(model, "table_", None) or {}).get("mean")
     if learned is not None:
         plain = overall["rmse_of_the_mean_learned"] = math.sqrt(_errors(parts, lambda _: np.asarray(learned)).mean())
         worse = "Warning: the model is worse than that." if overall["rmse"] > plain else ""
-        lines.append(f"The mean of the targets that it has learned, without any feature: {plain:.4g}. {worse}".rstrip())
+        text = readable_number(plain)
+        lines.append(f"The mean of the targets that it has learned, without any feature: {text}. {worse}".rstrip())
     if parts[0][1].shape[1] <= WIDEST:
         joint = _errors(parts, _fitted_here(parts))
         columns["of ridge fitted here"] = np.sqrt(joint).tolist()
         best = overall["rmse_of_ridge_fitted_here"] = math.sqrt(joint.mean())
         lines.append(
-            f"Ridge regression fitted to these very rows: {best:.4g}, what a linear model of these features could "
-            "reach."
+            f"Ridge regression fitted to these very rows, each task counting the same: {readable_number(best)}, what a "
+            "linear model of these features could reach."
         )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 
@@ -271,8 +293,10 @@ def _errors(parts: list[tuple[str, Any, Any]], predict: Callable[[Any], Any]) ->
 
 
 def _fitted_here(parts: list[tuple[str, Any, Any]]) -> Callable[[Any], Any]:
-    """Return the predictions of ridge regression on the rows of all tasks."""
+    """Return the predictions of ridge regression on the rows of all tasks, each task counting the same."""
     joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
     blocks = [rows.toarray() if is_sparse(rows) else rows for _, rows, _ in parts]
-    joint.fit(np.concatenate(blocks), np.concatenate([y for _, _, y in parts]))
+    mean = np.mean([len(y) for _, _, y in parts])
+    weight = np.concatenate([np.full(len(y), mean / len(y)) for _, _, y in parts])
+    joint.fit(np.concatenate(blocks), np.concatenate([y for _, _, y in parts]), sample_weight=weight)
     return lambda rows: joint.predict(rows.toarray() if is_sparse(rows) else rows)

@@ -1,5 +1,10 @@
-"""Tables from files, at once or in chunks: CSV with any delimiter, Parquet, Feather, archives, standard input."""
+"""Tables from files, at once or in chunks: CSV with any delimiter, Parquet, Feather, Excel, archives, standard input.
 
+Memory is bounded by the file as it is on the disk, for compressed text by limits: a chunk has at most ``LARGE`` bytes
+of text, and a table that is read at once a quarter of the free memory.
+"""
+
+import codecs
 import csv
 import gzip
 import io
@@ -7,21 +12,26 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.environment import needs
+from forgetless._core.environment import free_memory, needs
 from forgetless._core.validate import check_memory
+from forgetless._core.validate import readable as readable_bytes
+from forgetless.errors import FileError
+from forgetless.io.atomic import check_source
 
 T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
-KINDS = (*TEXT, ".parquet", ".feather", ".arrow", ".npz", ".fl")
-READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .npz or .fl"
+EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb")
+KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".fl")
+READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .fl"
 
 SAMPLE = 2**16
 """Bytes from which the delimiter of a file is detected."""
@@ -32,10 +42,17 @@ RARE = ":^~ "
 """Delimiters that are tried if there is none of these."""
 
 LARGE = 2**28
-"""Bytes above which a file is read in chunks; a quarter of that for compressed files."""
+"""Bytes above which a file is read in chunks: of text when it is not compressed, and a quarter of that for Parquet.
+Also the most bytes of text in a chunk of a compressed file."""
 
 CHUNK = 100_000
-"""Rows of a chunk."""
+"""Most rows of a chunk."""
+
+RATIO = 1032
+"""No text is compressed by more than this factor in a .gz file."""
+
+BLOCK = 2**20
+"""Bytes of a compressed file that are counted at a time."""
 
 
 class BadTableError(ValueError):
@@ -43,12 +60,35 @@ class BadTableError(ValueError):
 
 
 class Dialect(NamedTuple):
-    """Delimiter, decimal sign, compression and line of the header of a text file."""
+    """Delimiter, decimal sign, compression, line of the header and encoding of a text file."""
 
     delimiter: str
     decimal: str
     compressed: bool
     line: int
+    encoding: str
+
+
+class _Bounded(io.RawIOBase):
+    """A file of which at most ``most`` bytes are read; BadTableError for more, until ``left`` is set again."""
+
+    def __init__(self, file: Any, most: int, message: str) -> None:
+        self.file, self.left, self.message = file, most, message
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.file.read(len(buffer))
+        self.left -= len(data)
+        if self.left < 0:
+            raise BadTableError(self.message)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
 
 
 def kind_of(path: Path) -> str:
@@ -66,7 +106,25 @@ def is_large(path: Path) -> bool:
     """Return whether a file should be read in chunks."""
     if str(path) == "-":
         return False
-    return path.stat().st_size > (LARGE // 4 if path.suffix.lower() in (".gz", ".parquet") else LARGE)
+    size, suffix = path.stat().st_size, path.suffix.lower()
+    if suffix != ".gz":
+        return size > (LARGE // 4 if suffix == ".parquet" else LARGE)
+    if size <= LARGE // RATIO:
+        return False
+    total = 0
+    with reading(path), gzip.open(path) as file:
+        while total <= LARGE and (block := file.read(BLOCK)):
+            total += len(block)
+    return total > LARGE
+
+
+def chunk_rows(path: Path, most: int = CHUNK) -> int:
+    """Return the rows of a chunk of a large file: fewer than ``most`` where the first lines are long."""
+    if kind_of(path) not in TEXT:
+        return most
+    with reading(path):
+        start = _start(path)
+    return max(1, min(most, LARGE // 4 // (len(start) // max(start.count(b"\n"), 1) + 1)))
 
 
 def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
@@ -75,7 +133,8 @@ def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
     Parameters
     ----------
     path : str or Path
-        CSV with any delimiter, TSV (both also .gz), Parquet, Feather, .npz, or ``-`` for CSV on standard input.
+        CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel (its first sheet), .npz, or ``-`` for CSV
+        on standard input.
     text_columns : collection of str
         Columns that are not converted to numbers, for example to keep leading zeros.
 
@@ -129,8 +188,8 @@ def checked_names(table: Any, path: Path) -> Any:
 
 def check_table(path: Path) -> None:
     """Raise an error if a file does not exist or is not of a readable kind."""
-    if str(path) != "-" and not path.is_file():
-        raise FileNotFoundError(f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}")
+    if str(path) != "-":
+        check_source(path)
     kind_of(path)
     _pandas()
 
@@ -141,21 +200,39 @@ def _pandas() -> Any:
     return pandas
 
 
-def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[Any, None, None]:
-    """Yield the frames of a file; errors of pandas and pyarrow become one sentence."""
-    kind = kind_of(path)
-    read = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}.get(kind)
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of pandas, pyarrow, calamine and zlib into one sentence that names the file."""
     try:
-        yield from _text(path, rows, text_columns) if read is None else read(path, rows)
-    except BadTableError:
+        yield
+    except (BadTableError, FileError, ImportError):
         raise
+    except MemoryError as error:  # damaged files may also ask for any size
+        raise MemoryError(
+            f"{path.name} cannot be read: {error}" if str(error) else f"{path.name} is too large"
+        ) from None
     except UnicodeError:
         raise ValueError(
             f"{path.name} is not written in UTF-8; convert it, e.g. with iconv -f latin1 -t utf-8, or in Excel save it "
             "as CSV UTF-8"
         ) from None
-    except (ValueError, OSError, EOFError) as error:  # pandas' and pyarrow's own errors are among these
-        raise ValueError(f"{path.name} cannot be read as {kind[1:]} ({error})") from error
+    except Exception as error:  # damaged files raise nearly anything: KeyError, NotImplementedError, zlib.error …
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path.name} cannot be read as {kind_of(path)[1:]} ({why[:500]}); is it damaged?") from error
+
+
+def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[Any, None, None]:
+    """Yield the frames of a file; errors are one sentence."""
+    kind = kind_of(path)
+    binary = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}
+    read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
+    frames = _text(path, rows, text_columns) if read is None else read(path, rows)
+    while True:
+        with reading(path):  # around the reader alone, not around those who use its frames
+            frame = next(frames, None)
+        if frame is None:
+            return
+        yield frame
 
 
 def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]:
@@ -164,26 +241,52 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     pandas would take the first value of a longer row for its label, which shifts all columns.
     """
     pandas = _pandas()
-    source: Any
-    if str(path) == "-":
-        raw = sys.stdin.buffer.read()
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        source, start = io.BytesIO(raw), raw[:SAMPLE]
-    else:
-        source, start = path, _start(path)
-    how, header = dialect(start, path)
+    raw = _standard_input() if str(path) == "-" else None
+    how, header = dialect(_start(path) if raw is None else raw[:SAMPLE], path)
     _check_header(path, how.line, header)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
-    if str(path) != "-":
-        options["compression"] = "gzip" if how.compressed else None
-    options["dtype"] = {name: str for name in header if name.strip() in text_columns}
+    options |= {"encoding": how.encoding, "dtype": {name: str for name in header if name.strip() in text_columns}}
+
+    def finished(frame: Any) -> Any:
+        frame = _without_decimals(frame, text_columns)
+        return _numbered(_with_thousands(frame, text_columns) if how.decimal == "," else frame, path, header)
+
+    def opened() -> Any:
+        return io.BytesIO(raw) if raw is not None else _opened(path, chunked=rows > 0)
+
     if not rows:
-        yield _numbered(_without_decimals(pandas.read_csv(source, **options), text_columns), path, header)
+        with opened() as source:
+            yield finished(pandas.read_csv(source, **options))
         return
-    start = pandas.read_csv(source, nrows=rows, **options)
+    with opened() as source:
+        start = pandas.read_csv(source, nrows=rows, **options)
     strings = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
-    for frame in _pieces(source, rows, options, strings):
-        yield _numbered(_without_decimals(frame, text_columns), path, header)
+    for frame in _pieces(opened, rows, options, strings):
+        yield finished(frame)
+
+
+def _standard_input() -> bytes:
+    raw = sys.stdin.buffer.read()
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    most = max(free_memory() // 4, LARGE)
+    with io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=io.BytesIO(raw)), most, _too_large("-", most))) as file:
+        return file.read()
+
+
+def _opened(path: Path, *, chunked: bool) -> Any:
+    """Return a text file as bytes, decompressed; BadTableError where its text exceeds the memory for it."""
+    if path.suffix.lower() != ".gz":
+        return path.open("rb")
+    most = LARGE if chunked else max(free_memory() // 4, LARGE)
+    return io.BufferedReader(_Bounded(gzip.open(path), most, _too_large(path.name, most, chunked=chunked)))
+
+
+def _too_large(name: str, most: int, *, chunked: bool = False) -> str:
+    if chunked:
+        return f"{name}: a chunk of its rows has more than {readable_bytes(most)} of text; use fewer --chunk-rows"
+    hint = "read it in chunks, with fit and --chunk-rows, or split it"
+    return f"{name} has more than {readable_bytes(most)} of text when it is decompressed; {hint}"
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
@@ -192,7 +295,7 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
         raise BadTableError(f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own name")
 
 
-def _pieces(source: Any, rows: int, options: dict[str, Any], strings: Collection[str]) -> Iterator[Any]:
+def _pieces(opened: Callable[[], Any], rows: int, options: dict[str, Any], strings: Collection[str]) -> Iterator[Any]:
     """Yield a text file in chunks. A chunk of a column of strings may look like numbers: 007 is not 7.
 
     pandas reads inferred strings faster than declared ones, so they are declared only from such a chunk on.
@@ -200,10 +303,12 @@ def _pieces(source: Any, rows: int, options: dict[str, Any], strings: Collection
     done = 0
     declared = {**options, "dtype": options["dtype"] | dict.fromkeys(strings, str)}
     for current in (options, declared):
-        if hasattr(source, "seek"):
-            source.seek(0)
-        with _pandas().read_csv(source, chunksize=rows, **current) as frames:
-            for frame in itertools.islice(frames, done, None):
+        with opened() as source, _pandas().read_csv(source, chunksize=rows, **current) as frames:
+            for i, frame in enumerate(frames):
+                if isinstance(getattr(source, "raw", None), _Bounded):
+                    source.raw.left = LARGE
+                if i < done:
+                    continue
                 if current is options and any(_is_numbers(frame[name]) for name in strings):
                     break
                 yield frame
@@ -228,6 +333,16 @@ def _without_decimals(frame: Any, text_columns: Collection[str]) -> Any:
     return frame
 
 
+def _with_thousands(frame: Any, text_columns: Collection[str]) -> Any:
+    """Return a frame of a file with decimal commas in which 1.234 is a thousand."""
+    for name in frame.columns:
+        if str(name).strip() not in text_columns and frame[name].dtype.kind not in "biufM":
+            text = frame[name].astype("str").where(frame[name].notna())
+            if text.dropna().size and text.dropna().str.fullmatch(r"-?\d{1,3}(\.\d{3})*").all():
+                frame[name] = text.str.replace(".", "", regex=False).astype(float)
+    return frame
+
+
 def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
     """Return a frame with numbered rows; BadTableError if pandas has taken values for labels of rows."""
     if isinstance(frame.index, _pandas().RangeIndex):
@@ -243,28 +358,34 @@ def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
 
 def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     """Return the dialect and the header of a text file from its first bytes."""
-    lines = start.decode("utf-8-sig", errors="replace").splitlines()
+    wide = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and start[:4] != codecs.BOM_UTF32_LE
+    encoding = "utf-16" if wide else "utf-8-sig"
+    lines = start.decode(encoding, errors="replace").splitlines()
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)  # delimiters inside quotes delimit nothing
     tabs = path.suffixes[-2:-1] == [".tsv"] or path.suffix.lower() == ".tsv"
     usual = "\t" if tabs else max(DELIMITERS, key=bare.count)
     delimiter = usual if usual in bare else max(usual + RARE, key=bare.count)
-    comma = re.compile(r"(^|[;\t|])-?\d+,\d+($|[;\t|])")
-    point = re.compile(r"(^|[;\t|])-?\d+\.\d+($|[;\t|])")
-    # Decimal commas where columns are not delimited by commas, and nothing is written with a point. A sample may end
-    # within a line.
+    point = re.compile(r"(^|[;\t|])-?(?!\d{1,3}(\.\d{3})+($|[;\t|]))\d+\.\d+($|[;\t|])")
+    comma = re.compile(r"(^|[;\t|])-?(\d+|\d{1,3}(\.\d{3})+),\d+($|[;\t|])")
+    # Decimal commas where columns are not delimited by commas, and nothing is written with a decimal point. A sample
+    # may end within a line.
     body = lines[at : -1 if len(start) >= SAMPLE else None]
     decimal = "."
     if delimiter != "," and any(map(comma.search, body)) and not any(map(point.search, body)):
         decimal = ","
     header = next(csv.reader([first], delimiter=delimiter), []) if first else []
-    return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at), header
+    return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at, encoding), header
 
 
 def notes_on(path: Path) -> list[str]:
     """Return notes on the interpretation of a file."""
-    if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
-        return []
+    with reading(path):
+        if kind_of(path) in EXCEL:
+            first, *others = _workbook(path).sheet_names
+            return [f"only the first of {1 + len(others)} sheets was read, {first}"] if others else []
+        if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
+            return []
     return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
 
 
@@ -276,14 +397,14 @@ def _start(path: Path) -> bytes:
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text file that are not blank, each with the number of its last line."""
     how, _ = dialect(_start(path), path)
-    opened = gzip.open if how.compressed else open
-    with opened(path, "rt", newline="", encoding="utf-8-sig", errors="replace") as file:
+    with _opened(path, chunked=False) as raw:
+        file = io.TextIOWrapper(raw, newline="", encoding=how.encoding, errors="replace")
         reader = csv.reader(file, delimiter=how.delimiter)
         try:
             for values in reader:
                 if values:
                     yield reader.line_num, values
-        except csv.Error:  # a value longer than the module's limit; pandas reads it
+        except (csv.Error, BadTableError):  # a value longer than the module's limit, which pandas reads; too much text
             return
 
 
@@ -293,6 +414,16 @@ def line_of(path: Path, row: int) -> str:
         return f"row {row + 1}"
     line, _ = next(itertools.islice(records(path), row + 1, None), (row + 2, []))
     return f"line {line}"
+
+
+def line_with(path: Path, column: str, value: str) -> str:
+    """Return the line of a text file in which a column first has a value, e.g. "line 7"; "" if it is not known."""
+    if kind_of(path) not in TEXT or str(path) == "-":
+        return ""
+    lines = records(path)
+    header = [name.strip() for name in next(lines, (0, []))[1]]
+    at = header.index(column) if column in header else len(header)
+    return next((f"line {line}" for line, cells in lines if at < len(cells) and cells[at] == value), "")
 
 
 def check_labelled(path: Path, column: Any, first_row: int) -> None:
@@ -306,17 +437,39 @@ def check_labelled(path: Path, column: Any, first_row: int) -> None:
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    if not rows:
-        yield _pandas().read_parquet(path)
-        return
-    from pyarrow.parquet import ParquetFile
+    with needs("reading Parquet files", "pyarrow", "cli"):
+        from pyarrow.parquet import ParquetFile
 
-    for batch in ParquetFile(path).iter_batches(batch_size=rows):
-        yield batch.to_pandas()
+    with ParquetFile(path, page_checksum_verification=True) as file:
+        for part in file.iter_batches(batch_size=rows) if rows else [file.read()]:
+            yield _frame(part)
+
+
+def _frame(table: Any) -> Any:
+    """Return a table of pyarrow as a data frame; ValueError for places outside of it, at which pandas would crash."""
+    table.validate(full=True)
+    return table.to_pandas()
 
 
 def _feather(path: Path, rows: int) -> Iterator[Any]:
-    table = _pandas().read_feather(path)
+    with needs("reading Feather files", "pyarrow", "cli"):
+        from pyarrow import feather
+
+    table = _frame(feather.read_table(path, memory_map=False))
+    for low in range(0, max(len(table), 1), rows or max(len(table), 1)):
+        yield table.iloc[low : low + rows] if rows else table
+
+
+def _workbook(path: Path) -> Any:
+    with needs("reading Excel files", "python-calamine", "excel"):
+        import python_calamine  # noqa: F401  (pandas reads with it)
+    return _pandas().ExcelFile(path, engine="calamine")
+
+
+def _excel(path: Path, rows: int) -> Iterator[Any]:
+    """Yield the first sheet of a workbook, whose cells have types of their own."""
+    with _workbook(path) as book:
+        table = book.parse(0)
     for low in range(0, max(len(table), 1), rows or max(len(table), 1)):
         yield table.iloc[low : low + rows] if rows else table
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import plots
-from forgetless._core.text import printable
+from forgetless._core.text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
@@ -26,7 +26,7 @@ SHOWN_FEATURES = 30
 
 FORGETTING_CAPTION = (
     "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
-    "far (thick); a curve that rises is forgetting."
+    "far, each counting the same (thick); a curve that rises is forgetting."
 )
 BEFORE_CAPTION = (
     "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
@@ -51,7 +51,10 @@ NAMED = 5
 
 
 def summary(run: StreamResult) -> dict[str, Any]:
-    """Return the figures of a stream: root mean squared errors, each task counting the same."""
+    """Return the figures of a stream: root mean squared errors.
+
+    Those before learning count every row the same, those on held-out rows every task.
+    """
     estimator = run.estimator
     figures: dict[str, Any] = {
         "tasks": len(run.tasks),
@@ -89,28 +92,30 @@ def _prequential(run: StreamResult, before: Any) -> float:
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
     s = summary(run)
+    rmse = {name: readable_number(value) for name, value in s.items() if isinstance(value, float)}
     lines = []
     if math.isfinite(s["prequential_rmse"]):
         since = "" if run.begin.rows else ", from the second task on,"
         lines.append(
             f"Rows of a task not yet learned{since} are predicted with a root mean squared error of "
-            f"{s['prequential_rmse']:.4g} (prequential: predict, then learn); by the mean of all targets so far with "
-            f"{s['prequential_rmse_of_the_mean']:.4g}, by that of the task before with "
-            f"{s['prequential_rmse_of_the_last_mean']:.4g}."
+            f"{rmse['prequential_rmse']} (prequential: predict, then learn; every row counts the same); by the mean of "
+            f"all targets so far with {rmse['prequential_rmse_of_the_mean']}, by that of the task before with "
+            f"{rmse['prequential_rmse_of_the_last_mean']}."
         )
     if run.watched:
+        single = f" {run.single} of them have a single row, on which they are learned and watched."
         lines += [
-            f"Held-out rows: {s['rmse_when_learned']:.4g} just after their task was learned, "
-            f"{s['rmse_at_the_end']:.4g} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got worse."
-            + (
-                f" {run.single} of them have a single row, on which they are learned and watched." if run.single else ""
-            ),
-            f"Predicting the mean, without any feature: {s['rmse_of_the_mean']:.4g}.",
+            f"Held-out rows, every task counting the same: {rmse['rmse_when_learned']} just after their task was "
+            f"learned, {rmse['rmse_at_the_end']} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got "
+            f"worse.{single if run.single else ''}",
+            "Predicting the mean of all rows learned, without any feature, on the same rows: "
+            f"{rmse['rmse_of_the_mean']}.",
         ]
     if "rmse_of_joint_ridge" in s:
         which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
-            f"Ridge regression on {which} together, which must keep a d × d matrix: {s['rmse_of_joint_ridge']:.4g}."
+            f"Ridge regression on {which} together, every task counting the same, which must keep a d × d matrix: "
+            f"{rmse['rmse_of_joint_ridge']}."
         )
     return lines + warnings_of(run)
 
@@ -143,10 +148,12 @@ def warnings_of(run: StreamResult) -> list[str]:
             + _forgetting_hint(run)
         )
     elif forgotten_together(run):
-        learned, now = (math.sqrt(float(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
+        learned, now = (
+            readable_number(math.sqrt(float(each[:-1].mean()))) for each in (np.diag(run.errors), run.errors[-1])
+        )
         lines.append(
-            f"Forgetting: tasks before the last had a root mean squared error of {learned:.4g} when they were learned "
-            f"and have one of {now:.4g} now; held-out rows are too few to name single ones. {_forgetting_hint(run)}"
+            f"Forgetting: tasks before the last had a root mean squared error of {learned} when they were learned and "
+            f"have one of {now} now; held-out rows are too few to name single ones. {_forgetting_hint(run)}"
         )
     return lines
 

@@ -1,6 +1,7 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,17 +11,25 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
+from forgetless._core.text import printable
+from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
 from forgetless.io.atomic import check_source
 from forgetless.io.document import Fields, file_errors, read
 from forgetless.io.npz import read_npz
+from forgetless.solvers.rows import is_sparse
+from forgetless.tables._dates import format_of, parsed
+from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
+from forgetless.tables.encoder import BadValueError, TableEncoder
 from forgetless.tables.readers import (
     CHUNK,
     check_labelled,
     check_table,
+    chunk_rows,
     is_large,
     kind_of,
     line_of,
+    line_with,
     notes_on,
     read_chunks,
     read_table,
@@ -31,7 +40,14 @@ from forgetless.tasks.from_table import check_roles, labels_of
 
 
 def read_tasks(
-    path: str | Path, *, task: str | None = None, target: str | None = None, loss: str = "sum", intercept: bool = False
+    path: str | Path,
+    *,
+    task: str | None = None,
+    target: str | Sequence[str] | None = None,
+    loss: str = "sum",
+    intercept: bool = False,
+    standardize: bool = False,
+    encoder: TableEncoder | None = None,
 ) -> TaskCollection:
     """Return the tasks in a file.
 
@@ -39,39 +55,90 @@ def read_tasks(
     ----------
     path : str or Path
         ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,);
-        or a table, as CSV, Parquet or Feather.
+        or a table, as CSV, Parquet, Feather or Excel.
     task, target : str, optional
-        Names of the columns with the task and the target; required for tables. All other columns are features and
-        must be numbers.
+        Names of the columns with the task and the target, with an encoder also of several targets; required for tables.
+        All other columns are features, without an encoder numbers without missing values.
     loss : {"sum", "mean"}, default "sum"
         ``"mean"`` divides the loss of a task by its number of rows, like ``ContinualRidge(loss="mean")``: X and y are
         divided by the root of that number.
     intercept : bool, default False
         Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
+    standardize : bool, default False
+        Scale every feature to mean 0 (with an intercept) and mean square 1 over all rows, the units of
+        ``ContinualRidge(standardize=True)`` at the end.
+    encoder : TableEncoder, optional
+        Converts the columns of a table, of any kind, to features as ``forgetless fit`` does. It learns the tasks in
+        their order unless it is fitted.
 
     Returns
     -------
     TaskCollection
         Tasks in sorted order of their labels.
     """
-    if loss not in ("sum", "mean"):
-        raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
     path = check_source(path)
-    if kind_of(path) in (".npz", ".fl"):
+    if encoder is not None and is_table(path):
+        task, targets = chosen_columns(path, task, target)
+        tasks = encoded_tasks(TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder)
+    elif is_table(path):
+        task, (name, *others) = chosen_columns(path, task, target)
+        if others:
+            raise ValueError(f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of the two")
+        tasks = TaskCollection.from_arrays(*_read_rows(path, task, name))
+    else:
         X, y, groups = read_archive(path)
         with file_errors(path):
             tasks = TaskCollection.from_arrays(X, y, groups)
-    else:
-        tasks = TaskCollection.from_arrays(*_read_rows(path, task, target))
-    return _with_loss(tasks, loss, intercept)
+    return in_form(tasks, loss, intercept, standardize)
 
 
-def _with_loss(tasks: TaskCollection, loss: str, intercept: bool) -> TaskCollection:
-    """Return the tasks of an estimator with that loss and intercept."""
-    if loss == "sum" and not intercept:
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table, and not an archive of arrays."""
+    return kind_of(path) not in (".npz", ".fl")
+
+
+def chosen_columns(path: Path, task: str | None, target: str | Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+    """Return the columns of task and targets; ValueError with the columns of the file where one is not chosen."""
+    targets = (target,) if isinstance(target, str) else tuple(target or ())
+    for role, name in (("task", task), ("target", targets)):
+        if not name:
+            with closing(read_chunks(path, 10)) as chunks:
+                names = ", ".join(str(column) for column in next(chunks).columns)
+            raise ValueError(f"{path.name} has the columns {names}; choose the {role}, with --{role} NAME")
+    assert task is not None
+    return task, targets
+
+
+def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
+    """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
+    tasks.rows = 0
+    fitted = hasattr(encoder, "columns_")
+    text = encoder.text_columns_ if fitted else (*encoder.categorical, *encoder.text, *encoder.date)
+    tasks.text_columns = {*text} - {tasks.task, *tasks.targets}
+    with located_errors(tasks.path):
+        parts = list(tasks)
+        for part in () if fitted else parts:
+            encoder.partial_fit(part.X)
+        if not encoder.order_:
+            raise ValueError(f"{tasks.path.name}: no column has a value: nothing to learn from")
+        check_memory(2.0 * len(encoder.order_) * tasks.n_rows, f"encoding {tasks.path.name}", "drop columns")
+        rows = [encoder.transform(part.X) for part in parts]
+    return TaskCollection([(X.toarray() if is_sparse(X) else X, part.y) for X, part in zip(rows, parts, strict=True)])
+
+
+def in_form(tasks: TaskCollection, loss: str, intercept: bool, standardize: bool) -> TaskCollection:
+    """Return the tasks of an estimator with that loss, intercept and standardization."""
+    if loss not in ("sum", "mean"):
+        raise ValueError(f"loss must be one of sum, mean, got {loss!r}")
+    if loss == "sum" and not intercept and not standardize:
         return tasks
+    all_rows = np.concatenate([X for X, _ in tasks]) if standardize else np.zeros((1, 1))
+    mean = all_rows.mean(axis=0) if standardize and intercept else np.zeros(1)
+    size = np.sqrt(np.mean((all_rows - mean) ** 2, axis=0)) if standardize else np.ones(1)
+    size[size == 0] = 1.0  # a column that does not vary
     pairs = []
     for X, y in tasks:
+        X = (X - mean) / size
         scale = max(1, len(X)) ** -0.5 if loss == "mean" else 1.0
         X = np.concatenate([X, np.ones((len(X), 1))], axis=1) if intercept else X
         pairs.append((scale * X, scale * y))
@@ -99,14 +166,10 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return X, y, groups
 
 
-def _read_rows(path: Path, task: str | None, target: str | None) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _read_rows(path: Path, task: str, target: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return X, y and the task of every row of a table; ValueError with the line where it cannot be used."""
     table = read_table(path)
-    names = [str(name) for name in table.columns]
-    if task is None or target is None:
-        role = "task" if task is None else "target"
-        raise ValueError(f"{path.name} has the columns {', '.join(names)}; choose the {role}, with --{role} NAME")
-    check_roles(path.name, names, task, [target])
+    check_roles(path.name, [str(name) for name in table.columns], task, [target])
     if len(table) == 0:
         raise ValueError(f"{path.name} has no rows")
     check_labelled(path, table[task], 0)
@@ -127,7 +190,7 @@ def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
     if text:
         raise ValueError(
             f"{path.name}: features and target must be numbers, but {', '.join(text)} is not; drop or encode it, in "
-            "Python with fl.TaskCollection.from_table(..., encoder=fl.tables.TableEncoder())"
+            "Python with encoder=fl.tables.TableEncoder()"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
@@ -197,16 +260,31 @@ class TableTasks:
         check_table(self.path)
         self.notes += notes_on(self.path)
         if self.rows is None:
-            self.rows = CHUNK if is_large(self.path) else 0
+            self.rows = chunk_rows(self.path, CHUNK) if is_large(self.path) else 0
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
             raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
         return self._parts(self._streamed(self.rows) if self.rows else self._whole())
 
+    @property
+    def n_usable(self) -> int:
+        """Rows read so far that have a target."""
+        return self.n_rows - self.n_without_target
+
     def _parts(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """Yield tasks, and add notes on rows left out at the end."""
-        yield from parts
+        """Yield tasks, and add notes on rows left out and on the order of tasks at the end."""
+        labels = []
+        for part in parts:
+            labels.append(part.label)
+            yield part
+        if self.order == "file" and _is_unsorted(labels):
+            hint = "sort the file by it" if self.rows else "--order sorted learns them from the first to the last"
+            first, last = printable(labels[0], 30), printable(labels[-1], 30)
+            self.notes.append(
+                f"tasks are learned in the order of the file, which is not that of {self.task}: {first} is first and "
+                f"{last} last; {hint}"
+            )
         if self.n_without_target:
             self.notes.append(f"{self.n_without_target} rows without a target were left out")
         if self.n_rows == self.n_without_target:
@@ -265,6 +343,8 @@ class TableTasks:
                     now = name
                     seen.add(name)
                 held.append((X.iloc[low:high], y[low:high]))
+                size = 2.0 * X.shape[1] * sum(len(targets) for _, targets in held)
+                check_memory(size, f"task {name!r} of {self.path.name}", "make smaller tasks")
         if held:
             yield together()
 
@@ -273,16 +353,7 @@ class TableTasks:
         self._check_columns([str(name) for name in frame.columns])
         check_labelled(self.path, frame[self.task], self.n_rows)
         self.n_rows += len(frame)
-        targets = []
-        for name in self.targets:
-            values = values_of(frame[name], name)
-            if values.kind not in ("number", "empty"):
-                raise ValueError(
-                    f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s; for classes use "
-                    "fl.ContinualRidgeClassifier in Python"
-                )
-            targets.append(values.numbers)
-        y = np.column_stack(targets)
+        y = np.column_stack([self._target(frame[name], name, self.n_rows - len(frame)) for name in self.targets])
         complete = np.all(np.isfinite(y), axis=1)
         self.n_without_target += int(np.sum(~complete))
         self.columns = self._names([str(name) for name in frame.columns])
@@ -291,6 +362,27 @@ class TableTasks:
         if not complete.all():
             X, y, column = X[complete], y[complete], column[complete]
         return column, X, y[:, 0] if len(self.targets) == 1 else y
+
+    def _target(self, column: Any, name: str, first_row: int) -> Floats:
+        """Return the numbers of a target; ValueError with the line where a value is not one."""
+        values = values_of(column, name)
+        if values.kind in ("number", "empty"):
+            return values.numbers
+        if values.kind != "string":
+            raise ValueError(f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s")
+        decimal = decimal_sign(values)
+        counts = not_numbers(values, decimal or ".")
+        bad = [i for i, label in enumerate(values.labels) if label in counts and not is_missing_sign(label)]
+        if bad or decimal is None:
+            row = int(np.argmax(np.isin(values.codes, bad)))
+            place, value = line_of(self.path, first_row + row), printable(str(column.iloc[row]), 40)
+            raise ValueError(
+                f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds strings, e.g. {value!r}; "
+                "correct it, or leave it empty; for classes use fl.ContinualRidgeClassifier in Python"
+            )
+        if counts:
+            self.notes.append(f"{', '.join(map(repr, counts))} in the target {name!r} was taken for missing")
+        return np.append(numbers_in(values.labels, decimal), np.nan)[values.codes]
 
     def _check_columns(self, names: list[str]) -> None:
         check_roles(self.path.name, names, self.task, self.targets)
@@ -311,6 +403,26 @@ class TableTasks:
             targets = ", ".join(map(repr, self.targets))
             raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {targets}")
         return names
+
+
+def _is_unsorted(labels: Sequence[str]) -> bool:
+    """Return whether labels are numbers or dates that do not always increase."""
+    try:
+        values: Any = np.array([float(label) for label in labels])
+    except ValueError:
+        format = format_of(labels)
+        values = None if format is None else parsed(labels, format)
+    return values is not None and bool(np.any(np.diff(values) < 0))
+
+
+@contextmanager
+def located_errors(path: Path) -> Iterator[None]:
+    """Add the file, and the line of the first such value, to errors about values in it."""
+    try:
+        yield
+    except BadValueError as error:
+        line = line_with(path, error.column, error.value)
+        raise ValueError(f"{path.name}{line and ', '}{line}: {error}") from error
 
 
 def label(task: Any) -> str:

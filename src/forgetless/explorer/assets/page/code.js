@@ -4,6 +4,7 @@ const Code = (() => {
   const list = (values) => `[${Array.from(values, (x) => String(x)).join(", ")}]`;
 
   function tasksCode(found, source) {
+    if (source && source.code) return source.code;
     if (source && source.kind === "file") {
       const columns =
         source.task === undefined
@@ -12,7 +13,6 @@ const Code = (() => {
       const more = `${source.mean ? ', loss="mean"' : ""}${source.intercept ? ", intercept=True" : ""}`;
       return `tasks = fl.tables.read_tasks(${JSON.stringify(source.name)}${columns}${more})`;
     }
-    if (source && source.code) return source.code;
     if (found.code) return `tasks = ${found.code}`;
     const lines = found.tasks.map((task) => {
       const rows = Array.from({ length: task.n }, (_, i) => list(task.X.subarray(i * found.d, (i + 1) * found.d)));

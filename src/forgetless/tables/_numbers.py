@@ -1,0 +1,95 @@
+"""Numbers in text: thousands, decimal commas, currencies, per cent, and signs that stand for a missing value."""
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+from forgetless._core.frames import Values
+
+_PATTERNS = {
+    sign: re.compile(rf"(\d{{1,3}}(?:[{others} '\u00a0\u202f]\d{{3}})+|\d*)((?:[{sign}]\d*)?(?:[eE][-+]?\d+)?)")
+    for sign, others in ((".", ","), (",", "."))
+}
+"""Digits, perhaps with thousands, and what follows them, by the decimal sign."""
+
+_FRAME = re.compile(r"(?P<minus>[-+−(]?)\s*[$€£¥]?\s*(?P<late>[-−]?)(?P<digits>[^$€£¥%)]*?)\s*[%$€£¥]?\)?")
+
+_CODE = re.compile(r"\s*0\d")
+"""Strings of digits with a leading zero are codes."""
+
+MISSING_SIGNS = frozenset(
+    ["-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "n.a.", "none", "missing", "unknown"]
+)
+"""Strings in columns of numbers that stand for a missing value, beside those that pandas reads so."""
+
+FEW, SHARE = 5, 0.05
+"""Other strings that a column of numbers may hold: so many different ones, in this fraction of the rows."""
+
+
+def number_of(label: str, decimal: str = ".") -> float | None:
+    """Return the number in a string; None if it is not one.
+
+    Examples
+    --------
+    >>> number_of("$1,234"), number_of("1.234,5", ","), number_of("(12 %)"), number_of("12O5")
+    (1234.0, 1234.5, -12.0, None)
+    """
+    if decimal == ".":
+        try:
+            return float(label)
+        except ValueError:
+            pass
+    frame = _FRAME.fullmatch(label.strip())
+    parts = frame and _PATTERNS[decimal].fullmatch(frame["digits"])
+    if not frame or not parts or not re.search(r"\d", frame["digits"]):
+        return None
+    value = float(re.sub(r"\D", "", parts[1]) + parts[2].replace(decimal, ".", 1))
+    return -value if frame["minus"] in ("-", "−", "(") or frame["late"] else value
+
+
+def is_missing_sign(label: str) -> bool:
+    """Return whether a string stands for a missing value among numbers."""
+    return label.strip().lower() in MISSING_SIGNS
+
+
+def decimal_sign(values: Values) -> str | None:
+    """Return the decimal sign with which nearly all strings of a column are numbers; None if they are not.
+
+    A point wins where both are possible: 1,234 is a thousand, and 1.234 a little more than one.
+
+    Examples
+    --------
+    >>> columns = (["$5", "1,234"], ["5,5", "1,234"], ["A", "6"])
+    >>> [decimal_sign(Values("string", codes=np.arange(2), labels=labels)) for labels in columns]
+    ['.', ',', None]
+    """
+    if any(_CODE.match(label) for label in values.labels if label.strip().isdigit()):
+        return None
+    total = int(np.sum(values.codes >= 0))
+    bad, decimal, counts = min(
+        ((sum(counts.values()), decimal, counts) for decimal in _PATTERNS for counts in [not_numbers(values, decimal)]),
+        key=lambda each: each[0],
+    )
+    return decimal if bad < 0.5 * total and are_few(counts, total) else None
+
+
+def are_few(counts: dict[str, int], total: int, share: float = SHARE) -> bool:
+    """Return whether strings that are not numbers are few among ``total``, those for missing values apart."""
+    others = [count for label, count in counts.items() if not is_missing_sign(label)]
+    return len(others) <= FEW and sum(others) <= share * total
+
+
+def not_numbers(values: Values, decimal: str) -> dict[str, int]:
+    """Return the strings of a column that are not numbers, with the number of rows of each."""
+    bad = [i for i, label in enumerate(values.labels) if number_of(label, decimal) is None]
+    counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels)) if bad else ()
+    return {values.labels[i]: int(counts[i]) for i in bad}
+
+
+def numbers_in(labels: Sequence[str], decimal: str) -> Floats:
+    """Return the numbers in strings, NaN where there is none."""
+    numbers = (number_of(label, decimal) for label in labels)
+    return np.array([math.nan if number is None else number for number in numbers])
