@@ -49,7 +49,8 @@ def test_numbers_that_are_not_finite_are_rejected(stored, tmp_path, value):
     assert seen >= {
         f"memory.{name}" for name in ("gram", "moment", "inverse", "energy", "vectors", "norms", "diagonal")
     }
-    assert seen >= {"ranges", "memory.shares", *(f"memory.0.{name}" for name in ("weights", "mean", "gradient", "rest"))}
+    statistics = {f"memory.0.{name}" for name in ("weights", "mean", "gradient", "rest")}
+    assert seen >= {"ranges", "memory.shares", *statistics}
 
 
 HEADERS = [

@@ -58,7 +58,7 @@ def test_the_tasks_of_a_table_are_those_that_fit_learns(folder, capsys):
     assert run(capsys, "fit", "sales.csv", *ROLES, *words)[0] == 0
     model = fl.load("m.fl")[-1]
     encoder = fl.tables.TableEncoder(drop=["order"])
-    tasks = read_tasks("sales.csv", task="month", target="sales", loss="mean", intercept=True, encoder=encoder)
+    tasks = read_tasks("sales.csv", task="month", target="sales", loss="sum", intercept=True, encoder=encoder)
     assert (tasks.n_tasks, tasks.n_features) == (6, model.n_features_in_ + 1)
     weights = fl.simulate(tasks, fl.Ridge(0.3), 6, ordering="cyclic", n_trials=1, record="last").weights[0, -1]
     # Means of missing prices change while fit learns, and the encoder of the tasks has seen all of them.
@@ -108,7 +108,7 @@ def test_the_explorer_reads_a_table_of_any_kind(folder, capsys):
     assert (code, err) == (0, "")
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert "encoder = fl.tables.TableEncoder(drop=['order'])" in page
-    assert "loss='mean', intercept=True, encoder=encoder)" in page
+    assert "loss='sum', intercept=True, encoder=encoder)" in page
 
 
 def test_rows_left_out_are_reported_on_standard_error(folder, capsys):

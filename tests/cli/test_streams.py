@@ -93,7 +93,7 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     words = ("fit", "data.csv", *FIT, "--schedule", "ridge:0.3", "--json", "--seed", 3)
     code, out, _ = run(capsys, *words, "--no-refit")
     found = json.loads(out)
-    model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
+    model = fl.ContinualRidge(0.3, fit_intercept=True, standardize=True)
     tasks = parts(load_table("data.csv", "station", "pm25"), ["north", "south", "east", "west"])
     stream = fl.evaluate_stream(model, tasks, holdout=0.2, seed=3)
     assert code == 0
@@ -107,7 +107,7 @@ def test_fit_is_what_the_library_does(folder, frame, capsys):
     refitted = json.loads(run(capsys, *words)[1])
     assert (refitted.pop("rows"), refitted.pop("rows_held_out")) == (60, 12)
     assert all(refitted[name] == found[name] for name in refitted)
-    model = fl.ContinualRidge(0.3, loss="mean", fit_intercept=True, standardize=True)
+    model = fl.ContinualRidge(0.3, fit_intercept=True, standardize=True)
     fl.evaluate_stream(model, tasks)
     np.testing.assert_allclose(fl.load("model.npz")[-1].coef_, model.coef_, rtol=1e-12)
 

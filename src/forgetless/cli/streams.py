@@ -31,8 +31,9 @@ from forgetless.cli.shared import (
 from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.reporting.table import frame
+from forgetless.schedules.base import OBJECTIVES
 from forgetless.schedules.names import entry_of, usage
-from forgetless.tables.pipeline import FORM_OF_FIT, RANK, default_estimator
+from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = usage("auto")
@@ -51,10 +52,12 @@ _COLUMNS = [
 _MODEL = [
     click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
                  shell_complete=complete_schedule),
+    click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True,
+                 help="Small errors on the tasks seen, or on the next one, of a stream that changes. With auto."),
     click.option("--horizon", type=click.IntRange(1), help="Number of tasks in all, for schedules that need it; "
                  "later ones come in epochs of doubling length [default: those in FILE]"),
     click.option("--rank", type=click.IntRange(0),
-                 help=f"Rank of the memory of all tasks, rank × features numbers [default: {RANK} with auto, else 0]"),
+                 help="Rank of the memory of all tasks, rank × features numbers [default: 100 with auto, else 0]"),
     click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
     average_option,
     click.option("--loss", type=click.Choice(["sum", "mean"]), default=FORM_OF_FIT["loss"], show_default=True,
@@ -468,14 +471,15 @@ def _check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 def _model(
-    n_tasks: int | None, *, schedule: str, rank: int | None, diagonal: bool, intercept: bool, **options: Any
+    n_tasks: int | None, *, schedule: str, objective: str, rank: int | None, diagonal: bool, **options: Any
 ) -> Any:
     """Return the model that the options describe."""
     import forgetless as fl
 
-    options["fit_intercept"] = intercept
+    options["fit_intercept"] = options.pop("intercept")
     if schedule == "auto":
-        return default_estimator(rank=rank, diagonal=diagonal, **options)
+        auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
+        return fl.ContinualRidge(schedule=auto, memory="auto" if rank is None else rank, **options)
     memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)

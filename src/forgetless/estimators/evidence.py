@@ -23,7 +23,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from forgetless._core.arrays import Floats, from_numpy, to_numpy, with_zeros
 from forgetless.estimators._units import UnitChange
@@ -267,7 +266,7 @@ class Statistics(NamedTuple):
         if len(choices) == 1:
             strength = float(choices[0])
             system = self.gram + strength * np.eye(d)
-            change = cho_solve(cho_factor(system, lower=True), self.gradient - strength * slopes)
+            change = _solve(_cholesky(system), self.gradient - strength * slopes)
             return self._moved(strength, change)
         e, V = np.linalg.eigh(self.gram)
         e = np.maximum(e, 0.0)
@@ -290,11 +289,11 @@ class Statistics(NamedTuple):
             D = (self.rest + strength)[:, None]
             system = rows @ (rows.T / D) if diagonal else inner / strength
             system.flat[:: len(system) + 1] += 1.0
-            factor = cho_factor(system, lower=True)
+            factor = _cholesky(system)
             force = self.gradient - strength * slopes
-            change = (force - rows.T @ cho_solve(factor, rows @ (force / D))) / D
+            change = (force - rows.T @ _solve(factor, rows @ (force / D))) / D
             quadratic = self.squares + np.sum(strength * slopes**2 - force * change, axis=0)
-            logdet = np.log(D / strength).sum() + 2.0 * np.log(np.diag(factor[0])).sum()
+            logdet = np.log(D / strength).sum() + 2.0 * np.log(np.diag(factor)).sum()
             return float(self._cost(quadratic, logdet, targets)), change
 
         best, (_, change) = _smallest(choices, self.strength, solution)
@@ -342,14 +341,26 @@ class Statistics(NamedTuple):
             constant = rows[:, -1] ** 2 / max(self.total, TINY)
             rows = rows[:, :d] - rows[:, -1:] * self.mean
         if self.gram is not None:
-            solution = cho_solve(cho_factor(self.gram + self.strength * np.eye(d), lower=True), rows.T).T
+            solution = _solve(_cholesky(self.gram + self.strength * np.eye(d)), rows.T).T
         else:
             D, B = self.rest + self.strength, self.vectors
             system = (B / D) @ B.T
             system.flat[:: len(system) + 1] += 1.0
-            inner = cho_solve(cho_factor(system, lower=True), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
+            inner = _solve(_cholesky(system), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
             solution = (rows - inner.T @ B) / D
         return np.asarray(np.maximum(np.einsum("ij,ij->i", rows, solution), 0.0) + constant)
+
+
+def _cholesky(A: Floats) -> Floats:
+    """Return the lower Cholesky factor of a positive definite matrix."""
+    return np.asarray(np.linalg.cholesky(A))
+
+
+def _solve(factor: Floats, right: Floats) -> Floats:
+    """Return A⁻¹·right for the Cholesky factor of A."""
+    from scipy.linalg import lapack
+
+    return np.asarray(lapack.dpotrs(factor, right, lower=1)[0]) if len(factor) else right
 
 
 def _smallest(choices: Floats, previous: float, solution: Any) -> tuple[float, Any]:

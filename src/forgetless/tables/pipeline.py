@@ -16,26 +16,15 @@ from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
 from forgetless.estimators.evaluation import WIDEST, TargetMeans
-from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import StreamingRegressor
-from forgetless.estimators.ridge import ContinualRidge
 from forgetless.io.document import Document, write
 from forgetless.reporting.table import Table
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.task_files import Part
 
-FORM_OF_FIT: dict[str, Any] = {"loss": "mean", "intercept": True}
+FORM_OF_FIT: dict[str, Any] = {"loss": "sum", "intercept": True}
 """Loss and intercept of ``forgetless fit``, and of the tasks of tables on the command line."""
-
-RANK = 100
-"""Rank of the memory of the default estimator: with up to as many features it forgets nothing."""
-
-
-def default_estimator(*, rank: int | None = None, diagonal: bool = False, **options: Any) -> Any:
-    """Return the estimator that ``forgetless fit`` learns with unless a schedule is named."""
-    memory = LowRankMemory(RANK if rank is None else rank, diagonal=diagonal)
-    return ContinualRidge(schedule="auto", memory=memory, **options)
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]

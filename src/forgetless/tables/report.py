@@ -161,12 +161,13 @@ def warnings_of(run: StreamResult) -> list[str]:
 def _hints(run: StreamResult) -> str:
     """Return hints for a model that is no better than a mean: options not used yet."""
     model, features = run.estimator, int(run.estimator.n_features_in_)
-    memory = LowRankMemory.of(getattr(model, "memory", features + 1))
+    fixed = model._fixed()
+    memory = fixed.get("memory", LowRankMemory(features + 1))
     tried = {
-        "--schedule auto": getattr(model, "schedule", None) == "auto",
+        "--schedule auto": fixed.get("schedule") == "auto",
         f"--rank {min(features + 1, 1000)}": memory is not None and memory.rank > min(features, 999),
-        "--intercept": model.fit_intercept,
-        "--standardize": model.standardize,
+        "--intercept": fixed["fit_intercept"],
+        "--standardize": fixed["standardize"],
     }
     return " or ".join(
         [*(option for option, done in tried.items() if not done), "features that say more of the target"]
