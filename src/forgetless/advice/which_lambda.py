@@ -1,5 +1,6 @@
 """Advice on λ: schedules of several shapes, each at its best scale, compared by their exact losses on tasks."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -97,7 +98,7 @@ def advise(
     law = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    seed = validate.integer("seed", seed, 0, "use 0")
+    seed = validate.integer("seed", seed, 0, "use 0", math.inf)
     problem = Losses(tasks, k, law, start, held_out, goal, seed)
     extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     arguments = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}

@@ -245,10 +245,14 @@ def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
 
 
 def check_tasks(tasks: Any) -> None:
-    """Raise TypeError for anything but a task collection."""
+    """Raise TypeError for anything but a task collection, ValueError for one whose squares are no floats."""
     if not isinstance(tasks, TaskCollection):
         raise TypeError(
             f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
+        )
+    if tasks.radius > 0 and not 1e-153 <= tasks.radius <= 1e153:
+        raise ValueError(
+            f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X towards 1"
         )
 
 

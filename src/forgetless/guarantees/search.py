@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import time
 from dataclasses import dataclass
 from importlib.metadata import version as installed
@@ -140,7 +141,7 @@ class _Search:
     def __post_init__(self) -> None:
         validate.integer("n_starts", self.n_starts, 1, "the default is 32")
         validate.integer("n_rounds", self.n_rounds, 1, "the default is 400")
-        validate.integer("seed", self.seed, 0, "any whole number will do")
+        validate.integer("seed", self.seed, 0, "any whole number will do", math.inf)
         if self.starts not in STARTS:
             raise ValueError(f'starts must be "mixed", "random" or "rare", got {self.starts!r}')
         k, M, rank, d = self.adversary.k, self.adversary.n_tasks, self.adversary.rank, self.adversary.n_features

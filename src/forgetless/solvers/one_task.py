@@ -1,6 +1,8 @@
 """One step on a one-shot task, g(XᵀX) Xᵀr by the cheapest solver, and several from one decomposition."""
 
+import functools
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -194,7 +196,7 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
         return 0.0
     a = _exponent(largest, rows.single.data if rows.sparse else rows.single) if rows.single is not None else 0
     if a:
-        return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
+        return float(_times_power(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a))
     if rows.used_columns is not None:
         return task_norm(rows.used_columns[0], memory)
     if not _costs.norm_by_gram(rows, memory):
@@ -213,6 +215,8 @@ WEAK = 90  # steps with φ up to 2^−90 are as good as linear in φ, and still 
 def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
     """Return the powers of two by which X, r and 1/φ are scaled down; 0 where all squares are floats anyway."""
     rows, residual, right, _ = task
+    if rows.remote:
+        return 0, 0, 0  # the residuals are on the workers; ``reduced`` returns rows in memory, which are scaled
     size, product = _largest(residual), _largest(right)
     b = _exponent(size, residual)
     if rows.single is None or not isinstance(filter, Ridge | GradientDescent):
@@ -249,15 +253,19 @@ def _largest(array: Array) -> float:
 
 
 def _times_power(array: Any, power: int) -> Any:
-    """Return array · 2^power, in two factors since 2^power alone may overflow."""
-    half = power // 2
-    return array * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
+    """Return array · 2^power."""
+    return functools.reduce(operator.mul, _powers_of_two(power), array)
 
 
 def _rescaled(filter: Filter, power: int) -> Filter:
     """Return the filter with its strength times 2^power, which acts on 2^(power/2) X as ``filter`` does on X."""
-    half = power // 2  # in two factors, since 2^power alone may overflow
-    return filter.scaled(math.ldexp(1.0, half)).scaled(math.ldexp(1.0, power - half))
+    return functools.reduce(lambda scaled, factor: scaled.scaled(factor), _powers_of_two(power), filter)
+
+
+def _powers_of_two(power: int) -> list[float]:
+    """Return factors of 2^power, which may itself overflow."""
+    step = 1000 if power > 0 else -1000
+    return [2.0**step] * (power // step) + [2.0 ** (power - power // step * step)]
 
 
 def _scaled_back(change: Array, power: int, exact: bool) -> Array:
