@@ -23,10 +23,10 @@ RATIO = 4.0
 COARSE = tuple(RATIO**i for i in range(-5, 4))
 """The nine scales that are tried first; those of ``make bench-deep``."""
 
-DEFAULT_SCALE = 0.25
-"""A scale to begin with, where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
+DEFAULT_SCALE = 1 / 16
+"""A cautious scale for where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
 
-For ``fl.schedules.increasing(scale=…)`` with Ω = 1, or with importances divided by their first mean (``Relative``).
+For ``fl.schedules.increasing(scale=…)`` with importances divided by their first mean (``Relative``).
 """
 
 Scores = Mapping[float, tuple[float, ...]]
