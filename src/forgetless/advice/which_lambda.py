@@ -18,7 +18,7 @@ from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
-from forgetless.engines.problem import check_tasks, checked_ordering
+from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
@@ -30,6 +30,7 @@ from forgetless.tasks import TaskCollection
 Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
 
 
+@with_few_threads
 def advise(
     tasks: TaskCollection,
     k: int,

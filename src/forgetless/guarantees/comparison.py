@@ -10,7 +10,7 @@ import numpy as np
 from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
-from forgetless.engines.problem import Problem, check_tasks
+from forgetless.engines.problem import Problem, check_tasks, with_few_threads
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
@@ -117,6 +117,7 @@ def compare_bounds(
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
 ) -> BoundComparisons: ...
+@with_few_threads
 def compare_bounds(
     tasks: TaskCollection,
     schedule: Schedules,

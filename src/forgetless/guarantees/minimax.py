@@ -8,6 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
+from forgetless._core.linalg import one_blas_thread
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price
@@ -63,6 +64,7 @@ class MinimaxSchedule(Preset):
         return f"MinimaxSchedule(k={len(self.strengths)}, {ends}, upper bound {self.constant:.4f} R²D²/k)"
 
 
+@one_blas_thread()
 def minimax_schedule(
     k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | bool | None = None
 ) -> MinimaxSchedule:
@@ -126,14 +128,10 @@ class _Descent:
 
         limit = float(np.log(1 / _SHARPEST))
         start = np.clip(np.log(start / (1 - start)), -limit - np.log(self.k), limit)
-        result = minimize(
-            self._value,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(-limit - np.log(self.k), limit)] * self.k,
-            options={"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7},
-        )
+        options = {"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7}
+        bounds = [(-limit - np.log(self.k), limit)] * self.k
+        with one_blas_thread():
+            result = minimize(self._value, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
         return _strengths(self.scheme, 1 / (1 + np.exp(-result.x)))
 
     def _value(self, x: Floats) -> tuple[float, Floats]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
+from forgetless._core.linalg import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
@@ -32,6 +33,7 @@ _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change the result."""
 
 
+@one_blas_thread()
 def find_worst_collection(
     schedule: ScheduleLike,
     k: int,

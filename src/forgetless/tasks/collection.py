@@ -211,7 +211,8 @@ class TaskCollection:
 
         All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
-        return linalg.span(self.singular_vectors, self.ranks)
+        with linalg.for_many_products(*self.singular_vectors.shape):
+            return linalg.span(self.singular_vectors, self.ranks)
 
     @property
     def span_dimension(self) -> int:
