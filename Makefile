@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# pip shows its progress on a terminal only.
+INSTALL := -m pip install --disable-pip-version-check $(shell test -t 2 || echo --quiet)
 
 # Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
@@ -16,6 +17,7 @@ TESTS ?=
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "Installing forgetless and its tools into $(VENV); the first time takes one to three minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --constraint constraints.txt --editable '.[dev]'
 	touch $@

@@ -21,7 +21,7 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = LARGE
         )
     if value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}; {hint}")
-    if value >= below:
+    if int(value) >= below:
         raise ValueError(f"{name} must be below 2**62, got one of {int(value).bit_length()} bits; {hint}")
     return int(value)
 

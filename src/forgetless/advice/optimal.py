@@ -146,11 +146,11 @@ def optimal_schedule(
     smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     problem = Losses(tasks, k, ordering, start, held_out, goal)
-    starts = _starts(problem)
-    constants = [name for name in ("no regularization", "constant") if name in starts]
-    best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem), _Coordinates(tasks, k, monotone), smooth)
     with progress_callback(progress) as report_progress:
+        starts = _starts(problem)
+        constants = [name for name in ("no regularization", "constant") if name in starts]
+        best_constant = min(constants, key=lambda name: starts[name][1])
         first = {each: _coefficients(schedule, k, tasks.radius) for each, (schedule, _) in starts.items()}
         name, coefficients = search.run(first, report_progress)
     loss = float(problem.losses([Ridge(coefficients)])[0])

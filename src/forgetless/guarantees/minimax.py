@@ -81,7 +81,7 @@ def minimax_schedule(
     scheme : "budget" or "ridge"
         One gradient step of size γ_t ≤ 1/R² a task, or explicit L2 with λ_t > 0.
     progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(done, total, "gradients")``.
+        True shows a bar; a callable is called as ``progress(done, total, label)``.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def minimax_schedule(
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
     with progress_callback(progress) as callback:
         strengths = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
-    bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE)
+        bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE, progress=callback)
     return MinimaxSchedule(scheme, tuple(strengths.tolist()), bound)
 
 

@@ -111,7 +111,7 @@ def find_worst_collection(
     path = None if checkpoint is None else Path(checkpoint)
     with progress_callback(progress) as report_progress:
         x = search.run(path, resume, report_progress)
-    rows, counts, value = as_copies(search.adversary, x)
+        rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
     if path is not None:
         path.unlink(missing_ok=True)
