@@ -74,7 +74,7 @@ def in_terminal(folder, *words, width=80):
             break
         written += part
     os.close(leader)
-    return process.wait(timeout=60), written.decode()
+    return process.wait(timeout=300), written.decode()
 
 
 ON_TASKS = ("data.parquet", "--task", "t", "--target", "y", "--k", 30)

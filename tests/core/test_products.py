@@ -47,14 +47,14 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
     def other():
         with linalg.one_blas_thread():
             entered.set()
-            leave.wait(10)
+            leave.wait(120)
 
     with controller.limit(limits=2, user_api="blas"):
         at_most = [each["num_threads"] for each in controller.info()]
         with linalg.one_blas_thread():
             thread = threading.Thread(target=other)
             thread.start()
-            entered.wait(10)
+            entered.wait(120)
         leave.set()
         thread.join()
         assert [each["num_threads"] for each in controller.info()] == at_most
