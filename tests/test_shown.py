@@ -1,5 +1,8 @@
 """Results draw themselves, print the numbers they hold, and show how far a long computation is."""
 
+import re
+from pathlib import Path
+
 import html5lib
 import matplotlib as mpl
 import numpy as np
@@ -202,3 +205,43 @@ def test_an_error_takes_the_bar_away(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         fl.simulate(TASKS, 1.0, 4, progress=True)
     assert stopped
+
+
+RESULTS = {
+    "Expectation": lambda: fl.expect(TASKS, NAMED, 5, record="all"),
+    "Trace": lambda: fl.simulate(TASKS, fl.Ridge(1.0), 5, seed=0),
+    "WorstCase": lambda: fl.worst_case(TASKS, fl.Ridge(1.0), 5, record="all"),
+    "BoundComparison": lambda: fl.compare_bounds(TASKS, "increasing", 5),
+    "Advice": lambda: fl.advise(TASKS, 5),
+    "OptimalSchedule": lambda: fl.optimal_schedule(TASKS, 3),
+}
+
+
+def _promised(page, promise):
+    """Return the names of results before a promise in a page of the documentation."""
+    text = (Path(__file__).parents[1] / "docs" / page).read_text()
+    sentence = next(line for line in text.splitlines() if promise in line)
+    names = re.findall(r"`([A-Z]\w+)`", sentence[: sentence.index(promise)])
+    assert len(names) >= 5
+    return names
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_draw_and_convert_themselves_where_the_documentation_says_so(name, tmp_path):
+    result = RESULTS[name]()
+    if name in _promised("api/index.md", "draw themselves by `.plot()`"):
+        assert result.plot() is not None
+    if name in _promised("laboratory.md", "have `.plot()` and `.to_frame()`"):
+        assert result.plot() is not None
+        assert len(result.to_frame()) > 0
+    if name in {"Expectation", "Trace", "BoundComparison", "Advice"}:
+        result.save(tmp_path / "result.fl")
+        assert fl.load(tmp_path / "result.fl").provenance
+
+
+def test_all_promised_results_are_tried():
+    promises = [
+        *_promised("api/index.md", "draw themselves by `.plot()`"),
+        *_promised("laboratory.md", "have `.plot()` and `.to_frame()`"),
+    ]
+    assert set(promises) == set(RESULTS)
