@@ -165,6 +165,7 @@ bench-deep: setup
 docs: .venv-docs/.installed docs/_static/mathjax/tex-svg.js
 	rm -rf build/docs docs/api/generated docs/auto_gallery
 	$(ONE_THREAD) .venv-docs/bin/sphinx-build --fail-on-warning --keep-going --quiet -d build/docs/doctrees docs build/docs/html
+	@! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="https?://' build/docs/html --include='*.html' || { echo "these pages load from a network"; exit 1; }
 	@echo "build/docs/html/index.html"
 
 .venv-docs/.installed: pyproject.toml constraints.txt
