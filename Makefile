@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# pip shows its progress on a terminal only.
+INSTALL := -m pip install --disable-pip-version-check $(shell test -t 2 || echo --quiet)
 
 # Two workers with one BLAS thread each: threads of both would fight for two cores, ten times slower.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
@@ -16,6 +17,7 @@ TESTS ?=
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "Installing forgetless and its tools into $(VENV); the first time takes one to three minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --constraint constraints.txt --editable '.[dev]'
 	touch $@
@@ -163,6 +165,7 @@ bench-deep: setup
 docs: .venv-docs/.installed docs/_static/mathjax/tex-svg.js
 	rm -rf build/docs docs/api/generated docs/auto_gallery
 	$(ONE_THREAD) .venv-docs/bin/sphinx-build --fail-on-warning --keep-going --quiet -d build/docs/doctrees docs build/docs/html
+	@! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="https?://' build/docs/html --include='*.html' || { echo "these pages load from a network"; exit 1; }
 	@echo "build/docs/html/index.html"
 
 .venv-docs/.installed: pyproject.toml constraints.txt

@@ -23,7 +23,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery/*", "_build"]
+# The pages of execution times load scripts from a network.
+exclude_patterns = ["gallery/*", "_build", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 # The settings of the gallery hold a function, so that they cannot be compared with those of the last build.

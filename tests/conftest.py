@@ -1,3 +1,4 @@
+import math
 import os
 
 # Asked for by scikit-learn's array-API checks, and only heeded when SciPy is imported for the first time.
@@ -5,6 +6,15 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import numpy as np
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_estimates_of_duration():
+    """No warning that something will take long, which depends on the machine's speed; tests of it set a clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("forgetless.reporting.progress", "forgetless.advice.which_lambda"):
+            patch.setattr(f"{module}.PATIENCE", math.inf)
+        yield
 
 
 @pytest.fixture

@@ -10,6 +10,10 @@ TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
 s = fl.schedules
 
 
+def _sized(size):
+    return fl.TaskCollection([(float(size) * X, y), (float(size) * X[:1], y[:1])])
+
+
 CASES = [
     (lambda: fl.TaskCollection([]), ValueError, "tasks must hold at least one"),
     (lambda: fl.TaskCollection([(X * np.nan, y)]), ValueError, "X of task 0 contains NaN or infinity"),
@@ -25,6 +29,29 @@ CASES = [
     (lambda: fl.TaskCollection([([["a", "b"]], [1.0])]), TypeError, "real numbers"),
     (lambda: fl.TaskCollection([([[1.0], [1.0, 2.0]], y)]), ValueError, "rectangular"),
     (lambda: fl.TaskCollection.from_arrays(X, y, [0]), ValueError, "groups must have one label per row"),
+    (lambda: fl.TaskCollection.from_arrays(X, y, [0.0, np.nan]), ValueError, "groups must have a label for every row"),
+    (lambda: fl.TaskCollection.from_arrays(X, y, ["a", None]), ValueError, "but 1 rows have none"),
+    (lambda: fl.TaskCollection.from_arrays(X, y, np.ma.masked_less([0, 1], 1)), TypeError, "groups is a masked array"),
+    (lambda: fl.ContinualRidge().fit(X, y, groups=[0.0, np.nan]), ValueError, "groups must have a label for every row"),
+    (
+        lambda: fl.ContinualGD(10**21).partial_fit(X, y),
+        ValueError,
+        r"n_steps must be below 2\*\*62, got one of 70 bits",
+    ),
+    (lambda: fl.GradientDescent(10**21, 0.1), ValueError, r"n_steps must be below 2\*\*62"),
+    (lambda: fl.expect(TASKS, fl.Ridge(1.0), 10**21), ValueError, r"k must be below 2\*\*62"),
+    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**400), ValueError, r"k must be below 2\*\*62"),
+    *(
+        (lambda call=call, size=size: call(_sized(size)), ValueError, "tasks.radius must be .* rescale X")
+        for size in ("1e+160", "1e-160")
+        for call in (
+            lambda tasks: fl.expect(tasks, fl.Ridge(1.0), 3),
+            lambda tasks: fl.worst_case(tasks, fl.Ridge(1.0), 3),
+            lambda tasks: fl.compare_bounds(tasks, fl.Ridge(1.0), 3),
+            lambda tasks: fl.advise(tasks, 3),
+            lambda tasks: fl.optimal_schedule(tasks, 3),
+        )
+    ),
     (lambda: TASKS.is_realizable(-1.0), ValueError, "tol must be nonnegative"),
     (lambda: TASKS.teacher(np.ones(3)), ValueError, r"start must have shape \(2,\)"),
     (lambda: fl.Ridge(-1.0), ValueError, "coefficient must be nonnegative and finite, got -1.0"),

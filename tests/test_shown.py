@@ -1,5 +1,8 @@
 """Results draw themselves, print the numbers they hold, and show how far a long computation is."""
 
+import re
+from pathlib import Path
+
 import html5lib
 import matplotlib as mpl
 import numpy as np
@@ -138,6 +141,7 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
         lambda progress: fl.simulate(TASKS, NAMED, 50, seed=0, progress=progress),
         lambda progress: fl.advise(TASKS, 9, progress=progress),
         lambda progress: fl.optimal_schedule(TASKS, 6, progress=progress),
+        lambda progress: fl.compare_bounds(TASKS, ["increasing", "fixed"], 5, progress=progress),
         lambda progress: fl.upper_bound("increasing", 20, progress=progress),
         lambda progress: fl.minimax_schedule(8, progress=progress),
         lambda progress: fl.find_worst_collection("increasing", 4, n_starts=2, n_rounds=5, progress=progress),
@@ -147,14 +151,17 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
         "simulate",
         "advise",
         "optimal_schedule",
+        "compare_bounds",
         "upper_bound",
         "minimax_schedule",
         "find_worst_collection",
     ],
 )
-def test_progress_is_shown_or_told(call, monkeypatch):
+def test_progress_is_shown_or_told(call, monkeypatch, capfd):
     import rich.progress
 
+    call(None)
+    assert capfd.readouterr() == ("", "")
     updates = []
 
     class Watched(rich.progress.Progress):
@@ -179,6 +186,16 @@ def test_progress_is_shown_or_told(call, monkeypatch):
         call("yes")
 
 
+def test_the_comparison_of_bounds_names_what_it_computes():
+    reports = []
+    fl.compare_bounds(TASKS, ["increasing", "fixed"], 5, progress=lambda *report: reports.append(report))
+    labels = [label for _, _, label in reports]
+    assert labels.count("exact average loss") == labels.count("exact seen-task loss") == 2
+    assert sum(label.startswith("bound: ") for label in labels) > 10
+    assert [done for done, _, _ in reports] == sorted(done for done, _, _ in reports)
+    assert reports[-1][0] == reports[-1][1]
+
+
 def test_an_error_takes_the_bar_away(monkeypatch):
     import rich.progress
 
@@ -188,3 +205,43 @@ def test_an_error_takes_the_bar_away(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         fl.simulate(TASKS, 1.0, 4, progress=True)
     assert stopped
+
+
+RESULTS = {
+    "Expectation": lambda: fl.expect(TASKS, NAMED, 5, record="all"),
+    "Trace": lambda: fl.simulate(TASKS, fl.Ridge(1.0), 5, seed=0),
+    "WorstCase": lambda: fl.worst_case(TASKS, fl.Ridge(1.0), 5, record="all"),
+    "BoundComparison": lambda: fl.compare_bounds(TASKS, "increasing", 5),
+    "Advice": lambda: fl.advise(TASKS, 5),
+    "OptimalSchedule": lambda: fl.optimal_schedule(TASKS, 3),
+}
+
+
+def _promised(page, promise):
+    """Return the names of results before a promise in a page of the documentation."""
+    text = (Path(__file__).parents[1] / "docs" / page).read_text()
+    sentence = next(line for line in text.splitlines() if promise in line)
+    names = re.findall(r"`([A-Z]\w+)`", sentence[: sentence.index(promise)])
+    assert len(names) >= 5
+    return names
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_draw_and_convert_themselves_where_the_documentation_says_so(name, tmp_path):
+    result = RESULTS[name]()
+    if name in _promised("api/index.md", "draw themselves by `.plot()`"):
+        assert result.plot() is not None
+    if name in _promised("laboratory.md", "have `.plot()` and `.to_frame()`"):
+        assert result.plot() is not None
+        assert len(result.to_frame()) > 0
+    if name in {"Expectation", "Trace", "BoundComparison", "Advice"}:
+        result.save(tmp_path / "result.fl")
+        assert fl.load(tmp_path / "result.fl").provenance
+
+
+def test_all_promised_results_are_tried():
+    promises = [
+        *_promised("api/index.md", "draw themselves by `.plot()`"),
+        *_promised("laboratory.md", "have `.plot()` and `.to_frame()`"),
+    ]
+    assert set(promises) == set(RESULTS)

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 import forgetless as fl
@@ -158,3 +159,21 @@ def test_the_loss_of_a_task_sums_over_rows_and_targets():
     with pytest.raises(ValueError, match=r"w must have shape \(2, 2\)"):
         task.loss([0.0, 1.0])
     assert fl.TaskCollection([([[1.0, 2.0]], [1.0])])[0].loss([1.0, 2.0]) == 8.0
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        np.array(["2024-01-01", "NaT", "2024-01-02"], dtype="datetime64[ns]"),
+        pd.Series([1, 2, None], dtype="Int64"),
+        pd.Series(["a", None, "b"]),
+        np.array([1.0, np.nan, 2.0], dtype=object),
+    ],
+)
+def test_a_missing_group_label_is_no_task_of_its_own(groups):
+    X, y = np.eye(3), np.ones(3)
+    for split in (fl.TaskCollection.from_arrays, lambda *data: fl.ContinualRidge().fit(*data)):
+        with pytest.raises(ValueError, match="groups must have a label for every row, but 1 rows have none"):
+            split(X, y, groups)
+    labels = np.array([np.float64(1), np.float64(2), np.float64(1)], dtype=object)
+    assert fl.TaskCollection.from_arrays(X, y, labels).n_tasks == 2

@@ -79,7 +79,8 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
             f"X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes {tuple(X.shape)}, "
             f"{tuple(y.shape)} and {tuple(w.shape)}"
         )
-    residual = y - X @ w
+    with np.errstate(over="ignore", invalid="ignore"):
+        residual = y - X @ w
     xp, columns = namespace_of(residual), 1 if w.ndim == 1 else w.shape[1]
     solution = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], columns))), filter)
     return w + xp.reshape(solution.change, w.shape)

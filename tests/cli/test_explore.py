@@ -97,7 +97,7 @@ def test_it_serves_until_ctrl_c(table):
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(address.split("?")[0])
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
         assert (process.returncode, said.strip()) == (0, "stopped")
     finally:
         process.kill()

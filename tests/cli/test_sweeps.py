@@ -193,7 +193,7 @@ def test_ctrl_c_says_how_to_go_on(folder):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert (process.returncode, err.split("\n")[0]) == (130, "finished cells are in a.db; the same command resumes")
 
 

@@ -1,5 +1,6 @@
 """Guards of memory and time: what the machine leaves, and what is refused or warned of before it is tried."""
 
+import itertools
 import os
 import resource
 import subprocess
@@ -138,9 +139,14 @@ def test_a_process_under_a_limit_refuses_and_lives():
     assert words[-2:] == ["refused", str(10**10)]
 
 
-def test_long_work_is_warned_of_once_and_early(monkeypatch):
-    clock = iter([0.0, 0.5, 1.0, 3.0, 4.0])
+def _set_clock(monkeypatch, seconds):
+    clock = iter(seconds)
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)
+
+
+def test_long_work_is_warned_of_once_and_early(monkeypatch):
+    _set_clock(monkeypatch, [0.0, 0.5, 1.0, 3.0, 4.0])
     told = []
     tell = progress.with_eta_warning(lambda *words: told.append(words), "do less")
     tell(0, 10**9, "steps")  # nothing is known yet
@@ -160,8 +166,7 @@ def test_durations_error_text(left, words):
 
 def test_short_work_is_not_warned_of(monkeypatch):
     """However long loading and compiling took before its first report."""
-    clock = iter([0.0, 19.0, 22.0, 100.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    _set_clock(monkeypatch, [0.0, 19.0, 22.0, 100.0])
     tell = progress.with_eta_warning(progress.silent, "do less")
     tell(5, 1000, "steps")
     tell(10, 1000, "steps")
@@ -169,8 +174,7 @@ def test_short_work_is_not_warned_of(monkeypatch):
 
 
 def test_work_that_is_slow_from_its_first_report_on_is_warned_of(monkeypatch):
-    clock = iter([0.0, 21.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    _set_clock(monkeypatch, [0.0, 21.0])
     with pytest.warns(RuntimeWarning, match="will take about 70 minutes more"):
         progress.with_eta_warning(progress.silent, "do less")(5, 1000, "steps")
 
@@ -190,9 +194,20 @@ def test_engines_look_at_the_clock(monkeypatch):
 
 
 def test_advice_on_very_many_steps_is_warned_of(monkeypatch):
+    monkeypatch.setattr("forgetless.advice.which_lambda.PATIENCE", 600.0)
     monkeypatch.setattr("forgetless.advice.which_lambda.compare", lambda *_: pytest.fail("began to compare"))
     with (
         pytest.warns(RuntimeWarning, match="advice on 100,000,000 steps will take about"),
         pytest.raises(pytest.fail.Exception),
     ):
         fl.advise(TASKS, 10**8)
+
+
+def test_tests_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
+    """On a machine a thousand times slower no engine warns within the test suite."""
+    clock = itertools.count(0.0, 1000.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fl.expect(TASKS, fl.Ridge(1.0), 10, ordering=fl.RandomReshuffling())
+        fl.advise(TASKS, 20)

@@ -1,6 +1,7 @@
 """Products by quiet threads equal plain ones, whole or divided."""
 
 import contextlib
+import sys
 import threading
 
 import numpy as np
@@ -27,7 +28,7 @@ def test_other_libraries_multiply_themselves():
 
 
 def test_the_threads_of_blas_are_as_before(monkeypatch):
-    controller = linalg._controller()
+    controller = linalg._controller("scipy.linalg" in sys.modules)
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     before = [each["num_threads"] for each in controller.info()]
@@ -37,7 +38,7 @@ def test_the_threads_of_blas_are_as_before(monkeypatch):
 
 
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
-    controller = linalg._controller()
+    controller = linalg._controller("scipy.linalg" in sys.modules)
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     before = [each["num_threads"] for each in controller.info()]
@@ -46,14 +47,14 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
     def other():
         with linalg.one_blas_thread():
             entered.set()
-            leave.wait(10)
+            leave.wait(120)
 
     with controller.limit(limits=2, user_api="blas"):
         at_most = [each["num_threads"] for each in controller.info()]
         with linalg.one_blas_thread():
             thread = threading.Thread(target=other)
             thread.start()
-            entered.wait(10)
+            entered.wait(120)
         leave.set()
         thread.join()
         assert [each["num_threads"] for each in controller.info()] == at_most
@@ -71,7 +72,7 @@ def test_middling_tasks_are_learned_with_one_thread(shape, limited, monkeypatch)
 
 
 def test_fit_keeps_to_one_thread(rng, monkeypatch):
-    controller = linalg._controller()
+    controller = linalg._controller("scipy.linalg" in sys.modules)
     if controller is None:
         pytest.skip("threadpoolctl is not installed")
     seen = []
@@ -88,3 +89,49 @@ def test_fit_keeps_to_one_thread(rng, monkeypatch):
         )
     assert seen
     assert set(seen) == {1}
+
+
+CALLS = {
+    "expect": lambda tasks, schedule: fl.expect(tasks, schedule, 5),
+    "worst_case": lambda tasks, schedule: fl.worst_case(tasks, schedule, 5),
+    "loss_gradient": lambda tasks, schedule: fl.loss_gradient(tasks, schedule, 5),
+    "compare_bounds": lambda tasks, schedule: fl.compare_bounds(tasks, schedule, 5),
+    "advise": lambda tasks, schedule: fl.advise(tasks, 5, also={"own": schedule}),
+    "upper_bound": lambda tasks, schedule: fl.upper_bound(schedule, 5),
+    "find_worst_collection": lambda tasks, schedule: fl.find_worst_collection(
+        schedule, 5, n_features=2, n_tasks=3, n_starts=1, n_rounds=1
+    ),
+    "optimal_schedule": lambda tasks, schedule: fl.optimal_schedule(tasks, 3, progress=_report_of(schedule)),
+    "minimax_schedule": lambda tasks, schedule: fl.minimax_schedule(3, progress=_report_of(schedule)),
+}
+
+
+def _report_of(schedule):
+    return lambda *_: schedule(3, 1.0)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_engines_keep_every_blas_to_one_thread(name, rng):
+    """Called from inside, a schedule sees one thread of NumPy's BLAS and of SciPy's; afterwards all is as before."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    import scipy.linalg  # noqa: F401
+
+    seen = []
+
+    def schedule(k, radius):
+        info = threadpoolctl.threadpool_info()
+        seen.extend(each["num_threads"] for each in info if each["user_api"] == "blas")
+        return fl.Ridge(radius * np.arange(1.0, k + 1))
+
+    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), rng.standard_normal(2)) for _ in range(3)])
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        at_most = [each["num_threads"] for each in threadpoolctl.threadpool_info()]
+        CALLS[name](tasks, schedule)
+        assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most
+    assert seen
+    assert set(seen) == {1}
+
+
+def test_long_products_may_use_threads():
+    assert isinstance(linalg.for_many_products(1001, 1000), contextlib.nullcontext)
+    assert not isinstance(linalg.for_many_products(999, 1000), contextlib.nullcontext)

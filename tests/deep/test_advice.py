@@ -77,6 +77,15 @@ def test_an_optimum_at_an_edge_is_told(targets, edge):
     assert "scales beyond it were not tried" in str(advice)
 
 
+def test_progress_is_reported_before_every_training():
+    reports = []
+    advice = flt.advise(make, lines((0.0, 1.0, 2.0)), train, score, progress=lambda *report: reports.append(report))
+    assert reports[0] == (0, 0, "first task")
+    assert [done for done, _, _ in reports[1:]] == list(range(len(advice.scores) + 1))
+    assert all(done <= total for done, total, _ in reports)
+    assert reports[1][2] == f"scales, now {4.0**-5:.3g}"
+
+
 def test_scales_are_relative_to_the_importance():
     """Ω = 50 everywhere: the same pulls, from scales that are 50 times smaller."""
     targets = (0.0, 1.0, 2.0)

@@ -2,6 +2,8 @@
 
 import copy
 import io
+import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
+from forgetless.torch import anchor as anchor_module
 from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
 
 
@@ -253,26 +256,122 @@ def test_a_saved_state_does_not_change_later():
     assert all(torch.equal(state["center"][n], saved["center"][n]) for n in saved["center"])
 
 
-def test_states_that_are_refused():
-    state = fresh()[2].state_dict()
-    anchor = fresh()[2]
-    anchor.next_task()
-    full = anchor.state_dict()
-    for bad, words in [
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
         (
-            {**state, "schedule": [1.0, 1.0, 2.0]},
-            "the saved schedule has 3 strengths from 1 to 2, this one 3 from 1 to 1",
+            {"schedule": [1.0, 1.0, 2.0]},
+            r"state\['schedule'\] has 3 strengths from 1 to 2, this .* from 1 to 1",
         ),
-        ({**state, "center_of": "all"}, "center='all'"),
-        ({"task": 1}, "not that of an Anchor"),
-        (
-            {**full, "center": {**full["center"], "0.bias": torch.ones(2)}},
-            r"'0.bias' of shape \(2,\), the model \(8,\)",
-        ),
-        ({**full, "center": {"other": torch.ones(2)}}, "holds 'other'"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            fresh()[2].load_state_dict(bad)
+        ({"center_of": "all"}, "center='all'"),
+        ({"version": 1}, "not that of an Anchor of this version"),
+        ({"task": -1}, r"state\['task'\] must be at least 1, got -1"),
+        ({"task": 2.5}, r"state\['task'\] must be an integer"),
+        ({"n_anchors": 7}, r"state\['n_anchors'\] must be 1 or 2 in task 2, got 7"),
+        ({"weighted": None}, r"state\['weighted'\] must be a boolean"),
+        ({"names": []}, r"state\['names'\] must name the parameters"),
+        ({"center": {}}, r"state\['center'\] lacks '0.weight'"),
+        ({"omega": {}}, r"state\['omega'\] lacks '0.weight'"),
+        ({"center 0.bias": torch.ones(2)}, r"state\['center'\]\['0.bias'\] must have shape \(8,\), got \(2,\)"),
+        ({"omega 0.bias": torch.ones(2)}, r"state\['omega'\]\['0.bias'\] must have shape \(8,\), got \(2,\)"),
+        ({"center 0.bias": "text"}, r"state\['center'\]\['0.bias'\] must have shape \(8,\), got str"),
+        ({"center other": torch.ones(2)}, r"state\['center'\]\['other'\] is no parameter"),
+        ({"center 0.bias": torch.full((8,), NAN)}, r"state\['center'\]\['0.bias'\] must be finite"),
+        ({"omega 0.bias": torch.full((8,), NAN)}, r"state\['omega'\]\['0.bias'\] must be nonnegative and finite"),
+        ({"omega 0.bias": -torch.ones(8)}, r"state\['omega'\]\['0.bias'\] must be nonnegative"),
+    ],
+)
+def test_damaged_states_are_rejected_and_change_nothing(changes, message):
+    net, _, anchor = fresh()
+    anchor.next_task({name: torch.ones_like(p) for name, p in net.named_parameters()})
+    state = anchor.state_dict()
+    for key, value in changes.items():
+        part, _, name = key.partition(" ")
+        state[part] = {**state[part], name: value} if name else value
+    other = fresh()[2]
+    with pytest.raises((TypeError, ValueError), match=message):
+        other.load_state_dict(state)
+    assert other.state_dict() == fresh()[2].state_dict()
+    with pytest.raises(ValueError, match="not that of an Anchor"):
+        other.load_state_dict({"task": 1})
+
+
+def _interrupted(call, line):
+    """Call, with Ctrl-C before the given line that is executed in the module of anchors; return whether it came."""
+    lines = itertools.count()
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != anchor_module.__file__:
+            return None
+        if event == "line" and next(lines) == line:
+            raise KeyboardInterrupt
+        return trace
+
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracing)
+    return False
+
+
+def test_an_interruption_of_next_task_leaves_the_old_state_or_the_new_one():
+    """Ctrl-C before each line: centers, their number and the task are those before the call or those after it."""
+    for line in itertools.count():
+        net, optimizer, anchor = fresh(center="all")
+        anchor.next_task()
+        train(net, optimizer, batches(1))
+        old, twin = copy.deepcopy(anchor.state_dict()), fresh(center="all")[2]
+        came = _interrupted(anchor.next_task, line)
+        state = anchor.state_dict()
+        is_old = all(torch.equal(state["center"][name], old["center"][name]) for name in old["center"])
+        assert (state["task"], state["n_anchors"]) == ((2, 1) if is_old else (3, 2))
+        twin.load_state_dict(state)
+        if not came:
+            break
+    assert line > 20
+    assert not is_old
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (2.0, [2.0] * 9),
+        (lambda t: 0.5 * t, [0.5 * t for t in range(1, 10)]),
+        (fl.Ridge(0.3), [0.3] * 9),
+        (fl.schedules.increasing(scale=3.0), [3.0, 3.75, 5.0, 7.5, 3.0, 3.75, 5.0, 7.5, 3.0]),
+    ],
+)
+def test_without_a_number_of_tasks_the_anchor_continues_for_ever(schedule, expected):
+    net, optimizer, anchor = fresh(schedule=schedule, n_tasks=None)
+    strengths = []
+    for task in range(9):
+        train(net, optimizer, batches(1, seed=task))
+        anchor.next_task()
+        strengths.append(anchor.strength)
+        if task == 4:
+            resumed = fresh(schedule=schedule, n_tasks=None)[2]
+            resumed.load_state_dict(anchor.state_dict())
+            assert resumed.strength == anchor.strength
+    assert strengths[:8] == pytest.approx(expected[1:])
+    assert list(anchor.lambdas[:9]) == pytest.approx(expected)
+    assert repr(anchor).startswith("Anchor(9 tasks learned")
+
+
+def test_a_list_without_a_number_of_tasks_is_its_own_horizon():
+    for schedule in ([1.0, 2.0], fl.Ridge([1.0, 2.0]), fl.schedules.from_coefficients([1.0, 2.0])):
+        net, optimizer, anchor = fresh(schedule=schedule, n_tasks=None)
+        assert anchor.lambdas == (1.0, 2.0)
+        anchor.next_task()
+        anchor.next_task()
+        with pytest.raises(ValueError, match="task 3 is beyond the horizon of 2 tasks"):
+            train(net, optimizer, batches(1))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

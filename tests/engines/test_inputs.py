@@ -19,11 +19,11 @@ def test_a_dict_is_what_its_schedules_are_one_by_one():
     assert found.labels == worst.labels == tuple(proved) == tuple(NAMED)
     for i, (label, schedule) in enumerate(zip(NAMED, PLAIN, strict=True)):
         alone = fl.expect(TASKS, schedule, 9, metrics=("average_loss", "seen_loss"), record="all")
-        np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9)
-        np.testing.assert_allclose(found[label].average_loss, alone.average_loss, rtol=1e-9)
-        assert worst.loss[i] == pytest.approx(fl.worst_case(TASKS, schedule, 9).loss, rel=1e-9)
+        np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(found[label].average_loss, alone.average_loss, rtol=1e-9, atol=1e-14)
+        assert worst.loss[i] == pytest.approx(fl.worst_case(TASKS, schedule, 9).loss, rel=1e-9, abs=1e-14)
         assert proved[label].average_loss == pytest.approx(
-            fl.compare_bounds(TASKS, schedule, 9).average_loss, rel=1e-12
+            fl.compare_bounds(TASKS, schedule, 9).average_loss, rel=1e-12, abs=1e-14
         )
 
 

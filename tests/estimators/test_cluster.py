@@ -239,6 +239,28 @@ def test_other_refusals(rng):
         fl.ContinualRidge(alpha=1.0).partial_fit(dask.delayed(np.eye(2)), np.ones(2))
 
 
+def test_rows_of_zeros_with_an_intercept_are_learned_as_in_memory():
+    X, y = np.zeros((6, 2)), np.arange(6.0)
+    model = fl.ContinualRidge(1.0, fit_intercept=True).partial_fit(da.from_array(X, chunks=(3, 2)), y)
+    expected = fl.ContinualRidge(1.0, fit_intercept=True).partial_fit(X, y)
+    assert model.intercept_ == pytest.approx(expected.intercept_, rel=1e-12)
+    assert model.coef_.tolist() == expected.coef_.tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match="at least one row that is not zero"):
+        fl.ContinualRidge(1.0).partial_fit(da.from_array(X, chunks=(3, 2)), y)
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        model.partial_fit(da.from_array(X, chunks=(3, 2)), y, np.zeros(6))
+
+
+@pytest.mark.parametrize("size", [1e30, 1e90])
+def test_large_rows_and_targets_on_a_cluster_are_learned_as_in_memory(rng, size):
+    model, expected = fl.ContinualRidge(1.0), fl.ContinualRidge(1.0)
+    for _ in range(2):
+        X, y = rng.standard_normal((4, 6)) * size, rng.standard_normal(4) * size
+        model.partial_fit(da.from_array(X, chunks=(2, 6)), y)
+        expected.partial_fit(X, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -246,6 +268,8 @@ def test_other_refusals(rng):
         (lambda X, y: (X, y * 1j), "y must hold real numbers, got dtype complex128"),
         (lambda X, y: (X.astype(object), y), "X must hold real numbers, got dtype object"),
         (lambda X, y: (da.ma.masked_greater(X, 0.5), y), "X has masked blocks"),
+        (lambda X, y: (X, np.ma.masked_less(np.arange(6.0), 1.0)), "y is a masked array"),
+        (lambda X, y: (X, y, np.ma.masked_less(np.arange(6.0), 1.0)), "sample_weight is a masked array"),
         (lambda X, y: (X, 5.0), r"y must have shape \(n,\) or \(n, c\)"),
         (lambda X, y: (X, None), "y must hold real numbers"),
         (lambda X, y: (X, y.to_delayed()[0]), "y is a dask Delayed; give a dask array"),

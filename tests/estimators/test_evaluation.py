@@ -1,5 +1,7 @@
 """``evaluate_stream``: errors before learning and on held-out rows, of any model with ``partial_fit``."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,6 +9,7 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
+from forgetless.estimators.evaluation import _Stack
 
 
 def stream(rng, n_tasks=5, n=20):
@@ -63,4 +66,30 @@ def test_wrong_arguments_are_named(rng):
     with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
         fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
     with pytest.raises(ValueError, match="there are no tasks to learn"):
-        fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), [])
+        fl.evaluate_stream(fl.ContinualRidge(), [])
+
+
+def test_few_held_out_rows_of_many_columns_take_little_memory(rng):
+    """The rows that are watched take memory as they come: 20 rows of 10⁵ features are 16 MB, and not 15 GB."""
+    n, d = 20, 100_000
+    tasks = [(rng.standard_normal((n, d)), rng.standard_normal(n)) for _ in range(2)]
+    tracemalloc.start()
+    try:
+        result = fl.evaluate_stream(fl.ContinualRidge(1.0), tasks, holdout=0.5, seed=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(result.errors[-1]).all()
+    assert peak < 12 * n * d * 8
+
+
+def test_room_for_held_out_rows_doubles(rng):
+    stack, rows = _Stack(), []
+    sizes = set()
+    for width in [3] * 40 + [5] * 40:
+        rows.append(rng.standard_normal((2, width)))
+        stack.add(rows[-1])
+        sizes.add(stack._dense.shape[0])
+        expected = np.concatenate([np.pad(each, ((0, 0), (0, stack.all().shape[1] - each.shape[1]))) for each in rows])
+        np.testing.assert_array_equal(stack.all(), expected)
+    assert sizes == {2, 4, 8, 16, 32, 64, 128, 256}

@@ -236,9 +236,28 @@ def test_a_copy_goes_its_own_way():
     assert other.history_["task"].tolist() == [1, 2]
 
 
-def test_masked_arrays_are_refused():
-    with pytest.raises(TypeError, match="masked array"):
-        fl.ContinualRidge(alpha=1.0).partial_fit(np.ma.masked_less(X, 1.0), y)
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight", "groups"])
+@pytest.mark.parametrize("kind", [fl.ContinualRidge, fl.ContinualRidgeClassifier])
+def test_masked_arrays_are_rejected_by_name(name, kind):
+    data = {"X": X, "y": np.arange(len(X)) % 2, "sample_weight": np.ones(len(X)), "groups": np.zeros(len(X))}
+    data[name] = np.ma.masked_array(data[name], np.zeros_like(data[name], dtype=bool))
+    for model in (kind(), kind().partial_fit(X, data["y"].data if name == "y" else data["y"])):
+        with pytest.raises(TypeError, match=f"{name} is a masked array"):
+            model.fit(**data)
+        if name == "X":
+            with pytest.raises(TypeError, match="X is a masked array"):
+                kind().partial_fit(X, data["y"]).predict(data["X"])
+        elif name != "groups":
+            with pytest.raises(TypeError, match=f"{name} is a masked array"):
+                model.partial_fit(X, data["y"], sample_weight=data["sample_weight"])
+
+
+def test_masked_weights_of_weighted_classes_and_of_blocks_are_rejected():
+    labels, weight = np.arange(len(X)) % 2, np.ma.masked_less(np.arange(len(X), dtype=float), 1.0)
+    with pytest.raises(TypeError, match="sample_weight is a masked array"):
+        fl.ContinualRidgeClassifier(class_weight="balanced").partial_fit(X, labels, sample_weight=weight)
+    with pytest.raises(TypeError, match="sample_weight is a masked array"):
+        fl.ContinualRidge().partial_fit_blocks([(X, y, weight)])
 
 
 def test_the_short_path_checks_what_the_usual_one_does():

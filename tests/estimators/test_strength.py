@@ -1,6 +1,8 @@
 """Which filter a task of a stream is learned with: schedules, radius, horizon, kind of loss."""
 
+import gc
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -249,3 +251,22 @@ def test_which_schedules_ask_for_a_radius():
         (fl.Ridge([1.0, 2.0]), False),
     ):
         assert Strength(schedule, 2).needs_radius is asks
+
+
+@pytest.mark.parametrize("schedule", ["increasing", "fixed"])
+def test_long_horizons_take_little_memory_and_all_of_it_is_counted(schedule, rng):
+    """Four features and ten million declared tasks: less than a MiB stays, and ``nbytes_`` is right within a tenth."""
+    X, y = rng.standard_normal((5, 4)), rng.standard_normal(5)
+    fl.ContinualRidge(schedule=schedule, n_tasks=10).partial_fit(X, y)  # imports and caches
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model = fl.ContinualRidge(schedule=schedule, n_tasks=10**7)
+        for _ in range(3):
+            model.partial_fit(X, y)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 2**20
+    assert model.nbytes_ == pytest.approx(held, rel=0.1)

@@ -146,7 +146,9 @@ RIDGES = {
     "doubling": {"schedule": "increasing"},
     "average": {"alpha": 0.0, "average": 2.0},
     "standardize": {"alpha": 0.5, "standardize": True, "fit_intercept": True},
-    "auto": {"schedule": "auto", "fit_intercept": True},
+    "auto": {},
+    "auto-next": {"schedule": fl.schedules.auto(objective="next")},
+    "auto-rank-3": {"memory": fl.LowRankMemory(3, dtype="float64")},
     "svd": {"alpha": 0.5, "solver": "svd"},
     "krylov": {"alpha": 0.5, "solver": "krylov"},
 }
@@ -204,7 +206,7 @@ def estimators():
     yield "rls", learned(fl.RecursiveLeastSquares(alpha=0.5, fit_intercept=True))
     yield "joint", learned(fl.JointRidge(alpha=0.5, fit_intercept=True, standardize=True))
     low_rank = fl.LowRankMemory(rank=3, dtype="float64")
-    for name, options in {"untuned": {}, "alpha": {"alpha": 0.5}, "rank": {"memory": low_rank}}.items():
+    for name, options in {"default": {}, "alpha": {"alpha": 0.5}, "rank": {"memory": low_rank}}.items():
         model = fl.ContinualRidgeClassifier(**options)
         for X, y in stream():
             model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])

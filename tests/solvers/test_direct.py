@@ -143,10 +143,8 @@ def test_stated_errors_of_a_factor_grow_with_condition_and_cancellation(dual, rn
         r[int(weak)] = 3.0
         for strength in (1.0, 64.0):
             made = learn(OneTask(Rows.of(X), r), fl.Ridge(strength), solver="gram")
-            root = np.sqrt((256 + strength) / 256)
-            assert made.error == pytest.approx(
-                10 * eps * root * lost * (256 + strength) / (16 + strength), rel=1e-9, abs=0
-            )
+            expected = 10 * eps * lost * (256 + strength) / (16 + strength)
+            assert made.error == pytest.approx(expected, rel=1e-9, abs=0)
             np.testing.assert_allclose(made.after, (3 * strength / (strength + (16 if weak else 256))) ** 2, rtol=1e-9)
 
 

@@ -1,9 +1,11 @@
 """Rows, targets and strengths of any size: nothing leaves the range of a float on the way."""
 
+import mpmath
 import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.errors import ConvergenceError
 from forgetless.solvers import one_task
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import OneTask, Rows
@@ -65,7 +67,7 @@ def test_float32_rows_of_any_size(rng, scale, solver):
 
 def test_sizes_are_scaled_where_their_squares_leave_the_range_and_nowhere_else():
     double, single = np.ones(1), np.ones(1, dtype=np.float32)
-    for like, limit in ((double, 1e100), (single, 1e12)):
+    for like, limit in ((double, 1e30), (single, 1e12)):
         for size in (limit * 0.99, 1.01 / limit, 1.0, 0.0):
             assert one_task._exponent(size, like) == 0
         for size in (limit * 1.01, 0.99 / limit):
@@ -76,19 +78,80 @@ def test_sizes_are_scaled_where_their_squares_leave_the_range_and_nowhere_else()
 
 
 @pytest.mark.parametrize(
-    ("rows", "residual", "scaled"),
+    ("rows", "residual", "strength", "scaled"),
     [
-        (1.0, 1.0, (0, 0)),
-        (1.0, 2.0**400, (0, 401)),
-        (2.0**400, 2.0**-200, (401, 0)),
-        (2.0**340, 1.0, (341, 0)),
-        (2.0**340, 2.0**-300, (341, 0)),
+        (1.0, 1.0, 1.0, (0, 0, 0)),
+        (1.0, 2.0**400, 1.0, (0, 401, 0)),
+        (2.0**400, 2.0**-90, 1.0, (401, 0, 0)),
+        (2.0**340, 1.0, 1.0, (341, 0, 0)),
+        (2.0**110, 2.0**-300, 1.0, (111, -299, 0)),
+        (1.0, 1.0, 2.0**400, (0, 0, 310)),
+        (2.0**-200, 1.0, 2.0**-30, (-199, 0, 280)),
     ],
 )
-def test_which_of_rows_and_residuals_are_scaled(rows, residual, scaled):
+def test_which_of_rows_residuals_and_strengths_are_scaled(rows, residual, strength, scaled):
     X, r = rows * np.eye(2), residual * np.ones((2, 1))
     task = OneTask(Rows.of(X), r, X.T @ r)
-    assert one_task._exponents(task, fl.Ridge(1.0)) == scaled
-    assert one_task._exponents(task, fl.Projection()) == (0, scaled[1])
+    assert one_task._exponents(task, fl.Ridge(strength)) == scaled
+    assert one_task._exponents(task, fl.GradientDescent(1, 1 / strength)) == scaled
+    assert one_task._exponents(task, fl.Projection()) == (0, scaled[1], 0)
     blocks = Rows(lambda: iter([X]), X.shape, X.size)
-    assert one_task._exponents(OneTask(blocks, r, X.T @ r), fl.Ridge(1.0)) == (0, scaled[1])
+    assert one_task._exponents(OneTask(blocks, r, X.T @ r), fl.Ridge(strength)) == (0, scaled[1], 0)
+
+
+def _literal_step(X, r, filter_):
+    """Return δ and ‖r − Xδ‖² of Ridge or GradientDescent with 60 digits, by their definitions."""
+    X, r = mpmath.matrix(X.tolist()), mpmath.matrix(r.tolist())
+    if isinstance(filter_, fl.Ridge):
+        dual = X.T * mpmath.lu_solve(X * X.T + mpmath.mpf(filter_.coefficient) * mpmath.eye(X.rows), r)
+        return dual, mpmath.norm(r - X * dual) ** 2
+    change = mpmath.zeros(X.cols, 1)
+    for _ in range(filter_.n_steps):
+        change += mpmath.mpf(filter_.step_size) * (X.T * (r - X * change))
+    return change, mpmath.norm(r - X * change) ** 2
+
+
+@pytest.mark.parametrize("solver", ["auto", "krylov", "svd"])
+@pytest.mark.parametrize("x_size", [1e-150, 1e-80, 1e-30, 1e60, 1e99, 1e150])
+@pytest.mark.parametrize("r_size", [1e-150, 1e-100, 1.0, 1e80, 1e150])
+def test_steps_and_stated_errors_at_extreme_sizes_against_sixty_digits(rng, solver, x_size, r_size):
+    X, r = rng.standard_normal((3, 6)) * x_size, rng.standard_normal((3, 1)) * r_size
+    weak = 1e30 if x_size < 1e100 else 1.0
+    filters = [fl.Ridge(strength * x_size * x_size) for strength in (1e-6, 1.0, weak)]
+    filters += [fl.GradientDescent(8, 0.03 / strength / x_size / x_size) for strength in (1.0, weak)]
+    with mpmath.workdps(60):
+        for filter_ in filters:
+            expected, after = _literal_step(X, r, filter_)
+            size = mpmath.norm(expected)
+            if not 1e-290 < size < 1e300:
+                continue
+            result = learn(OneTask(Rows.of(X), r), filter_, solver)
+            error = float(mpmath.norm(mpmath.matrix(result.change.tolist()) - expected) / size)
+            assert error <= max(3 * result.error, 1e-14)
+            assert result.error < 1e-8
+            if 1e-290 < after < 1e300:
+                assert abs(float(result.after[0]) - float(after)) <= 1e-9 * float(np.sum(r * r))
+
+
+@pytest.mark.parametrize(("x_size", "y_size"), [(1e-80, 1e80), (1e60, 1e-100)])
+@pytest.mark.parametrize("shape", [(4, 9), (9, 4)])
+def test_public_step_at_extreme_sizes(rng, x_size, y_size, shape):
+    X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    expected = np.linalg.lstsq(np.vstack([X, np.eye(shape[1])]), np.concatenate([y, np.zeros(shape[1])]))[0]
+    result = fl.step(np.zeros(shape[1]), (X * x_size, y * y_size), fl.Ridge(x_size * x_size))
+    np.testing.assert_allclose(result, expected * (y_size / x_size), rtol=1e-12)
+    model = fl.ContinualRidge(1.0).partial_fit(np.eye(shape[1]), np.zeros(shape[1]))
+    model.set_params(alpha=x_size * x_size).partial_fit(X * x_size, y * y_size)
+    assert model.history_["mse_after"][-1] == pytest.approx(
+        np.mean((X @ expected - y) ** 2) * y_size * y_size, rel=1e-9, abs=0
+    )
+
+
+def test_steps_that_leave_the_range_of_a_float_raise_an_error():
+    with pytest.raises(OverflowError, match="exceed the largest float"):
+        fl.step(np.zeros(1), ([[1e-300]], [1e300]), fl.Projection())
+    blocks = Rows(lambda: iter([np.full((1, 1), 1e-30)]), (1, 1), 1)
+    with pytest.raises(ConvergenceError, match="sizes too far apart"):
+        learn(OneTask(blocks, np.full((1, 1), 1e40)), fl.Ridge(1e300))
+    with pytest.raises(OverflowError, match="residuals"):
+        fl.step(np.full(1, 1e200), ([[1e200]], [1.0]), fl.Ridge(1.0))

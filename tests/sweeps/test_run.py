@@ -186,11 +186,11 @@ def test_ctrl_c_keeps_what_is_done_ends_the_workers_and_goes_on(path):
     assert process.stdout.readline().startswith("committed")
     workers = descendants(process.pid)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert "complete" not in out
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert len(workers) >= 2  # with loky's resource trackers
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120  # only a hang is an error
     while (left := [pid for pid in workers if alive(pid)]) and time.monotonic() < until:
         time.sleep(0.05)
     assert left == []

@@ -31,7 +31,7 @@ def one(function):
 
 def test_programs_started_by_a_function_do_not_read_what_is_meant_for_the_worker(path):
     def reading(seed):
-        assert subprocess.run(["cat"], capture_output=True, timeout=10).stdout == b""
+        assert subprocess.run(["cat"], capture_output=True, timeout=120).stdout == b""
         return gauss(seed)
 
     assert len(one(reading).run(path, n_workers=1)) == 3

@@ -28,9 +28,11 @@ __all__ = [
     "Floats",
     "Namespace",
     "as_float",
+    "check_unmasked",
     "device",
     "eps_of",
     "from_numpy",
+    "group_labels",
     "is_array_api_obj",
     "is_numpy_namespace",
     "namespace_of",
@@ -52,8 +54,7 @@ def as_float(name: str, value: Any) -> Array:
 
     float64 whatever the input: results are meant to be exact, and a float32 spectrum is not.
     """
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; drop or impute the masked rows first, e.g. with value.filled(...)")
+    check_unmasked(name, value)
     array: Any = value if is_array_api_obj(value) else _nested(name, value)
     xp = array_namespace(array)
     if not xp.isdtype(array.dtype, ("integral", "real floating", "bool")):
@@ -64,6 +65,35 @@ def as_float(name: str, value: Any) -> Array:
     if not bool(xp.all(xp.isfinite(array))):
         raise ValueError(f"{name} contains NaN or infinity; only finite values are allowed, so drop or impute them")
     return array
+
+
+def check_unmasked(name: str, value: Any) -> None:
+    """Raise TypeError for a masked array, whose mask most functions ignore."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be ignored; drop the masked rows first, or fill them with "
+            "value.filled(...)"
+        )
+
+
+def group_labels(groups: Any) -> NDArray[Any]:
+    """Return the label of every row as a NumPy array; ValueError if one is missing (None, NaN, NaT or NA)."""
+    check_unmasked("groups", groups)
+    labels = np.asarray(to_numpy(groups) if is_array_api_obj(groups) else groups)
+    if labels.dtype.kind == "O":
+        missing = sum(map(_is_missing, labels.ravel().tolist()))
+    else:
+        missing = int(np.sum(labels != labels))
+    if missing:
+        raise ValueError(f"groups must have a label for every row, but {missing} rows have none; drop or name them")
+    return labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or not bool(label == label)
+    except TypeError:  # pandas.NA has no truth value
+        return True
 
 
 def _nested(name: str, value: Any) -> NDArray[Any]:

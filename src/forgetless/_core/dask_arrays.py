@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._core.arrays import Floats, check_unmasked
 from forgetless._core.validate import check_memory
 
 _SHARED = -1
@@ -175,6 +175,7 @@ def _check_kind(name: str, values: Any) -> None:
             raise TypeError(f"{name} is a dask {kind}; give a dask array, e.g. frame.to_dask_array(lengths=True)")
         if isinstance(values._meta, np.ma.MaskedArray):
             raise TypeError(f"{name} has masked blocks, whose missing values would count as numbers; fill or drop them")
+    check_unmasked(name, values)
     dtype = getattr(values, "dtype", None)
     if dtype is not None and dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, got dtype {dtype}; convert it first")

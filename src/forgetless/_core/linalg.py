@@ -2,6 +2,7 @@
 
 import functools
 import math
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -120,10 +121,17 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     -------
     array of shape (q, c)
     """
-    from scipy.linalg import qr, solve_triangular
-
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros((A.shape[1], b.shape[1]))
+    import scipy.linalg  # noqa: F401  # before the limit, which then includes its BLAS
+
+    with for_many_products(*A.shape):
+        return _joint_solution(A, b, singular_values, radii)
+
+
+def _joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
+    from scipy.linalg import qr, solve_triangular
+
     # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
     relative = (singular_values / radii)[:, None]
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
@@ -170,7 +178,8 @@ def product(A: Array, B: Array) -> Array:
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain nothing there."""
-    return one_blas_thread() if 2**14 <= n_entries <= 2**18 else nullcontext()
+    # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
+    return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
 
 
 def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
@@ -183,18 +192,24 @@ def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
     return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
 
 
+def for_many_products(n: int, d: int) -> AbstractContextManager[None]:
+    """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each of them is long."""
+    return one_blas_thread() if float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
+
+
 _WORTH_THREADS = 1e9
 """Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than they cost."""
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside, products of NumPy use a single thread each.
+    """Inside, products of NumPy and SciPy use a single thread each.
 
     The limit is the whole process's, so one thread at a time sets it and takes it back; for others that come meanwhile
-    it holds as long as that one is inside. Two that set it each would leave the process with a single thread.
+    it holds as long as that one is inside. Two that set it each would leave the process with a single thread. SciPy has
+    a BLAS of its own: code that imports it inside enters a second time after the import.
     """
-    controller = _controller()
+    controller = _controller("scipy.linalg" in sys.modules)
     if controller is None or not _limiting.acquire(blocking=False):
         yield
         return
@@ -205,11 +220,12 @@ def one_blas_thread() -> Iterator[None]:
         _limiting.release()
 
 
-_limiting = threading.Lock()
+_limiting = threading.RLock()
 
 
 @functools.cache
-def _controller() -> Any | None:
+def _controller(_scipy_is_loaded: bool) -> Any | None:
+    """Return the controller of the libraries that are loaded now; None without threadpoolctl."""
     try:
         from threadpoolctl import ThreadpoolController  # comes with scikit-learn
     except ImportError:

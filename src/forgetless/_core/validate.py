@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from forgetless._core.environment import free_memory
 
+LARGEST = 2**62
+"""Integers from here on are rejected: NumPy computes with 64 bits."""
 
-def integer(name: str, value: Any, minimum: int, hint: str) -> int:
+
+def integer(name: str, value: Any, minimum: int, hint: str, below: float = LARGEST) -> int:
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
@@ -18,6 +21,8 @@ def integer(name: str, value: Any, minimum: int, hint: str) -> int:
         )
     if value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}; {hint}")
+    if int(value) >= below:
+        raise ValueError(f"{name} must be below 2**62, got one of {int(value).bit_length()} bits; {hint}")
     return int(value)
 
 
@@ -59,7 +64,7 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
     if (raw < 1).any():
         at = int(np.argmax(raw < 1))
         raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {hint}")
-    if (raw > 2**62).any():
+    if (raw >= LARGEST).any():
         raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {hint}")
     values = raw.astype(np.int64)
     values.flags.writeable = False

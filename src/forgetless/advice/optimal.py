@@ -7,12 +7,13 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.linalg import one_blas_thread
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import best_of_each
 from forgetless.advice._shapes import scan, shapes
 from forgetless.engines.adjoint import Adjoint, through_parameters
 from forgetless.engines.inputs import OrderingLike
-from forgetless.engines.problem import Problem, check_tasks, checked_ordering
+from forgetless.engines.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
@@ -81,6 +82,7 @@ class OptimalSchedule(Preset):
         )
 
 
+@with_few_threads
 def optimal_schedule(
     tasks: TaskCollection,
     k: int,
@@ -144,11 +146,11 @@ def optimal_schedule(
     smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     problem = Losses(tasks, k, ordering, start, held_out, goal)
-    starts = _starts(problem)
-    constants = [name for name in ("no regularization", "constant") if name in starts]
-    best_constant = min(constants, key=lambda name: starts[name][1])
     search = _Search(_adjoint(problem), _Coordinates(tasks, k, monotone), smooth)
     with progress_callback(progress) as report_progress:
+        starts = _starts(problem)
+        constants = [name for name in ("no regularization", "constant") if name in starts]
+        best_constant = min(constants, key=lambda name: starts[name][1])
         first = {each: _coefficients(schedule, k, tasks.radius) for each, (schedule, _) in starts.items()}
         name, coefficients = search.run(first, report_progress)
     loss = float(problem.losses([Ridge(coefficients)])[0])
@@ -241,15 +243,10 @@ class _Search:
     def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
         from scipy.optimize import minimize
 
-        result = minimize(
-            self._value,
-            x,
-            (softness,),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0.0, self.coordinates.largest)] * len(x),
-            options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8},
-        )
+        options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, "ftol": 1e-13, "gtol": 1e-8}
+        bounds = [(0.0, self.coordinates.largest)] * len(x)
+        with one_blas_thread():
+            result = minimize(self._value, x, (softness,), "L-BFGS-B", jac=True, bounds=bounds, options=options)
         return np.asarray(result.x), float(result.fun)
 
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:

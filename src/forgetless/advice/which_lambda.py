@@ -1,5 +1,6 @@
 """Advice on λ: schedules of several shapes, each at its best scale, compared by their exact losses on tasks."""
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
-from forgetless.engines.problem import check_tasks, checked_ordering
+from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
@@ -29,6 +30,7 @@ from forgetless.tasks import TaskCollection
 Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
 
 
+@with_few_threads
 def advise(
     tasks: TaskCollection,
     k: int,
@@ -97,7 +99,7 @@ def advise(
     law = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    seed = validate.integer("seed", seed, 0, "use 0")
+    seed = validate.integer("seed", seed, 0, "use 0", math.inf)
     problem = Losses(tasks, k, law, start, held_out, goal, seed)
     extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
     arguments = {"k": k, "objective": goal, "ordering": repr(law), "start": start, "n_trials": n_trials, "seed": seed}

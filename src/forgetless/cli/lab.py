@@ -102,8 +102,7 @@ def compare_bounds(inputs: Inputs, as_json: bool) -> None:
     import forgetless as fl
 
     with terminal_progress() as report_progress:
-        report_progress(0, 0, "computing exact losses")
-        result = fl.compare_bounds(*inputs.arguments, ordering=inputs.ordering)
+        result = fl.compare_bounds(*inputs.arguments, ordering=inputs.ordering, progress=report_progress)
     click.echo(json.dumps(result.to_dict()) if as_json else repr(result))
 
 

@@ -11,7 +11,7 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, average_form, linear_moments, measured
-from forgetless.engines.problem import Problem
+from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.filters import Filter
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
@@ -44,6 +44,7 @@ class LossGradient:
         return self.parameters["coefficient"]
 
 
+@with_few_threads
 def loss_gradient(
     tasks: TaskCollection,
     schedule: ScheduleLike,

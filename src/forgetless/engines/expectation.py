@@ -12,7 +12,7 @@ from forgetless.engines import draws, epochs, one_order
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
-from forgetless.engines.problem import Problem
+from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.metrics import METRICS, check_metrics
@@ -21,6 +21,7 @@ from forgetless.reporting.progress import Progress, progress_callback, with_eta_
 from forgetless.tasks import TaskCollection
 
 
+@with_few_threads
 def expect(
     tasks: TaskCollection,
     schedule: Schedules,
@@ -102,6 +103,7 @@ def expect(
 _ENGINES: dict[type, Any] = {Draws: draws, Epochs: epochs, OneOrder: one_order}
 
 
+@with_few_threads
 def worst_case(
     tasks: TaskCollection,
     schedule: Schedules,

@@ -1,14 +1,17 @@
 """The validated arguments of all engines: tasks, filters, ordering, recorded steps."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Array, Floats, from_numpy
+from forgetless._core.linalg import for_many_products
 from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
@@ -244,11 +247,37 @@ def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
     return np.ascontiguousarray(rows)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_few_threads(engine: Callable[P, R]) -> Callable[P, R]:
+    """Return an engine, whose first argument are tasks, that keeps BLAS to one thread unless single products are long.
+
+    Engines make many small products. Threads that wait for the next one use processors without saving time, and on a
+    busy machine each product waits for a thread that does not run.
+    """
+
+    @functools.wraps(engine)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        tasks: Any = args[0] if args else kwargs.get("tasks")
+        if not isinstance(tasks, TaskCollection):
+            return engine(*args, **kwargs)  # which raises TypeError
+        with for_many_products(sum(tasks.ranks), tasks.n_features):
+            return engine(*args, **kwargs)
+
+    return call
+
+
 def check_tasks(tasks: Any) -> None:
-    """Raise TypeError for anything but a task collection."""
+    """Raise TypeError for anything but a task collection, ValueError for one whose squares are no floats."""
     if not isinstance(tasks, TaskCollection):
         raise TypeError(
             f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
+        )
+    if tasks.radius > 0 and not 1e-153 <= tasks.radius <= 1e153:
+        raise ValueError(
+            f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X towards 1"
         )
 
 

@@ -10,7 +10,15 @@ from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
 from forgetless._core import environment
-from forgetless._core.arrays import Array, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._core.arrays import (
+    Array,
+    check_unmasked,
+    from_numpy,
+    group_labels,
+    namespace_of,
+    same_library,
+    to_numpy,
+)
 from forgetless._core.dask_arrays import blocks_of
 from forgetless.estimators.state import State, TaskData, sum_of_squares
 from forgetless.solvers.remote import RemoteRows, View
@@ -58,7 +66,8 @@ def check_namespace(coef: Array, X: Any, method: str) -> None:
 
 
 def checked_indices(X: Any) -> Any:
-    """Return X; raises ValueError for a sparse one with indices outside it, before anything multiplies with it."""
+    """Return X; raises an error for a mask, or indices outside a sparse X, before anything multiplies with it."""
+    check_unmasked("X", X)
     return check_sparse(X) if is_sparse(X) and hasattr(X, "format") and X.ndim == 2 else X
 
 
@@ -90,8 +99,7 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     coef, reset = state.coef, state.origin.n_features is None
     if is_operator(X):
         return _operator(model, state, X, y, sample_weight)
-    if isinstance(X, np.ma.MaskedArray) or isinstance(y, np.ma.MaskedArray):
-        raise TypeError("X or y is a masked array, whose mask would be ignored; drop or fill the masked rows first")
+    check_unmasked("y", y)
     check_dispatch(coef)
     X, y, xp = _in_one_library(X, y, generic=model._generic_arrays)
     if coef is not None:
@@ -167,6 +175,7 @@ def check_operator(model: Any, state: State, X: Any) -> None:
 def _weight(sample_weight: Any, X: Any) -> Any:
     if sample_weight is None:
         return None
+    check_unmasked("sample_weight", sample_weight)
     n = X.shape[0]
     foreign = is_array_api_obj(sample_weight)
     weight = np.asarray(to_numpy(sample_weight) if foreign else sample_weight)
@@ -184,12 +193,9 @@ def group_codes(groups: Any, n: int) -> tuple[Any, int]:
     """Return a number per row, counting groups in the order in which they first appear."""
     if groups is None:
         return np.zeros(n, dtype=np.int64), 1
-    labels = np.asarray(to_numpy(groups) if is_array_api_obj(groups) else groups)
+    labels = group_labels(groups)
     if labels.shape != (n,):
         raise ValueError(f"groups must have one label per row, shape ({n},), got {labels.shape}")
-    missing = [label is None or label != label for label in labels.tolist()]
-    if any(missing):
-        raise ValueError(f"groups must have a label for every row, but {sum(missing)} rows have none; name them")
     try:
         _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     except TypeError:

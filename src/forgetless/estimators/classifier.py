@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, check_unmasked, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.estimators._input import dispatched
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
@@ -178,6 +178,7 @@ def _checked(y: Any) -> Any:
     """Return labels after scikit-learn's checks."""
     if y is None:
         raise ValueError("ContinualRidgeClassifier requires y to be passed, but the target y is None")
+    check_unmasked("y", y)
     labels = column_or_1d(_labels_of(y), warn=True)
     check_classification_targets(labels)
     return labels
@@ -254,6 +255,7 @@ def _row_weights(state: State, labels: Any, class_weight: Any, sample_weight: An
     rows = weights[np.searchsorted(classes, labels)]
     if sample_weight is None:
         return rows
+    check_unmasked("sample_weight", sample_weight)
     own = np.asarray(_labels_of(sample_weight), dtype=np.float64)
     if own.ndim and own.shape != rows.shape:
         raise ValueError(f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}")

@@ -382,9 +382,10 @@ class _Stack:
             self.counts.append(int(X.shape[0]))
             return
         X = np.asarray(X)
-        end, more = sum(self.counts), len(X)
-        if self._dense.shape[1] < X.shape[1] or len(self._dense) < end + more:
-            larger = np.zeros((max(ROWS, end + more), max(X.shape[1], self._dense.shape[1])))
+        end, more, room = sum(self.counts), len(X), len(self._dense)
+        if self._dense.shape[1] < X.shape[1] or room < end + more:
+            room = room if room >= end + more else max(2 * room, end + more)  # doubled, so that few rows take little
+            larger = np.zeros((room, max(X.shape[1], self._dense.shape[1])))
             larger[:end, : self._dense.shape[1]] = self._dense[:end]
             self._dense = larger
         self._dense[end : end + more] = X

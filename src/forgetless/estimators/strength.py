@@ -10,32 +10,13 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import nbytes
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.schedules import Preset, resolve
+from forgetless.schedules import resolve
+from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
 from forgetless.schedules.names import is_proportional
 from forgetless.schedules.presets import Constant
 
-FIRST_EPOCH = 4
-"""Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
-
 CHUNK = 2**14
 """Coefficients that are stored at a time: those of a longer epoch are computed again when these have been used."""
-
-
-def epoch(task: int, first: int) -> tuple[int, int]:
-    """Return (k, t): task number ``task`` ≥ 1 is step t of an epoch of k steps.
-
-    The first epoch has ``first`` steps and every later one as many as all before it, so the number of steps doubles.
-
-    Examples
-    --------
-    >>> [epoch(task, 2) for task in range(1, 8)]
-    [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]
-    """
-    length, before = first, 0
-    while task > before + length:
-        before += length
-        length = before
-    return length, task - before
 
 
 class HalfStep:
@@ -47,14 +28,6 @@ class HalfStep:
     def __call__(self, k: int, radius: float) -> GradientDescent:
         """Return the filter, whatever k is."""
         return GradientDescent(self.n_steps, 0.5 / radius / radius)
-
-
-def own_horizon(schedule: Any) -> int | None:
-    """Return the number of tasks of a schedule that lists its coefficients; None for any other."""
-    if isinstance(schedule, Filter):
-        return schedule.horizon
-    listed = getattr(schedule, "coefficients", None) if isinstance(schedule, Preset) else None
-    return None if listed is None else len(listed)
 
 
 class Strength:

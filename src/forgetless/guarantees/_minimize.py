@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
+from forgetless._core.linalg import one_blas_thread
 from forgetless.guarantees._objective import Adversary
 from forgetless.io.document import Fields
 
@@ -69,6 +70,15 @@ def minimize_starts(
 
     ``after_round`` is called with the least value so far, after every round that is not yet in ``record``.
     """
+    import scipy.optimize  # noqa: F401  # before the limit, which then includes its BLAS
+
+    with one_blas_thread():
+        return _minimized(objective, record, n_rounds, after_round)
+
+
+def _minimized(
+    objective: Objective, record: Evaluations, n_rounds: int, after_round: Callable[[float], None]
+) -> tuple[Floats, Floats]:
     best_points, best = record.points.copy(), np.full(len(record.points), np.inf)
     active = {b: _Start(x) for b, x in enumerate(record.points)}
     try:

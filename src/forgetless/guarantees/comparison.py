@@ -10,12 +10,13 @@ import numpy as np
 from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
-from forgetless.engines.problem import Problem, check_tasks
+from forgetless.engines.problem import Problem, check_tasks, with_few_threads
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
 from forgetless.guarantees.upper import half_supremum
 from forgetless.orderings import Draws
+from forgetless.reporting.progress import Progress, part_of_work, progress_callback
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
@@ -106,6 +107,7 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
+    progress: Progress | bool | None = ...,
 ) -> BoundComparison: ...
 @overload
 def compare_bounds(
@@ -116,7 +118,9 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
+    progress: Progress | bool | None = ...,
 ) -> BoundComparisons: ...
+@with_few_threads
 def compare_bounds(
     tasks: TaskCollection,
     schedule: Schedules,
@@ -125,6 +129,7 @@ def compare_bounds(
     ordering: OrderingLike | None = None,
     start: Any = None,
     bounds: Iterable[Bound] | None = None,
+    progress: Progress | bool | None = None,
 ) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
 
@@ -140,6 +145,8 @@ def compare_bounds(
     bounds : iterable of Bound, optional
         The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the whole catalogue,
         and ``fl.upper_bound`` of the schedule for both losses.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(stages_done, n_stages, label)``.
 
     Returns
     -------
@@ -158,17 +165,26 @@ def compare_bounds(
     check_tasks(tasks)
     schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
     tried = BOUNDS if bounds is None else tuple(bounds)
-    parts = [_comparison(Problem.of(tasks, each, k, ordering, "last"), start, tried) for each in schedules]
+    problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
+    with progress_callback(progress) as callback:
+        reports = [part_of_work(callback, i, len(problems)) for i in range(len(problems))]
+        parts = [_comparison(each, start, tried, report) for each, report in zip(problems, reports, strict=True)]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundComparison:
+def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_progress: Progress) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
-    tasks = problem.tasks
+    tasks, n_stages = problem.tasks, len(_EXACT) + len(tried)
     setting = setting_of(problem, start)
-    average, seen_loss, worst, notes, errors = _exact(problem, setting.start, setting.distance)
+    average, seen_loss, worst, notes, errors = _exact(
+        problem, setting, lambda done: report_progress(done, n_stages, f"exact {_EXACT[done]}")
+    )
     exact = {"average_loss": average, "seen_loss": seen_loss}
-    checks = tuple(check_bound(bound, setting, exact[bound.quantity]) for bound in tried)
+    checks = []
+    for done, bound in enumerate(tried, start=len(_EXACT)):
+        report_progress(done, n_stages, f"bound: {bound.name}")
+        checks.append(check_bound(bound, setting, exact[bound.quantity]))
+    report_progress(n_stages, n_stages, "done")
     return BoundComparison(
         problem.k,
         tasks.radius,
@@ -177,7 +193,7 @@ def _comparison(problem: Problem, start: Any, tried: Iterable[Bound]) -> BoundCo
         average,
         seen_loss,
         worst,
-        checks,
+        tuple(checks),
         tuple(notes),
         errors,
         problem.origin("certify", start=start),
@@ -194,8 +210,13 @@ def setting_of(problem: Problem, start: Any) -> Setting:
 
 Maybe = float | None
 
+_EXACT = ("average loss", "worst case", "seen-task loss")
+"""The losses that are computed, in this order."""
 
-def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
+
+def _exact(
+    problem: Problem, setting: Setting, report_stage: Callable[[int], None]
+) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
     tasks, filter_, k, ordering = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
     errors: dict[str, float] = {}
@@ -208,18 +229,21 @@ def _exact(problem: Problem, origin: Any, distance: float) -> tuple[Maybe, Maybe
             return None
 
     def loss(name: str) -> float:
-        expectation = expect(tasks, filter_, k, ordering=ordering, start=origin, metrics=name)
+        expectation = expect(tasks, filter_, k, ordering=ordering, start=setting.start, metrics=name)
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 
+    report_stage(0)
     average = attempt(lambda: loss("average_loss"))
-    worst = attempt(lambda: distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
+    report_stage(1)
+    worst = attempt(lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
     if isinstance(ordering.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
             'ask expect(…, metrics="seen_loss") for it'
         )
         return average, None, worst, list(dict.fromkeys(notes)), errors
+    report_stage(2)
     seen_loss = attempt(lambda: loss("seen_loss"))
     return average, seen_loss, worst, list(dict.fromkeys(notes)), errors
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
+from forgetless._core.linalg import one_blas_thread
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price
@@ -63,6 +64,7 @@ class MinimaxSchedule(Preset):
         return f"MinimaxSchedule(k={len(self.strengths)}, {ends}, upper bound {self.constant:.4f} R²D²/k)"
 
 
+@one_blas_thread()
 def minimax_schedule(
     k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | bool | None = None
 ) -> MinimaxSchedule:
@@ -79,7 +81,7 @@ def minimax_schedule(
     scheme : "budget" or "ridge"
         One gradient step of size γ_t ≤ 1/R² a task, or explicit L2 with λ_t > 0.
     progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(done, total, "gradients")``.
+        True shows a bar; a callable is called as ``progress(done, total, label)``.
 
     Returns
     -------
@@ -101,7 +103,7 @@ def minimax_schedule(
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
     with progress_callback(progress) as callback:
         strengths = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
-    bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE)
+        bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE, progress=callback)
     return MinimaxSchedule(scheme, tuple(strengths.tolist()), bound)
 
 
@@ -126,14 +128,10 @@ class _Descent:
 
         limit = float(np.log(1 / _SHARPEST))
         start = np.clip(np.log(start / (1 - start)), -limit - np.log(self.k), limit)
-        result = minimize(
-            self._value,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(-limit - np.log(self.k), limit)] * self.k,
-            options={"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7},
-        )
+        options = {"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7}
+        bounds = [(-limit - np.log(self.k), limit)] * self.k
+        with one_blas_thread():
+            result = minimize(self._value, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
         return _strengths(self.scheme, 1 / (1 + np.exp(-result.x)))
 
     def _value(self, x: Floats) -> tuple[float, Floats]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import time
 from dataclasses import dataclass
 from importlib.metadata import version as installed
@@ -12,6 +13,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
+from forgetless._core.linalg import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.engines.problem import check_contraction
@@ -31,6 +33,7 @@ _SAVE_EVERY = 5.0
 """Seconds between checkpoints; they do not change the result."""
 
 
+@one_blas_thread()
 def find_worst_collection(
     schedule: ScheduleLike,
     k: int,
@@ -108,7 +111,7 @@ def find_worst_collection(
     path = None if checkpoint is None else Path(checkpoint)
     with progress_callback(progress) as report_progress:
         x = search.run(path, resume, report_progress)
-    rows, counts, value = as_copies(search.adversary, x)
+        rows, counts, value = as_copies(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
     if path is not None:
         path.unlink(missing_ok=True)
@@ -140,7 +143,7 @@ class _Search:
     def __post_init__(self) -> None:
         validate.integer("n_starts", self.n_starts, 1, "the default is 32")
         validate.integer("n_rounds", self.n_rounds, 1, "the default is 400")
-        validate.integer("seed", self.seed, 0, "any whole number will do")
+        validate.integer("seed", self.seed, 0, "any whole number will do", math.inf)
         if self.starts not in STARTS:
             raise ValueError(f'starts must be "mixed", "random" or "rare", got {self.starts!r}')
         k, M, rank, d = self.adversary.k, self.adversary.n_tasks, self.adversary.rank, self.adversary.n_features

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import averages, validate
+from forgetless._core.linalg import one_blas_thread
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees import _majorant
@@ -76,6 +77,7 @@ def _upwards(value: float) -> str:
     return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
 
 
+@one_blas_thread()
 def upper_bound(
     schedule: ScheduleLike,
     k: int,

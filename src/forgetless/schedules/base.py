@@ -60,6 +60,35 @@ class Preset(ABC):
         """Return the filter for k ≥ 1 steps and R² = ``square`` ≥ 0."""
 
 
+FIRST_EPOCH = 4
+"""Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
+
+
+def epoch(task: int, first: int) -> tuple[int, int]:
+    """Return (k, t): task number ``task`` ≥ 1 is step t of an epoch of k steps.
+
+    The first epoch has ``first`` steps and every later one as many as all before it, so the number of steps doubles.
+
+    Examples
+    --------
+    >>> [epoch(task, 2) for task in range(1, 8)]
+    [(2, 1), (2, 2), (2, 1), (2, 2), (4, 1), (4, 2), (4, 3)]
+    """
+    length, before = first, 0
+    while task > before + length:
+        before += length
+        length = before
+    return length, task - before
+
+
+def own_horizon(schedule: Any) -> int | None:
+    """Return the number of tasks of a schedule that lists its coefficients; None for any other."""
+    if isinstance(schedule, Filter):
+        return schedule.horizon
+    listed = getattr(schedule, "coefficients", None) if isinstance(schedule, Preset) else None
+    return None if listed is None else len(listed)
+
+
 def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float) -> Filter | None:
     """Return k steps of a schedule planned for another horizon: truncated, or extended by its last filter."""
     try:

@@ -48,7 +48,8 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
 
     rows, residual, right, _ = task
     system = np.array(rows.gram)
-    norm1 = float(np.abs(system).sum(axis=0).max()) + coefficient
+    gram_norm1 = float(np.abs(system).sum(axis=0).max())
+    norm1 = gram_norm1 + coefficient
     if not math.isfinite(norm1):
         return None
     system.flat[:: system.shape[0] + 1] += coefficient
@@ -82,10 +83,10 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
             )
         if rows.dual:
             after = squares(coefficient * weights)
-            cancelled = _cancelled(norm1, weights, change)
+            cancelled = _cancelled(gram_norm1, weights, change)
         else:
             after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
-            cancelled = _cancelled(norm1, residual, right)
+            cancelled = _cancelled(gram_norm1, residual, right)
         return Solved(change, 10 * EPS * cancelled / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
     return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
@@ -97,10 +98,10 @@ def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
     return _float64(right)
 
 
-def _cancelled(norm1: float, vectors: Array, products: Array) -> float:
+def _cancelled(gram_norm: float, vectors: Array, products: Array) -> float:
     """Return ‖X‖‖v‖ / ‖Xᵀv‖, the cancellation in the products: their rounding is relative to ‖X‖‖v‖."""
     before, after = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
-    return max(1.0, math.sqrt(norm1) * before / after) if after > 0 else 1.0
+    return max(1.0, math.sqrt(gram_norm) * before / after) if after > 0 else 1.0
 
 
 def _data_error(residual: Array, condition: float) -> float:

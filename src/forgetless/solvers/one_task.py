@@ -1,6 +1,8 @@
 """One step on a one-shot task, g(XᵀX) Xᵀr by the cheapest solver, and several from one decomposition."""
 
+import functools
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +40,10 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
     one where the condition of the task requires it.
     """
     rows, residual, right, norm = task
-    if rows.stored == 0 or _largest(residual) == 0.0:
+    size = _largest(residual) if rows.stored else 0.0
+    if not math.isfinite(size):
+        raise OverflowError("the residuals y − Xw exceed the largest float; rescale X or y")
+    if size == 0.0:
         nothing = zeros((rows.shape[1], residual.shape[1]), residual)
         return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
@@ -50,13 +55,15 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
-        a, b = _exponents(task, filter)
-        if a == b == 0:
+        a, b, c = powers = _exponents(task, filter)
+        if not any(powers):
             return _learn(task, filter, solver, limits)
-        # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', δ = 2^(b−a) δ'.
+        # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', φ' = 2^c φ, δ = 2^(b−a−c) δ'.
         scaled, left = Rows.of(_times_power(rows.single, -a)) if a else rows, _times_power(residual, -b)
-        part = _learn(OneTask(scaled, left, scaled.adjoint(left)), _rescaled(filter, a), solver, limits)
-        return part._replace(change=_times_power(part.change, b - a), after=_times_power(part.after, 2 * b))
+        right = scaled.adjoint(left) if rows.readable else _times_power(task.right, -b)
+        part = _learn(OneTask(scaled, left, right), _rescaled(filter, -2 * a - c), solver, limits)
+        change = _scaled_back(part.change, b - a - c, exact=_largest(right) == 0.0)
+        return part._replace(change=change, after=_times_power(part.after, 2 * b))
 
 
 def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
@@ -189,7 +196,7 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
         return 0.0
     a = _exponent(largest, rows.single.data if rows.sparse else rows.single) if rows.single is not None else 0
     if a:
-        return math.ldexp(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a)
+        return float(_times_power(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a))
     if rows.used_columns is not None:
         return task_norm(rows.used_columns[0], memory)
     if not _costs.norm_by_gram(rows, memory):
@@ -202,25 +209,33 @@ def task_norm(rows: Rows, memory: int = 2**31) -> float:
 # Tasks whose squares overflow or underflow are scaled by powers of two, which is exact.
 
 
-def _exponents(task: OneTask, filter: Filter) -> tuple[int, int]:
-    """Return the powers of two by which X and r are scaled down, from Xᵀr; 0 where their squares are floats anyway."""
+WEAK = 90  # steps with φ up to 2^−90 are as good as linear in φ, and still far from the smallest floats
+
+
+def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
+    """Return the powers of two by which X, r and 1/φ are scaled down; 0 where all squares are floats anyway."""
     rows, residual, right, _ = task
-    if not rows.readable:
-        return 0, 0
+    if rows.remote:
+        return 0, 0, 0  # the residuals are on the workers; ``reduced`` returns rows in memory, which are scaled
     size, product = _largest(residual), _largest(right)
     b = _exponent(size, residual)
+    if rows.single is None or not isinstance(filter, Ridge | GradientDescent):
+        return 0, b, 0  # other filters are solved by the spectrum, which scales X itself
     # The quotient is at most √n‖X‖: without it X and r may be far apart while neither r nor Xᵀr is unusual.
-    if rows.single is None or not (b or _exponent(product, right) or _exponent(product / size, right)):
-        return 0, b
-    if not isinstance(filter, Ridge | GradientDescent):
-        return 0, b  # solved by the spectrum, which scales X itself
+    # φ'(0)·Xᵀr is the size of a weak step.
+    weak = 0 < float(filter.slope()) * product < 1e-100
+    if not (b or weak or _exponent(product, right) or _exponent(product / size, right)):
+        return 0, 0, 0
     # All of X is read only now; an entry without effect on Xᵀr would show as an infinite Gram matrix later.
-    return _exponent(_largest_entry(rows), residual), b
+    largest = _largest_entry(rows)
+    power = math.log2(float(filter.slope())) + 2 * math.log2(largest) if largest else math.inf  # log₂ φ, roughly
+    return _exponent(largest, residual), b, max(0, -WEAK - math.ceil(power)) if power < 0 else 0
 
 
 def _exponent(size: float, like: Array) -> int:
     """Return the exponent of a size that is too large or small to be squared and summed in the dtype of ``like``."""
-    limit = 1e100 if eps_of(like) < 1e-10 else 1e12
+    # The step is of the size of r/X, and its square must be a float too: 1e30 leaves room for strengths of any size.
+    limit = 1e30 if eps_of(like) < 1e-10 else 1e12
     if not math.isfinite(size):
         return 1  # only Xᵀr can be infinite, and it is not scaled itself
     return 0 if size == 0 or 1 / limit < size < limit else math.frexp(size)[1]
@@ -238,15 +253,30 @@ def _largest(array: Array) -> float:
 
 
 def _times_power(array: Any, power: int) -> Any:
-    """Return array · 2^power, in two factors since 2^power alone may overflow."""
-    half = power // 2
-    return array * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
+    """Return array · 2^power."""
+    return functools.reduce(operator.mul, _powers_of_two(power), array)
 
 
 def _rescaled(filter: Filter, power: int) -> Filter:
-    """Return the filter that does to X what ``filter`` does to 2^power X."""
-    root = math.ldexp(1.0, -power)  # applied twice, since its square may overflow
-    return filter.scaled(root).scaled(root)
+    """Return the filter with its strength times 2^power, which acts on 2^(power/2) X as ``filter`` does on X."""
+    return functools.reduce(lambda scaled, factor: scaled.scaled(factor), _powers_of_two(power), filter)
+
+
+def _powers_of_two(power: int) -> list[float]:
+    """Return factors of 2^power, which may itself overflow."""
+    step = 1000 if power > 0 else -1000
+    return [2.0**step] * (power // step) + [2.0 ** (power - power // step * step)]
+
+
+def _scaled_back(change: Array, power: int, exact: bool) -> Array:
+    """Return 2^power · change; raises an error where it left the range of a float, before or after."""
+    smallest = 0.0 if exact else float(np.finfo(to_numpy(change).dtype).tiny)
+    if not _largest(change) >= smallest:
+        raise ConvergenceError("X, y and the strength are of sizes too far apart for a step; rescale X or y")
+    result = _times_power(change, power)
+    if not math.isfinite(_largest(result)):
+        raise OverflowError("the weights after this step exceed the largest float; rescale X or y")
+    return result
 
 
 WHOLE = 1000  # side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved separately

@@ -20,7 +20,7 @@ GRAM_SIDE = 1000  # features up to which XᵀX is summed in the first pass: 8 MB
 class Seen(NamedTuple):
     """The result of one pass over a task: sums over its rows."""
 
-    counts: Floats  # (4,): rows, stored entries, rows with positive weight, and blocks with a nonzero entry
+    counts: Floats  # (4,): rows, stored entries, rows with positive weight, and blocks to learn from
     total: float  # of the row weights
     right: Floats  # Xᵀr (d, c)
     squares: Floats  # ‖r‖² (c,)
@@ -67,8 +67,7 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     r = y - A @ view.start if np.any(view.start) else y
     shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
     counting = n if weight is None else int(np.count_nonzero(weight))
-    # The last column of ones, for an intercept, is not part of the user's rows.
-    filled = not is_zero(A[:, :-1] if view.intercept else A)
+    filled = counting > 0 if view.intercept else not is_zero(A)
     return Seen(
         np.array([n, entries.size, counting, filled], dtype=np.float64),
         float(n) if weight is None else float(weight.sum()),

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
-from forgetless._core.arrays import Array, Namespace, as_float, from_numpy, namespace_of, same_library, to_numpy, zeros
+from forgetless._core.arrays import (
+    Array,
+    Namespace,
+    as_float,
+    from_numpy,
+    group_labels,
+    namespace_of,
+    same_library,
+    to_numpy,
+    zeros,
+)
 from forgetless.io.document import Document, Fields, write
 from forgetless.tasks.task import Task, common_namespace, make_task
 
@@ -60,7 +70,7 @@ class TaskCollection:
         X : array of shape (n, d)
         y : array of shape (n,) or (n, c)
         groups : array of shape (n,)
-            The task each row belongs to: any sortable labels. Tasks are in sorted order of their labels.
+            The task each row belongs to: any sortable labels, none missing. Tasks are in sorted order of their labels.
 
         Examples
         --------
@@ -69,7 +79,7 @@ class TaskCollection:
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3.162)
         """
         X, y = as_float("X", X), as_float("y", y)
-        labels = np.asarray(groups)
+        labels = group_labels(groups)
         if labels.ndim != 1 or X.ndim != 2 or y.ndim not in (1, 2) or not len(labels) == X.shape[0] == y.shape[0]:
             raise ValueError(
                 f"groups must have one label per row of X and y, got shapes {labels.shape}, {X.shape} and {y.shape}"
@@ -201,7 +211,8 @@ class TaskCollection:
 
         All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
-        return linalg.span(self.singular_vectors, self.ranks)
+        with linalg.for_many_products(*self.singular_vectors.shape):
+            return linalg.span(self.singular_vectors, self.ranks)
 
     @property
     def span_dimension(self) -> int:

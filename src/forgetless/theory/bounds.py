@@ -74,7 +74,7 @@ def near_optimal_constant(k: int) -> float:
     >>> [round(fl.theory.bounds.near_optimal_constant(k), 3) for k in (3, 10, 100)]
     [2.7, 2.117, 1.963]
     """
-    log = math.log(validate.integer("k", k, 3, "the corollary holds from k = 3 on"))
+    log = math.log(validate.integer("k", k, 3, "the corollary holds from k = 3 on", math.inf))
     return math.exp(2 - 1 / (4 * log)) / (2 * (2 - 1 / log))
 
 

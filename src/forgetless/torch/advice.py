@@ -13,6 +13,7 @@ import torch
 
 from forgetless import schedules
 from forgetless._core import validate
+from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.importance import Relative
 from forgetless.torch.linear import Linear, Pairs, predicted
@@ -23,10 +24,10 @@ RATIO = 4.0
 COARSE = tuple(RATIO**i for i in range(-5, 4))
 """The nine scales that are tried first; those of ``make bench-deep``."""
 
-DEFAULT_SCALE = 0.25
-"""A scale to begin with, where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
+DEFAULT_SCALE = 1 / 16
+"""A cautious scale for where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
 
-For ``fl.schedules.increasing(scale=…)`` with Ω = 1, or with importances divided by their first mean (``Relative``).
+For ``fl.schedules.increasing(scale=…)`` with importances divided by their first mean (``Relative``).
 """
 
 Scores = Mapping[float, tuple[float, ...]]
@@ -97,6 +98,7 @@ def advise(
     center: str = "previous",
     linear: Pairs | None = None,
     curvature: float | None = None,
+    progress: Progress | bool | None = None,
 ) -> ScaleAdvice:
     """Return the scale with which a schedule over these tasks does best on all of them after the last.
 
@@ -136,6 +138,8 @@ def advise(
     curvature : float, optional
         Of the loss in the outputs, for ``linear``: 2/outputs if omitted, as ``mse_loss`` has it; 1 for half the squared
         distance, both means over rows.
+    progress : bool or callable, optional
+        True shows a bar; a callable is called as ``progress(scales_done, n_scales, label)`` before every training.
 
     Examples
     --------
@@ -163,25 +167,31 @@ def advise(
     if not seeds:
         raise ValueError("seeds must not be empty; one seed is enough for a first look")
     grid = _grid(scales)
-    began = [_Start(make, tasks, train, importance, seed) for seed in seeds]
-    unit = began[0].unit
     chosen: Callable[[float], Any] = (lambda scale: schedules.increasing(scale=scale)) if schedule is None else schedule
+    with progress_callback(progress) as report_progress:
+        report_progress(0, 0, "first task")
+        began = [_Start(make, tasks, train, importance, seed) for seed in seeds]
+        unit, first, prediction = began[0].unit, list(grid), None
+        if linear is not None:
+            prediction = predicted(
+                began[0].untrained,
+                began[0].model,
+                linear,
+                lambda scale: strengths(chosen(scale), len(tasks)),
+                grid,
+                curvature,
+            )
+            near = [prediction.scale / RATIO, prediction.scale, prediction.scale * RATIO]
+            first = near if prediction.reliable else first
 
-    def evaluate(scale: float) -> tuple[float, ...]:
-        lambdas = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
-        return tuple(start.after(lambdas, tasks, train, score, importance, center) for start in began)
+        done = itertools.count()
 
-    first, prediction = list(grid), None
-    if linear is not None:
-        first_model, start = began[0].model, began[0].untrained
-        prediction = predicted(
-            start, first_model, linear, lambda scale: strengths(chosen(scale), len(tasks)), grid, curvature
-        )
-        first = [prediction.scale / RATIO, prediction.scale, prediction.scale * RATIO] if prediction.reliable else first
-    scores = {scale: evaluate(scale) for scale in first}
-    ratio = first[1] / first[0]
-    for more in (_beyond, _between):
-        scores |= {scale: evaluate(scale) for scale in more(scores, ratio)}
+        def evaluate(scale: float) -> tuple[float, ...]:
+            report_progress(next(done), len(first) + 3, f"scales, now {scale * unit:.3g}")
+            lambdas = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
+            return tuple(start.after(lambdas, tasks, train, score, importance, center) for start in began)
+
+        scores, without = _searched(first, evaluate), evaluate(0.0)
     best = _best(scores)
     edge = {min(scores): "low", max(scores): "high"}.get(best)
     if edge:
@@ -190,9 +200,16 @@ def advise(
             f"the best scale is the {side} that was tried, {best * unit:.3g}; give scales= that extend further",
             stacklevel=2,
         )
-    return ScaleAdvice(
-        best * unit, {scale * unit: scores[scale] for scale in sorted(scores)}, evaluate(0.0), edge, unit, prediction
-    )
+    values = {scale * unit: scores[scale] for scale in sorted(scores)}
+    return ScaleAdvice(best * unit, values, without, edge, unit, prediction)
+
+
+def _searched(first: list[float], evaluate: Callable[[float], tuple[float, ...]]) -> Scores:
+    """Return the scores of some scales, of two beyond a best one at an edge, and of two beside an inner one."""
+    scores = {scale: evaluate(scale) for scale in first}
+    for more in (_beyond, _between):
+        scores |= {scale: evaluate(scale) for scale in more(scores, first[1] / first[0])}
+    return scores
 
 
 def _grid(scales: Sequence[float] | None) -> list[float]:

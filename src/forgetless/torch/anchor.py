@@ -1,14 +1,23 @@
 """Proximal regularization towards the weights of earlier tasks, for any network and training loop."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from forgetless._core import validate
 from forgetless.torch._proximal import Adaptive, Bucket, Plan, Scalar, metric_of
 from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
-from forgetless.torch.schedules import at_task, check_choice, strengths
+from forgetless.torch.schedules import Strengths, check_choice, check_schedule
+
+
+class _State(NamedTuple):
+    """What an anchor has learned; replaced by one assignment, so that an interruption leaves the old one or the new."""
+
+    task: int  # the task that is being learned
+    n_anchors: int  # tasks that the center stands for, one more than those closed with ``start``
+    weighted: bool | None  # whether tasks have importances; None before the first
+    center: Tensors
+    omega: Tensors  # a name that is missing here has Ω = 1
 
 
 class Anchor:
@@ -29,9 +38,11 @@ class Anchor:
         regularized.
     schedule : number, sequence, callable, schedule or filter
         λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
-        radius 1, so that its ``scale`` is λ in the unit of the loss's curvature.
-    n_tasks : int
-        k, the horizon.
+        radius 1, so that its ``scale`` is λ in the unit of the loss's curvature. Find the scale with ``flt.advise``
+        first: one that is too large stops the network from learning.
+    n_tasks : int, optional
+        k, the horizon. If omitted, a schedule of forgetless is applied in epochs of doubling length to any number of
+        tasks, a heuristic without a theorem; a number or a function of t needs none.
     mode : {"proximal", "loss", "manual"}, default "proximal"
         ``"loss"``: no hook; add ``anchor.penalty()`` to the loss yourself. It is unstable where γλΩ/D exceeds about 2.
         ``"manual"``: no hook; call ``anchor.step()`` after the optimizer's.
@@ -51,7 +62,7 @@ class Anchor:
     task : int
         The task that is being learned, from 1.
     lambdas : tuple of float
-        λ_1..λ_k.
+        λ_1..λ_k; without ``n_tasks`` those of the tasks so far.
 
     Examples
     --------
@@ -79,7 +90,7 @@ class Anchor:
         model: Any,
         optimizer: Any,
         schedule: Any,
-        n_tasks: int,
+        n_tasks: int | None = None,
         *,
         mode: str = "proximal",
         metric: str = "auto",
@@ -87,29 +98,34 @@ class Anchor:
         start: bool | Mapping[str, Any] = False,
         beyond: str = "error",
     ) -> None:
-        n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
-        self.lambdas = strengths(schedule, n_tasks)
+        self._strengths = Strengths(schedule, n_tasks)
         self.mode = check_choice("mode", mode, ("proximal", "loss", "manual"))
         self.metric = check_choice("metric", metric, ("auto", "decoupled"))
         self.center = check_choice("center", center, ("previous", "all"))
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
-        self.task = 1
-        self._n_anchors = 0
-        self._weighted: bool | None = None
-        self._center: Tensors = {}
-        self._omega: Tensors = {}  # a name that is missing here has Ω = 1
+        self._state = _State(1, 0, None, {}, {})
         self._warned = False
         self._handles: list[Any] = []
-        self._plan: Plan | None = None
+        self._plan: tuple[Plan, _State] | None = None
         self._bind(unwrapped(model), optimizer)
         warn_if_coarse(self._params().values(), stacklevel=3)
         if start is not False:
-            self._close(None if start is True else start)
+            self._state = self._closed(None if start is True else start)
+
+    @property
+    def task(self) -> int:
+        """The task that is being learned, from 1."""
+        return self._state.task
+
+    @property
+    def lambdas(self) -> tuple[float, ...]:
+        """λ of all tasks; without ``n_tasks`` of those so far."""
+        return self._strengths.first(self.task)
 
     @property
     def strength(self) -> float:
         """λ of the task that is being learned; 0 while there is no center yet."""
-        return at_task(self.lambdas, self.task, self.beyond) if self._center else 0.0
+        return self._strengths.at(self.task, self.beyond) if self._state.center else 0.0
 
     def step(self) -> None:
         """Make one proximal step; called after every optimizer step in ``mode="proximal"``."""
@@ -136,11 +152,11 @@ class Anchor:
             raise RuntimeError(
                 f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
             )
-        strength, total = self.strength, None
+        strength, total, (_, _, _, center, omega) = self.strength, None, self._state
         for name, p in self._params().items():
-            if name in self._center and p.requires_grad:
+            if name in center and p.requires_grad:
                 change = (p - self._shaped(name, p)).square()
-                part = (change * self._omega[name] if name in self._omega else change).sum()
+                part = (change * omega[name] if name in omega else change).sum()
                 total = part if total is None else total + part.to(total.device)
         if total is None:
             return torch.zeros((), device=next(iter(self._params().values())).device)
@@ -159,8 +175,8 @@ class Anchor:
         if not self._warned:
             self._warned = True
             warn_if_tracking(self.model, stacklevel=3)
-        self._close(importance)
-        self.task += 1
+        state = self._closed(importance)
+        self._state = state._replace(task=state.task + 1)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
@@ -172,15 +188,16 @@ class Anchor:
         self._bind(
             self.model if model is None else unwrapped(model), self.optimizer if optimizer is None else optimizer
         )
-        params = self._params()
-        self._center = {name: center for name, center in self._center.items() if name in params}
-        self._omega = {name: omega for name, omega in self._omega.items() if name in params}
+        params, state = self._params(), self._state
+        centers = {name: center for name, center in state.center.items() if name in params}
+        omegas = {name: omega for name, omega in state.omega.items() if name in params}
         for name, p in params.items():
-            center = self._center.get(name)
+            center = centers.get(name)
             if center is not None and center.shape != p.shape:
-                omega = self._omega.get(name)
-                self._omega[name] = grown(torch.ones_like(center) if omega is None else omega, p, name)
-                self._center[name] = grown(center, p, name)
+                omega = omegas.get(name)
+                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, p, name)
+                centers[name] = grown(center, p, name)
+        self._state = state._replace(center=centers, omega=omegas)
 
     def remove(self) -> None:
         """Remove the hooks from the optimizer."""
@@ -190,36 +207,39 @@ class Anchor:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
+        state = self._state
         return {
-            "version": 1,
+            "version": 2,
             "schedule": list(self.lambdas),
             "center_of": self.center,
-            "task": self.task,
-            "n_anchors": self._n_anchors,
-            "weighted": self._weighted,
-            "center": dict(self._center),
-            "omega": dict(self._omega),
+            "names": list(state.center),
+            **state._asdict(),
+            "center": dict(state.center),
+            "omega": dict(state.omega),
         }
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from ``state_dict``; ValueError if the schedule, the kind of center or a shape differs."""
+        """Resume from ``state_dict``; ValueError names what is damaged, or differs from this anchor and its model."""
         params = self._params()
-        check_state(state, self.lambdas, self.center, params)
+        check_state(state, params)
+        if state["center_of"] != self.center:
+            raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={self.center!r}")
+        check_schedule(state["schedule"], self._strengths)
 
         def beside(tensors: Mapping[str, Any]) -> Tensors:
             return {
                 name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in tensors.items()
             }
 
-        self._center, self._omega = beside(state["center"]), beside(state["omega"])
-        self.task, self._n_anchors, self._weighted = state["task"], state["n_anchors"], state["weighted"]
-        self._plan = None
+        numbers = (state["task"], state["n_anchors"], state["weighted"])
+        self._state = _State(*numbers, beside(state["center"]), beside(state["omega"]))
 
     def __repr__(self) -> str:
         low, high = min(self.lambdas), max(self.lambdas)
         span = f"λ from {low:.3g} to {high:.3g}" if low < high else f"λ = {low:.3g}"
-        return f"Anchor({self.task - 1} of {len(self.lambdas)} tasks learned, center={self.center!r}, {span})"
+        horizon = "" if self._strengths.n_tasks is None else f" of {self._strengths.n_tasks}"
+        return f"Anchor({self.task - 1}{horizon} tasks learned, center={self.center!r}, {span})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
         step_metric = None if self.mode == "loss" else metric_of(optimizer, self.metric)
@@ -235,27 +255,27 @@ class Anchor:
             self._handles.append(optimizer.register_step_post_hook(lambda *_: proximal_step()))
 
     def _check_horizon(self) -> None:
-        at_task(self.lambdas, self.task, self.beyond)
+        self._strengths.at(self.task, self.beyond)
 
-    def _close(self, importance: Mapping[str, Any] | None) -> None:
-        params = self._anchored()
-        if self._weighted is (importance is None):
-            had = "had" if self._weighted else "had no"
+    def _closed(self, importance: Mapping[str, Any] | None) -> _State:
+        """Return the state with the present weights as those of one more task, whose number is unchanged."""
+        params, state = self._anchored(), self._state
+        if state.weighted is (importance is None):
+            had = "had" if state.weighted else "had no"
             raise ValueError(f"earlier tasks {had} importances; give the importance of every task, or of none")
         if importance is not None:
             check_importance(importance, params, {name for name, _ in self.model.named_parameters()})
-        n, centers, omegas = self._n_anchors + 1, {}, {}
+        n, centers, omegas = state.n_anchors + 1, {}, {}
         for name, p in params.items():
             weight = None
             if importance is not None:  # frozen parameters may be left out: they did not affect the loss
                 weight = importance.get(name)
                 weight = torch.zeros_like(p) if weight is None else weight.detach().to(p.device, p.dtype, copy=True)
-            center = self._shaped(name, p) if name in self._center else None
-            centers[name], omega = joined(center, self._omega.get(name), p.detach(), weight, n, self.center)
+            center = self._shaped(name, p) if name in state.center else None
+            centers[name], omega = joined(center, state.omega.get(name), p.detach(), weight, n, self.center)
             if omega is not None:
                 omegas[name] = omega
-        self._center, self._omega, self._n_anchors = centers, omegas, n
-        self._weighted, self._plan = importance is not None, None
+        return _State(state.task, n, importance is not None, centers, omegas)
 
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
@@ -268,7 +288,7 @@ class Anchor:
     def _anchored(self) -> Tensors:
         """Return ``_params``; ValueError if a parameter with a center was replaced."""
         params = self._params()
-        replaced = [name for name in self._center if name not in params]
+        replaced = [name for name in self._state.center if name not in params]
         if replaced:
             raise ValueError(
                 f"{replaced[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after "
@@ -277,7 +297,7 @@ class Anchor:
         return params
 
     def _shaped(self, name: str, p: Any) -> Any:
-        center = self._center[name]
+        center = self._state.center[name]
         if center.shape != p.shape:
             raise ValueError(
                 f"{name} had shape {tuple(center.shape)} and has {tuple(p.shape)}; call anchor.grow() once a layer "
@@ -286,13 +306,13 @@ class Anchor:
         return center
 
     def _planned(self) -> list[Bucket]:
-        groups = self.optimizer.param_groups
-        if self._plan is None or not self._plan.fits(groups):
+        groups, state = self.optimizer.param_groups, self._state
+        if self._plan is None or self._plan[1] is not state or not self._plan[0].fits(groups):
             params = self._anchored()
-            centers = {name: self._shaped(name, params[name]) for name in self._center}
+            centers = {name: self._shaped(name, params[name]) for name in state.center}
             names = {id(params[name]): name for name in centers}
-            self._plan = Plan(groups, names, centers, self._omega)
-        return self._plan.buckets
+            self._plan = Plan(groups, names, centers, state.omega), state
+        return self._plan[0].buckets
 
 
 def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) -> tuple[Any, Any]:

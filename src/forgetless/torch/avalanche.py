@@ -26,8 +26,8 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
     ----------
     schedule : number, sequence, callable, schedule or filter
         λ_t, as in ``Anchor``.
-    n_experiences : int
-        k, the horizon.
+    n_experiences : int, optional
+        k, the horizon; if omitted, any number, as in ``Anchor``.
     importance : {"fisher", "mas", "si"} or callable, optional
         Ω of every experience: from its training data, from the path of the weights, or ``importance(strategy)``, a
         dictionary by parameter name. For models that take the inputs alone.
@@ -52,7 +52,7 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
     def __init__(
         self,
         schedule: Any,
-        n_experiences: int,
+        n_experiences: int | None = None,
         importance: str | Callable[[Any], Mapping[str, Any]] | None = None,
         n_samples: int | None = None,
         **options: Any,

@@ -2,11 +2,13 @@
 
 import contextlib
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from forgetless._core import validate
 
 Tensors = dict[str, Any]
 """Tensors by the name of a parameter."""
@@ -147,28 +149,43 @@ def check_importance(importance: Mapping[str, Any], params: Mapping[str, Any], n
             )
 
 
-def check_state(state: Mapping[str, Any], lambdas: Sequence[float], center: str, params: Mapping[str, Any]) -> None:
-    """Raise if a saved state belongs to another schedule, kind of center or model."""
-    missing = {"version", "schedule", "center_of", "task", "n_anchors", "weighted", "center", "omega"} - set(state)
-    if missing or state["version"] != 1:
+def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    """Raise ValueError if a saved state is incomplete or damaged, or belongs to another model; the text names the key.
+
+    ``names`` are the parameters with a center: those that are new since the last task have none. With importances all
+    of them have one.
+    """
+    keys = {"version", "schedule", "center_of", "names", "task", "n_anchors", "weighted", "center", "omega"}
+    if keys - set(state) or state["version"] != 2:
         raise ValueError("state is not that of an Anchor of this version; use the result of anchor.state_dict()")
-    if list(state["schedule"]) != list(lambdas):
+    task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
+    closed = validate.integer("state['n_anchors']", state["n_anchors"], 0, "the number of closed tasks")
+    if closed not in (task - 1, task):  # one more with ``start``
+        raise ValueError(f"state['n_anchors'] must be {task - 1} or {task} in task {task}, got {closed}")
+    if state["weighted"] not in ((True, False) if closed else (None,)):
+        raise ValueError(f"state['weighted'] must be a boolean after the first task, got {state['weighted']!r}")
+    if bool(closed) != bool(state["names"]):
+        raise ValueError(f"state['names'] must name the parameters with a center, got {len(state['names'])} names")
+    for key, names in (("center", state["names"]), ("omega", state["names"] if state["weighted"] else ())):
+        lost = [name for name in names if name not in state[key]]
+        if lost:
+            raise ValueError(f"state[{key!r}] lacks {lost[0]!r}; the file is incomplete, or of another model")
+        for name, tensor in state[key].items():
+            _check_tensor(f"state[{key!r}][{name!r}]", tensor, params.get(name), nonnegative=key == "omega")
+
+
+def _check_tensor(key: str, tensor: Any, p: Any, *, nonnegative: bool) -> None:
+    """Raise ValueError unless a saved tensor is one of finite numbers in the shape of the parameter ``p``."""
+    if p is None:
+        raise ValueError(f"{key} is no parameter of this model that the optimizer holds")
+    if not isinstance(tensor, torch.Tensor) or tensor.shape != p.shape:
+        shape = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise ValueError(
-            f"the saved schedule has {len(state['schedule'])} strengths from {state['schedule'][0]:.6g} to "
-            f"{state['schedule'][-1]:.6g}, this one {len(lambdas)} from {lambdas[0]:.6g} to {lambdas[-1]:.6g}; make "
-            "the anchor with the schedule it was saved with"
+            f"{key} must have shape {tuple(p.shape)}, got {shape}; load it into a model that has grown as far as the "
+            "saved one"
         )
-    if state["center_of"] != center:
-        raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={center!r}")
-    for name, saved in state["center"].items():
-        if name not in params:
-            raise ValueError(f"the saved anchor holds {name!r}, which the optimizer of this model does not")
-        for tensor in (saved, state["omega"].get(name, saved)):
-            if tensor.shape != params[name].shape:
-                raise ValueError(
-                    f"the saved anchor has {name!r} of shape {tuple(tensor.shape)}, the model "
-                    f"{tuple(params[name].shape)}; load it into a model that has grown as far as the saved one"
-                )
+    if not bool(torch.isfinite(tensor).all()) or (nonnegative and bool((tensor < 0).any())):
+        raise ValueError(f"{key} must be {'nonnegative and ' if nonnegative else ''}finite; the file is damaged")
 
 
 def warn_if_coarse(params: Iterable[Any], stacklevel: int) -> None:

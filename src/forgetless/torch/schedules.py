@@ -9,6 +9,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless.filters import Filter
 from forgetless.schedules import resolve
+from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
 from forgetless.schedules.names import entry_of
 
 
@@ -23,6 +24,46 @@ def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
             "or a schedule of coefficients such as fl.schedules.increasing()"
         )
     return tuple(np.broadcast_to(filter_.strength(), (n_tasks,)).tolist())
+
+
+class Strengths:
+    """λ of every task: of ``n_tasks`` tasks, or of any number of them in epochs of doubling length.
+
+    Without ``n_tasks`` a list is its own horizon, and a number, a function of t or a constant filter has none.
+
+    Examples
+    --------
+    >>> from forgetless import schedules
+    >>> any_number = Strengths(schedules.increasing(scale=3.0), None)
+    >>> [any_number.at(task) for task in (1, 4, 5, 8, 9, 16)]
+    [3.0, 7.5, 3.0, 7.5, 3.0, 13.5]
+    """
+
+    def __init__(self, schedule: Any, n_tasks: int | None) -> None:
+        self.schedule = schedule
+        if n_tasks is not None:
+            n_tasks = validate.integer("n_tasks", n_tasks, 1, "leave it out where the number of tasks is unknown")
+        elif np.ndim(schedule) and not isinstance(schedule, str):
+            n_tasks = len(schedule)
+        else:
+            n_tasks = own_horizon(schedule)
+        self.n_tasks = n_tasks
+        self._epoch = strengths(schedule, FIRST_EPOCH if n_tasks is None else n_tasks)
+
+    def at(self, task: int, beyond: str = "error") -> float:
+        """Return λ of a task, counted from 1; past the last of ``n_tasks`` an error, or the last value held."""
+        if self.n_tasks is not None:
+            return at_task(self._epoch, task, beyond)
+        k, t = epoch(task, FIRST_EPOCH)
+        if callable(self.schedule) and _filter_of(self.schedule, k) is None:  # a function of the task knows no epochs
+            k, t = task, task
+        if len(self._epoch) != k:
+            self._epoch = strengths(self.schedule, k)
+        return self._epoch[t - 1]
+
+    def first(self, task: int) -> tuple[float, ...]:
+        """Return λ of all tasks, up to ``task`` where their number is unknown."""
+        return self._epoch if self.n_tasks is not None else tuple(self.at(t) for t in range(1, task + 1))
 
 
 def budgets(schedule: Any, n_tasks: int) -> tuple[float, ...]:
@@ -75,6 +116,16 @@ def at_task(values: Sequence[float], task: int, beyond: str) -> float:
             "declare more with n_tasks, or set beyond='hold' to continue with the last value"
         )
     return values[min(task, len(values)) - 1]
+
+
+def check_schedule(saved: Sequence[float], own: Strengths) -> None:
+    """Raise ValueError if the λ of a saved state are not those of a schedule."""
+    expected = own.first(len(saved))
+    if list(saved) != list(expected):
+        ends = [f"{len(each)} strengths from {each[0]:.6g} to {each[-1]:.6g}" for each in (saved, expected) if each]
+        raise ValueError(
+            f"state['schedule'] has {ends[0]}, this anchor {ends[-1]}; make it with the schedule it was saved with"
+        )
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -182,4 +233,4 @@ class Budget:
         """Resume from ``state_dict``; ValueError if the budget differs."""
         if list(state["fractions"]) != list(self.fractions) or list(state["n_steps"]) != list(self.n_steps):
             raise ValueError("the saved budget is another one; make it with the schedule and n_steps it was saved with")
-        self.task = state["task"]
+        self.task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
