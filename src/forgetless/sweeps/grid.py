@@ -1,7 +1,6 @@
 """A sweep as data: named axes, cells with a digest of their content, batches of cells that are computed together."""
 
 import functools
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +16,8 @@ from forgetless.metrics import METRICS, check_metrics
 from forgetless.orderings import NAMES, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
-from forgetless.sweeps.identity import LENGTH, content, digest
+from forgetless.sweeps.code import text_digest
+from forgetless.sweeps.identity import content, digest
 from forgetless.tasks import TaskCollection
 
 AXES = ("tasks", "schedule", "scale", "ordering", "k", "seed")
@@ -154,7 +154,7 @@ class Grid:
                     for ordering in self.axes["ordering"].values():
                         shared = f"{common} {tasks.digest} {seed} {k} {ordering.digest} "
                         members = [
-                            Member(label, scale, _key(shared + identity)) for label, scale, identity in schedules
+                            Member(label, scale, text_digest(shared + identity)) for label, scale, identity in schedules
                         ]
                         for first in range(0, len(members), BATCH_SIZE):
                             part = tuple(members[first : first + BATCH_SIZE])
@@ -187,10 +187,6 @@ class Grid:
         counts |= {"scale": len([each for each in self.scales if each]), "k": len(self.k), "seed": len(self.seeds)}
         sizes = ", ".join(f"{count} {axis}" for axis, count in counts.items() if count > 1)
         return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
-
-
-def _key(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
 def _axis(

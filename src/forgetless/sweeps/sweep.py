@@ -33,7 +33,7 @@ class Sweep(Grid):
     ----------
     tasks : dict from name to TaskCollection or function, or one of these
         A function that returns the tasks may take ``seed`` and ``k``; all other arguments must be bound, e.g. by
-        ``functools.partial``. It is identified by its name, its source and its arguments.
+        ``functools.partial``. It is identified by its source, its arguments and the globals that it uses.
     schedules : dict from name to schedule, filter or name of a schedule, or a list or one of these
     k : int or list of int
         Numbers of steps.
