@@ -252,8 +252,11 @@ def sweep() -> None:
 def run(
     file: Path, store: Path, cluster: str | None, workers: int | None, retry: bool, time_limit: float | None
 ) -> None:
-    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes."""
-    from forgetless.sweeps import Store, load_sweep
+    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes.
+
+    Exit code 1 if cells failed, with a line for every kind of error.
+    """
+    from forgetless.sweeps import Store, load_sweep, report
 
     loaded = load_sweep(file)
     try:
@@ -266,9 +269,9 @@ def run(
         print_lines(_lines(opened.status()))
     failed = loaded.failures(store)
     if len(failed):
-        print_lines(failed.text(), err=True)
-    if len(failed) == len(loaded):
-        raise StoreError(f"all {len(loaded)} cells failed; once the cause is removed, --retry computes them again")
+        print_lines("\n".join(report.failure_lines(failed)), err=True)
+        count = f"{len(failed)} of {len(loaded)} cells failed"
+        raise StoreError(f"{count}; once the cause is removed, --retry computes them again")
 
 
 def _connect(address: str) -> Any:
