@@ -263,7 +263,8 @@ def run(
         with nullcontext() if cluster is None else _connect(cluster) as client:
             loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
     except KeyboardInterrupt:
-        print_lines(f"finished cells are in {store}; the same command resumes", err=True)
+        if store.exists():
+            print_lines(f"finished cells are in {store}; the same command resumes", err=True)
         raise
     with Store(store) as opened:
         print_lines(_lines(opened.status()))

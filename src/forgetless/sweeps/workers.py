@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from forgetless._core.compiled import has_numba
@@ -106,6 +107,20 @@ def compute(name: str, driver_version: str, batch: Batch, seconds: float | None)
 
 
 # --- in the driver ---
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C; processes that are started meanwhile never receive it, also while they import their packages."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # loky needs it, and up to Python 3.12 its start would unblock the signal
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 class Processes:
