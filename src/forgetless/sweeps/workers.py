@@ -20,6 +20,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 from forgetless._core.compiled import has_numba
+from forgetless._core.dask_arrays import WorkerWatch
 from forgetless._core.environment import needs, version
 from forgetless._core.text import error_text
 from forgetless.errors import StoreError
@@ -159,7 +160,7 @@ class Cluster(Processes):
 
     def __init__(self, payload: bytes, client: Any) -> None:
         super().__init__(payload, 1)
-        self._client = client
+        self._client, self._watch = client, WorkerWatch(client)
 
     def open(self) -> Executor:
         from distributed import WorkerPlugin
@@ -192,6 +193,10 @@ class Cluster(Processes):
                 "the dask cluster is gone (the connection is closed); what was committed is safe: start it, and run "
                 "again"
             )
+        try:
+            self._watch.check()
+        except TimeoutError as error:
+            raise StoreError(f"{error}; what was committed is safe") from None
         with contextlib.suppress(OSError, TimeoutError):
             cluster, workers = self._client.cluster, self._client.nthreads()
             n_workers = len(getattr(cluster, "worker_spec", ()))
