@@ -210,6 +210,21 @@ def test_other_refusals(folder, capsys, monkeypatch):
     assert not (folder / "a.db").exists()
 
 
+@pytest.mark.parametrize("words", [["status"], ["table"], ["export", "--out", "a.csv"], ["merge"], ["run"]])
+def test_a_damaged_store_is_one_sentence(folder, capsys, monkeypatch, words):
+    monkeypatch.chdir(folder)
+    assert run(capsys, "sweep", "sweep.toml", "--store", "a.db", "--workers", 0)[0] == 0
+    content = bytearray((folder / "a.db").read_bytes())
+    content[content.index(b"average_loss", 4096 * 3)] ^= 1
+    (folder / "a.db").write_bytes(content)
+    command, *rest = words
+    more = {"merge": ["b.db", "a.db"], "run": ["sweep.toml", "--store", "a.db", "--workers", 0]}
+    code, out, err = run(capsys, "sweep", command, *more.get(command, ["a.db"]), *rest)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("Error: a.db is damaged (")
+    assert "restore a copy, or compute the sweep again into another store" in err
+
+
 def test_ctrl_c_says_how_to_go_on(folder):
     (folder / "sweep.toml").write_text(SWEEP.replace("d = 3", "d = 3\nwait = 0.2").replace("count = 2", "count = 60"))
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path), "FORGETLESS_NUMBA": "never"}
