@@ -1,4 +1,4 @@
-.PHONY: setup hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
+.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,11 +16,17 @@ TESTS ?=
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# Every package with its hash; then this one, by the back end that is among them. Torch is installed where it is needed.
+$(STAMP): pyproject.toml requirements-dev.txt
 	@echo "Installing forgetless and its tools into $(VENV); the first time takes one to three minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(INSTALL) --require-hashes --requirement requirements-dev.txt
+	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
+
+# requirements-dev.txt again, after a change of constraints.txt or of the extra dev; asks the package index for hashes.
+pins:
+	PYTHONPATH=tests $(BIN)/python -m support.pins
 
 hooks: setup
 	$(BIN)/pre-commit install

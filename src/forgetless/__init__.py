@@ -3,48 +3,96 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetless import checks, errors, filters, metrics, orderings, results, schedules, theory
-from forgetless.advice.optimal import optimal_schedule
-from forgetless.advice.which_lambda import advise
-from forgetless.engines.adjoint import loss_gradient
-from forgetless.engines.expectation import expect, worst_case
-from forgetless.engines.simulation import simulate
-from forgetless.equation import step
-from forgetless.files import load
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-from forgetless.guarantees.collection import load_worst_collection
-from forgetless.guarantees.comparison import compare_bounds
-from forgetless.guarantees.minimax import minimax_schedule
-from forgetless.guarantees.search import find_worst_collection
-from forgetless.guarantees.upper import upper_bound
-from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
-from forgetless.tasks import Task, TaskCollection
-
 __version__ = "1.0.0"
 
-# Loaded when first asked for: they bring scikit-learn, which takes longer to import than all the rest.
+# Loaded when first asked for: NumPy and scikit-learn take longer to import than all the rest, and a command that is
+# interrupted in the meantime must be able to end without a traceback.
 _LATER = {
     "ContinualGD": "estimators.ridge",
     "ContinualRidge": "estimators.ridge",
     "ContinualRidgeClassifier": "estimators.classifier",
+    "Cyclic": "orderings",
+    "Filter": "filters",
+    "FixedOrder": "orderings",
+    "GradientDescent": "filters",
     "JointRidge": "estimators.baselines",
     "LowRankMemory": "estimators.low_rank",
+    "Projection": "filters",
+    "RandomReshuffling": "orderings",
     "RecursiveLeastSquares": "estimators.baselines",
+    "Ridge": "filters",
+    "Stages": "filters",
+    "Task": "tasks",
+    "TaskCollection": "tasks",
+    "WithReplacement": "orderings",
+    "WithoutReplacement": "orderings",
+    "advise": "advice.which_lambda",
+    "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
+    "expect": "engines.expectation",
     "explore": "explorer",
+    "find_worst_collection": "guarantees.search",
+    "load": "files",
+    "load_worst_collection": "guarantees.collection",
+    "loss_gradient": "engines.adjoint",
+    "minimax_schedule": "guarantees.minimax",
+    "optimal_schedule": "advice.optimal",
+    "simulate": "engines.simulation",
+    "step": "equation",
+    "upper_bound": "guarantees.upper",
+    "worst_case": "engines.expectation",
 }
 
-_PARTS = ("plots", "sweeps", "tables")
-"""Parts that a program without them need not load."""
+_PARTS = (
+    "checks",
+    "errors",
+    "filters",
+    "metrics",
+    "orderings",
+    "plots",
+    "results",
+    "schedules",
+    "sweeps",
+    "tables",
+    "theory",
+)
+"""Modules among the public names."""
 
 if TYPE_CHECKING:
-    from forgetless import plots, sweeps, tables
+    from forgetless import (
+        checks,
+        errors,
+        filters,
+        metrics,
+        orderings,
+        plots,
+        results,
+        schedules,
+        sweeps,
+        tables,
+        theory,
+    )
+    from forgetless.advice.optimal import optimal_schedule
+    from forgetless.advice.which_lambda import advise
+    from forgetless.engines.adjoint import loss_gradient
+    from forgetless.engines.expectation import expect, worst_case
+    from forgetless.engines.simulation import simulate
+    from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.estimators.classifier import ContinualRidgeClassifier
     from forgetless.estimators.evaluation import evaluate_stream
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
+    from forgetless.files import load
+    from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+    from forgetless.guarantees.collection import load_worst_collection
+    from forgetless.guarantees.comparison import compare_bounds
+    from forgetless.guarantees.minimax import minimax_schedule
+    from forgetless.guarantees.search import find_worst_collection
+    from forgetless.guarantees.upper import upper_bound
+    from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
+    from forgetless.tasks import Task, TaskCollection
 
 
 def __getattr__(name: str) -> Any:
@@ -53,6 +101,10 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f"forgetless.{_LATER[name]}"), name)
     raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
 
 
 __all__ = [

@@ -12,6 +12,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.cli import shared
+from support.processes import listening
 
 
 @pytest.fixture
@@ -366,3 +367,26 @@ def test_help_lists_every_command_on_one_line(capsys):
         assert f"\n{heading}:\n" in out
         for name, text in lines.items():
             assert sum(line.split() == [*name.split(), *text.split()] for line in out.splitlines()) == 1, name
+
+
+@pytest.mark.parametrize("module", ["forgetless.cli.app", "numpy", "click"])
+def test_ctrl_c_while_a_command_starts_is_one_line(module):
+    """Whatever is imported when it comes."""
+    code = f"""
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+        return None
+
+sys.meta_path.insert(0, Interrupting())
+import forgetless.__main__
+assert "numpy" not in sys.modules and "click" not in sys.modules
+sys.argv = ["forgetless", "--help"]
+forgetless.__main__.run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=listening)
+    assert (done.returncode, done.stdout, done.stderr.split()) == (130, "", ["interrupted"])

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -102,3 +103,14 @@ def test_it_serves_until_ctrl_c(table):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_port_in_use_is_one_sentence(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert cli.main(["explore", "--no-browser", "--port", str(port)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(
+        f"Error: port {port} on 127.0.0.1 is in use by another program; choose another one, or --port 0"
+    )
+    assert err.count("\n") == 1

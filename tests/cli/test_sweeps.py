@@ -141,10 +141,36 @@ def test_what_is_wrong_with_a_file_is_one_sentence(folder, capsys, change, words
     assert not (folder / "a.db").exists()
 
 
-def test_failed_cells_are_listed(folder, capsys):
-    (folder / "my_tasks.py").write_text("def gauss(seed, d): raise OSError('away')")
+def test_failed_cells_are_a_line_for_each_kind_of_error_and_exit_code_1(folder, capsys):
+    (folder / "my_tasks.py").write_text(
+        "def gauss(seed, d):\n    if seed:\n        raise OSError(f'no file {seed}.csv ' + 'x' * 300)\n    return 5"
+    )
+    text = SWEEP.replace("count = 2", "count = 4")
+    (folder / "sweep.toml").write_text(text)
     code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0)
-    assert (code, "failed           32" in out, err.count("OSError: away")) == (0, True, 32)
+    assert (code, "done             16" in out, "failed           64" in out) == (1, True, True)
+    first, second, last = err.splitlines()
+    place = "tasks gauss, schedule none, ordering with-replacement, k 4, seed"
+    assert first == f"OSError: no file 1.csv {'x' * 300} (48 cells, the first at {place} 1)"
+    kind = "TypeError: gauss must return a TaskCollection or pairs (X, y), got int"
+    assert second == f"{kind} (16 cells, the first at {place} 0)"
+    assert last == "Error: 64 of 80 cells failed; once the cause is removed, --retry computes them again"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"cyclic"]', '"without-replacement"]'), "ordering 'without-replacement' on tasks 'mine' at k = 4: k must be"),
+        (("seeds =", "record = [9]\nseeds ="), "record at k = 4: record must hold steps in 0..4, got 9"),
+        (("seeds =", "average = 2\nseeds ="), "average=2 with ordering 'with-replacement' has an exact average_loss"),
+    ],
+)
+def test_a_grid_that_cannot_work_is_rejected_before_it_starts(folder, capsys, change, message):
+    (folder / "sweep.toml").write_text(SWEEP.replace(*change))
+    code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert f"this sweep cannot work: {message}" in err
+    assert not (folder / "a.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +193,7 @@ def test_a_sweep_of_which_nothing_came_is_a_failure(folder, capsys):
     (folder / "sweep.toml").write_text(SWEEP.replace('[tasks.mine]\nfile = "tasks.npz"\n', ""))
     code, out, err = run(capsys, "sweep", folder / "sweep.toml", "--store", folder / "a.db", "--workers", 0)
     assert (code, "failed           32" in out) == (1, True)
-    assert "all 32 cells failed" in err.splitlines()[-1]
+    assert "32 of 32 cells failed" in err.splitlines()[-1]
     code, _, err = run(capsys, "sweep", "table", folder / "a.db")
     assert (code, "holds no results of this sweep (32 cells failed)" in err) == (1, True)
 
@@ -182,6 +208,21 @@ def test_other_refusals(folder, capsys, monkeypatch):
     code, _, err = run(capsys, "sweep", *words)
     assert (code, "there is no dask scheduler at tcp://127.0.0.1:9" in err) == (1, True)
     assert not (folder / "a.db").exists()
+
+
+@pytest.mark.parametrize("words", [["status"], ["table"], ["export", "--out", "a.csv"], ["merge"], ["run"]])
+def test_a_damaged_store_is_one_sentence(folder, capsys, monkeypatch, words):
+    monkeypatch.chdir(folder)
+    assert run(capsys, "sweep", "sweep.toml", "--store", "a.db", "--workers", 0)[0] == 0
+    content = bytearray((folder / "a.db").read_bytes())
+    content[content.index(b"average_loss", 4096 * 3)] ^= 1
+    (folder / "a.db").write_bytes(content)
+    command, *rest = words
+    more = {"merge": ["b.db", "a.db"], "run": ["sweep.toml", "--store", "a.db", "--workers", 0]}
+    code, out, err = run(capsys, "sweep", command, *more.get(command, ["a.db"]), *rest)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("Error: a.db is damaged (")
+    assert "restore a copy, or compute the sweep again into another store" in err
 
 
 def test_ctrl_c_says_how_to_go_on(folder):

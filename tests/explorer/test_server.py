@@ -2,13 +2,18 @@
 
 import http.client
 import json
+import socket
+import struct
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.server import ExplorerServer
+from forgetless.explorer import requests
+from forgetless.explorer import server as servers
+from forgetless.explorer.server import MOST_CONNECTIONS, ExplorerServer
 from forgetless.explorer.view import explore
 
 RNG = np.random.default_rng(0)
@@ -126,6 +131,13 @@ def test_other_methods_are_not_known(server, method):
         ("curve", {**QUESTION, "d": 2, "tasks": [{"X": [1.0], "y": [1.0]}]}, "X must hold 2 values"),
         ("curve", {**QUESTION, "d": 1, "tasks": []}, "empty collection"),
         ("curve", {**QUESTION, "d": 1, "tasks": [{"X": [1.0], "y": [1.0], "count": 10**15}]}, "copies"),
+        (
+            "advise",
+            {**QUESTION, "d": 1, "tasks": [{"X": [1.0], "y": [1.0], "count": 3 * 10**7}]},
+            "at most 60 features",
+        ),
+        ("curve", {**QUESTION, "d": 1, "tasks": [{"X": [1.0], "y": [1.0]}] * 2001}, "2000 tasks"),
+        ("curve", {**QUESTION, "d": 61, "tasks": [{"X": [1.0] * 61, "y": [1.0]}]}, "at most 60 features"),
         ("curve", {**QUESTION, "order": "one", "sequence": [99] * 8}, "99"),
     ],
 )
@@ -136,7 +148,7 @@ def test_a_bad_question_gets_a_sentence(server, action, body, reason):
     assert ask(server, "curve", QUESTION)[0] == 200  # and the server goes on
 
 
-@pytest.mark.parametrize("length", ["-1", "x", str(10**12)])
+@pytest.mark.parametrize("length", ["-1", "x", str(10**12), "9" * 5000])
 def test_a_question_without_an_honest_length_is_refused(server, length):
     assert ask(server, "curve", b"{}", Content_Length=length)[0] == 413
 
@@ -179,3 +191,98 @@ def test_python_certifies_and_advises_on_tasks_of_the_page(server):
 def test_no_certificate_for_an_order_that_no_theorem_covers(server):
     _, answer = ask(server, "compare_bounds", {**QUESTION, **TASKS, "order": "cyclic"})
     assert "upper_bound" not in answer
+
+
+@pytest.mark.parametrize("path", ["//[", "/api/curve//[", "http://[/", "/%zz", "/?token=%ff&" + "a=1&" * 2000])
+def test_a_malformed_address_is_a_sentence_and_no_traceback(server, capfd, path):
+    headers = {"Origin": f"http://127.0.0.1:{server.server_port}", "X_Forgetless_Token": server.token}
+    for method in ("GET", "POST"):
+        status, _, body = request(server, method, path, Content_Type="application/json", **headers)
+        assert status in (403, 404, 413)
+        assert set(json.loads(body)) == {"error"}
+    assert capfd.readouterr().err == ""
+
+
+def abort(connection):
+    """Close a connection as a browser does whose tab was closed: at once, with what was not read."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def test_a_tab_that_closes_leaves_no_traceback(server, capfd, monkeypatch):
+    computing, closed = threading.Event(), threading.Event()
+
+    def slow(action, request):
+        computing.set()
+        closed.wait(30)
+        return {"text": "x" * 10**7}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "requests", slow)
+        body = json.dumps(QUESTION).encode()
+        lines = [
+            "POST /api/curve HTTP/1.1",
+            f"Host: 127.0.0.1:{server.server_port}",
+            f"Origin: http://127.0.0.1:{server.server_port}",
+            f"X-Forgetless-Token: {server.token}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        ]
+        tab = socket.create_connection(("127.0.0.1", server.server_port))
+        tab.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        assert computing.wait(30)
+        abort(tab)
+        closed.set()
+        half = socket.create_connection(("127.0.0.1", server.server_port))
+        half.sendall(b"GET / HT")
+        abort(half)
+        assert ask(server, "curve", QUESTION)[0] == 200
+    while server._slots._value < MOST_CONNECTIONS:  # until the threads of both have ended
+        time.sleep(0.01)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_unexpected_error_is_one_line(server, capfd):
+    try:
+        raise RuntimeError("odd")
+    except RuntimeError:
+        server.handle_error(None, None)
+    assert capfd.readouterr().err == "Error: RuntimeError: odd\n"
+
+
+def test_there_are_not_more_connections_than_the_limit(server):
+    idle = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(MOST_CONNECTIONS)]
+    while server._slots._value:
+        time.sleep(0.01)
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        request(server, "GET", "/")
+    for connection in idle:
+        connection.close()
+    while not server._slots._value:
+        time.sleep(0.01)
+    assert request(server, "GET", "/")[0] == 403
+
+
+def test_a_long_computation_does_not_make_others_wait_for_ever(server, monkeypatch):
+    monkeypatch.setattr(servers, "PATIENCE", 0.01)
+    assert server._lock.acquire()
+    try:
+        status, answer = ask(server, "curve", QUESTION)
+    finally:
+        server._lock.release()
+    assert (status, answer) == (503, {"error": "Python is busy with another computation; try again when it has ended"})
+    assert ask(server, "curve", QUESTION)[0] == 200
+
+
+@pytest.mark.parametrize("action", ["curve", "compare_bounds", "advise"])
+def test_a_computation_ends_when_its_time_is_over(server, monkeypatch, action):
+    monkeypatch.setattr(requests, "MOST_SECONDS", -1.0)
+    status, answer = ask(server, action, {**QUESTION, **TASKS})
+    assert status == 400
+    assert "the most for a page; use fewer steps or tasks" in answer["error"]
+
+
+def test_a_port_in_use_is_named(server):
+    message = f"port {server.server_port} on 127.0.0.1 is in use by another program; .* --port 0"
+    with pytest.raises(OSError, match=message):
+        ExplorerServer(explore(), server.server_port)

@@ -5,6 +5,7 @@ import signal
 import time
 from concurrent.futures import Future
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -175,3 +176,35 @@ def test_time_limits_need_worker_processes(path):
         pytest.raises(ValueError, match=r"time_limit=1 ends worker processes.*start it with processes=True"),
     ):
         small().run(path, client, time_limit=1)
+
+
+@pytest.fixture
+def deserted():
+    """A client of a cluster without workers, and short patience."""
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster) as client,
+        dask.config.set({"forgetless.worker-timeout": "0.1s"}),
+    ):
+        yield client
+
+
+def test_a_task_on_a_cluster_without_workers_is_an_error_and_leaves_the_model(deserted, rng):
+    X = rng.standard_normal((20, 3))
+    model = fl.ContinualRidge(alpha=1.0).partial_fit(X, X.sum(axis=1))
+    before = model.coef_.copy()
+    rows = da.from_array(X, chunks=(10, 3))
+    with pytest.raises(TimeoutError, match=r"has had no workers for 0\.1 seconds; start some .*worker-timeout"):
+        model.partial_fit(rows, rows[:, 0])
+    assert model.n_tasks_seen_ == 1
+    np.testing.assert_array_equal(model.coef_, before)
+    with pytest.raises(TimeoutError, match="has had no workers"):
+        fl.TaskCollection([(rows, rows[:, 0])])
+    deserted.cluster.scale(1)
+    dask.config.set({"forgetless.worker-timeout": "10m"})
+    assert model.partial_fit(rows, rows[:, 0]).n_tasks_seen_ == 2
+
+
+def test_a_sweep_on_a_cluster_without_workers_is_an_error(deserted, path):
+    with pytest.raises(fl.errors.StoreError, match=r"has had no workers for .* what was committed is safe"):
+        small().run(path, deserted)

@@ -203,3 +203,31 @@ def test_bad_axes_are_refused(changes, error, words):
     with pytest.raises(error, match=words) as caught:
         small(**changes)
     assert not re.search(r"\n", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedules": {"four": fl.Ridge([1.0] * 4)}}, "schedule 'four' at k = 16: schedule gives 4 steps but k is 16"),
+        ({"tasks": {"mine": TASKS}, "schedules": {"gd": fl.GradientDescent(1, 1e3)}}, "schedule 'gd' on tasks 'mine'"),
+        (
+            {"tasks": {"mine": TASKS}, "schedules": {"gd": fl.GradientDescent(1, 1e-3)}, "scales": [1e-6, 1.0]},
+            "schedule 'gd' on tasks 'mine' at k = 4: schedule makes the error grow",
+        ),
+        ({"tasks": {"mine": TASKS}, "orderings": {"two": fl.FixedOrder([0, 1])}}, "ordering 'two' on tasks 'mine'"),
+        ({"record": [4, 16]}, "record at k = 4: record must hold steps in 0..4, got 16"),
+        ({"average": 2, "metrics": ("average_loss", "drift")}, "average=2 with ordering 'with-replacement'"),
+    ],
+)
+def test_cells_that_cannot_work_are_rejected_before_the_start(tmp_path, changes, message):
+    sweep = small(**changes)
+    with pytest.raises(ValueError, match=f"^this sweep cannot work: {message}"):
+        sweep.run(tmp_path / "results.db", n_workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_functions_of_the_user_are_not_called_before_the_start(tmp_path):
+    def schedule(k, radius):
+        raise RuntimeError("called")
+
+    small(schedules={"own": schedule}, average=2, orderings="cyclic", metrics="drift").check_cells()

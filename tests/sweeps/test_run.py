@@ -171,8 +171,8 @@ def test_completeness_is_read_from_the_store(path, monkeypatch):
 def test_a_sweep_whose_cells_cannot_all_be_kept_is_never_complete(path, monkeypatch):
     from forgetless.sweeps import grid
 
-    real = grid._key
-    monkeypatch.setattr(grid, "_key", lambda text: real(text[:60]))  # without the schedule
+    real = grid.text_digest
+    monkeypatch.setattr(grid, "text_digest", lambda text: real(text[:60]))  # without the schedule
     with pytest.raises(fl.errors.StoreError, match=r"cells are missing .* none of them could be computed"):
         small().run(path, n_workers=0)
 

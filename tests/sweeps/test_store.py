@@ -7,14 +7,16 @@ import subprocess
 import sys
 from contextlib import closing
 
+import numpy as np
 import pandas
 import pytest
 
 import forgetless as fl
-from forgetless.sweeps import Store, merge
+from forgetless.sweeps import Store, merge, report
+from forgetless.sweeps import store as stores
 from forgetless.sweeps.evaluate import evaluate
-from forgetless.sweeps.store import APPLICATION, VERSION
-from support.sweeping import SCHEDULES, broken, small
+from forgetless.sweeps.format import APPLICATION, VERSION
+from support.sweeping import SCHEDULES, broken, gauss, small
 
 
 @pytest.fixture
@@ -167,7 +169,7 @@ def test_half_a_batch_is_never_there(path):
     with Store(path, write=True) as store:
         number = store.begin(sweep, "test")
         batch = sweep.batches[0]
-        bad = [one._replace(rows=(("average_loss", 4, 1.0, None, None, "too long"),)) for one in evaluate(sweep, batch)]
+        bad = [one._replace(rows=(("average_loss", 4, 1.0, None, None, 2.0),)) for one in evaluate(sweep, batch)]
         refused(lambda: store.add(number, [(batch, bad)]), "cannot be used")
         assert store.finished() == set()
 
@@ -210,6 +212,145 @@ def test_a_value_keeps_its_name_in_a_store(path, tmp_path):
     assert set(renamed.table(path).columns["schedule"]) == {"new"}
     renamed.run(tmp_path / "other.db", n_workers=0)
     refused(lambda: merge(path, tmp_path / "other.db"), "calls 'new' the schedule", "calls 'up'")
+
+
+def small_store(path):
+    """Simulated cells with curves, a failure, two runs; return what may be read from it."""
+    options = {"k": 4, "seeds": range(4), "n_trials": 3, "record": "all", "metrics": ("average_loss", "seen_loss")}
+    small(tasks={"gauss": gauss}, **options).run(path, n_workers=0)
+    sweep = small(tasks={"gauss": gauss, "broken": broken}, **options)
+    sweep.run(path, n_workers=0)
+    return sweep, readings(sweep, path)
+
+
+def readings(sweep, path):
+    """Everything that a store says of a sweep, except whether somebody writes to it."""
+    with Store(path) as store:
+        plain = [store.status().columns, store.finished(), store.failures(), store.versions(), store.last_sweep()]
+    table, metric = report.of_store(path)
+    return [*plain, sweep.table(path).columns, sweep.failures(path).columns, report.summary(table, metric).columns]
+
+
+def read_or_refused(sweep, path):
+    """What a store says, or None where it is refused in one sentence that names it and what to do."""
+    message = ""
+    try:
+        return readings(sweep, path)
+    except fl.errors.StoreError as error:
+        message = str(error)
+    assert message.startswith(str(path))
+    assert message.isprintable()
+    assert any(hint in message for hint in ("another store", "another name", "update forgetless"))
+    return None
+
+
+def test_flipped_bits_never_change_a_number(path, tmp_path):
+    sweep, before = small_store(path)
+    content, rng = bytearray(path.read_bytes()), np.random.default_rng(5)
+    damaged, n_refused = tmp_path / "damaged.db", 0
+    places = [*range(0, 100, 7), *rng.integers(0, len(content), 286).tolist()]  # of the header, and anywhere
+    for place in places:
+        bit = 1 << int(rng.integers(8))
+        content[place] ^= bit
+        damaged.write_bytes(content)
+        content[place] ^= bit
+        after = read_or_refused(sweep, damaged)
+        assert after in (None, before), f"bit {bit} of byte {place}"
+        n_refused += after is None
+    assert len(places) >= 300
+    assert 100 < n_refused < 300  # others are in free space
+
+
+def test_a_store_that_is_cut_short_is_refused(path, tmp_path):
+    sweep, _ = small_store(path)
+    content, rng = path.read_bytes(), np.random.default_rng(6)
+    cut = tmp_path / "cut.db"
+    pages = list(range(0, len(content), 4096))
+    lengths = [*pages, *rng.integers(0, len(content), max(0, 100 - len(pages))).tolist()]
+    for length in lengths:
+        cut.write_bytes(content[:length])
+        assert read_or_refused(sweep, cut) is None, f"{length} of {len(content)} bytes"
+    assert len(lengths) >= 100
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("UPDATE result SET value = value * 2 WHERE step = 4", "the digest of cell"),
+        ("UPDATE cell SET scale = 7.0 WHERE k = 4", "the digest of cell"),
+        ("DELETE FROM result WHERE step = 4", "the digest of cell"),
+        ("DELETE FROM cell WHERE error IS NOT NULL", r"it has \(18, 144\) of \(24, 144\) cells and results"),
+        ("DELETE FROM cell WHERE seed = 0", ""),
+        ("UPDATE run SET sweep = '{}'", "the digest of its runs and axes"),
+        ("UPDATE axis SET label = 'x' WHERE label = 'up'", "the digest of its runs and axes"),
+        ("DELETE FROM summary", "it has 0 summaries"),
+        ("UPDATE summary SET last_run = 1", "the digest of its runs and axes"),
+    ],
+)
+def test_every_change_of_a_store_is_noticed(path, change, reason):
+    small_store(path)
+    facts(path, change)
+    for write in (False, True):
+        with pytest.raises(fl.errors.StoreError, match=f"is damaged \\({reason}.*; restore a copy"):
+            Store(path, write=write)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON cell BEGIN UPDATE cell SET k = 1; END", "trigger 't'"),
+        ("CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n", "view"),
+        ("CREATE TABLE more (a)", "table 'more'"),
+        ("CREATE INDEX i ON cell (k)", "index 'i'"),
+        ("DROP VIEW results", "view 'results'"),
+        ("ALTER TABLE cell ADD COLUMN note TEXT", "table 'cell'"),
+    ],
+)
+def test_a_foreign_schema_is_refused_before_anything_of_it_runs(path, change, name):
+    small_store(path)
+    facts(path, change)
+    before = path.read_bytes()
+    for write in (False, True):
+        with pytest.raises(fl.errors.StoreError, match=f"has other tables than a store of a sweep \\(see the {name}"):
+            Store(path, write=write)
+    assert path.read_bytes() == before
+
+
+def test_a_view_in_the_place_of_a_table_is_refused(path):
+    """An endless query behind the name of a table, which a reader would wait for."""
+    small_store(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP VIEW results")
+        database.execute(
+            "CREATE VIEW results AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) "
+            "SELECT i AS tasks FROM n"
+        )
+    with pytest.raises(fl.errors.StoreError, match="view 'results'"):
+        Store(path)
+
+
+def test_stores_are_read_without_trust_and_without_writing(path):
+    small().run(path, n_workers=0)
+    with Store(path) as store:
+        assert store.database.execute("PRAGMA trusted_schema").fetchone() == (0,)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            store.database.execute("DELETE FROM cell")
+    with Store(path, write=True) as store:
+        assert store.database.execute("PRAGMA trusted_schema").fetchone() == (0,)
+
+
+def test_an_older_format_is_refused(path):
+    small().run(path, n_workers=0)
+    facts(path, "PRAGMA user_version=1")
+    refused(lambda: Store(path), "format version 1", "compute the sweep again into another store")
+
+
+def test_the_last_run_is_the_last_whatever_the_clock_said(path, monkeypatch):
+    with monkeypatch.context() as ahead:
+        ahead.setattr(stores, "now", lambda: "2099-01-01T00:00:00.000+00:00")
+        small(seeds=range(5)).run(path, n_workers=0)
+    small(scales=[0.1]).run(path, n_workers=0)
+    assert status(path) == {"cells": 18, "done": 18, "failed": 0, "missing": 0, "of other sweeps": 24, "runs": 2}
 
 
 def status(path):

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import re
+import signal
 import subprocess
 import time
 from concurrent.futures import CancelledError, Future
@@ -125,6 +126,19 @@ def test_cells_over_the_time_limit_fail_and_the_others_are_kept(path):
     table = sweep.run(path, n_workers=2, time_limit=0.7).columns
     assert (table["seed"], table["schedule"]) == ([0], ["none"])
     assert set(sweep.failures(path).columns["error"]) == {"TimeLimit: it took longer than 0.7 seconds"}
+
+
+def test_ctrl_c_never_reaches_a_worker(path):
+    """It would print a traceback where it arrives before the worker ignores it, while packages are imported."""
+
+    def shielded(seed):
+        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []):
+            raise RuntimeError("SIGINT is not blocked")
+        return gauss(seed)
+
+    sweep = one(shielded)
+    assert len(sweep.run(path, n_workers=2)) == len(sweep)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 class UnspeakableError(Exception):

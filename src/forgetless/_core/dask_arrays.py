@@ -5,7 +5,9 @@ two for each: with eight of them as long as the sum itself. Steps that only one 
 when the block is used.
 """
 
+import contextlib
 import math
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -232,6 +234,62 @@ def summed(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
     return level[0]
 
 
+class WorkerWatch:
+    """Detects that a dask cluster has no workers, in which case it would wait for ever without a message.
+
+    The time for which workers may be absent is the setting ``forgetless.worker-timeout`` of dask, by default 5 minutes.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._absent_since: float | None = None
+
+    def check(self) -> None:
+        """Raise TimeoutError if there have been no workers for too long; called from time to time."""
+        import dask
+
+        workers: Any = ()
+        with contextlib.suppress(OSError, TimeoutError):  # the scheduler is gone
+            workers = self._client.nthreads()
+        if workers:
+            self._absent_since = None
+            return
+        now = time.monotonic()
+        self._absent_since = self._absent_since or now
+        limit = dask.utils.parse_timedelta(dask.config.get("forgetless.worker-timeout", "5m"))
+        if now - self._absent_since >= limit:
+            raise TimeoutError(
+                f"the dask cluster at {self._client.scheduler.address} has had no workers for {limit:g} seconds; start "
+                'some and run again, or wait longer by dask.config.set({"forgetless.worker-timeout": "1h"})'
+            )
+
+
+def computed(*delayed: Any) -> tuple[Any, ...]:
+    """Return the values of delayed objects; TimeoutError if the cluster that computes them has lost all workers."""
+    import dask
+
+    client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    if type(client).__module__.split(".")[0] != "distributed" or client.asynchronous:
+        return tuple(dask.compute(*delayed))
+    from distributed import wait
+
+    futures, watch = client.compute(list(delayed)), WorkerWatch(client)
+    try:
+        while True:
+            try:
+                wait(futures, timeout=_INTERVAL)
+                return tuple(client.gather(futures))
+            except TimeoutError:
+                watch.check()
+    except BaseException:
+        client.cancel(futures)
+        raise
+
+
+_INTERVAL = 1.0
+"""Seconds of waiting for a cluster after which its workers are looked for."""
+
+
 def dense(X: Any) -> Floats:
     """Return rows, perhaps sparse, as a dense matrix of floats; ValueError where some are not finite."""
     rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
@@ -265,5 +323,6 @@ def equal_task(X: Any, y: Any) -> tuple[Floats, Floats]:
     columns = int(y.shape[1]) if y.ndim > 1 else 1
     hint = "only tasks of few features can be held here"
     check_memory(2.0 * FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", hint)
-    R = np.asarray(summed([block.then(_triangle) for block in blocks], stacked_triangles).compute())
+    (total,) = computed(summed([block.then(_triangle) for block in blocks], stacked_triangles))
+    R = np.asarray(total)
     return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:] if y.ndim > 1 else R[:, d])

@@ -262,23 +262,27 @@ def sweep() -> None:
 def run(
     file: Path, store: Path, cluster: str | None, workers: int | None, retry: bool, time_limit: float | None
 ) -> None:
-    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes."""
-    from forgetless.sweeps import Store, load_sweep
+    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes.
+
+    Exit code 1 if cells failed, with a line for every kind of error.
+    """
+    from forgetless.sweeps import Store, load_sweep, report
 
     loaded = load_sweep(file)
     try:
         with nullcontext() if cluster is None else _connect(cluster) as client:
             loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
     except KeyboardInterrupt:
-        print_lines(f"finished cells are in {store}; the same command resumes", err=True)
+        if store.exists():
+            print_lines(f"finished cells are in {store}; the same command resumes", err=True)
         raise
     with Store(store) as opened:
         print_lines(_lines(opened.status()))
     failed = loaded.failures(store)
     if len(failed):
-        print_lines(failed.text(), err=True)
-    if len(failed) == len(loaded):
-        raise StoreError(f"all {len(loaded)} cells failed; once the cause is removed, --retry computes them again")
+        print_lines("\n".join(report.failure_lines(failed)), err=True)
+        count = f"{len(failed)} of {len(loaded)} cells failed"
+        raise StoreError(f"{count}; once the cause is removed, --retry computes them again")
 
 
 def _connect(address: str) -> Any:

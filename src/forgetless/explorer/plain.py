@@ -19,6 +19,9 @@ FEATURES = 60
 MOST_STEPS = 5000
 """Steps that the page draws."""
 
+MOST_TASKS = 2000
+"""Tasks of a request, with their copies, so that one request cannot keep Python from all others."""
+
 _LITERAL = 20_000
 """Numbers up to which a page holds the rows as they are, so that its code can hold them too."""
 
@@ -80,13 +83,19 @@ def _values(values: Any, k: int, unit: float) -> dict[str, Any]:
 def tasks_of(plain: Any) -> TaskCollection:
     """Return the tasks that a page sent; copies of a task are tasks of their own."""
     d = validate.integer("d", plain.get("d"), 1, "give the number of features")
+    counts = [
+        validate.integer("count", task.get("count", 1), 1, "a task is there at least once") for task in plain["tasks"]
+    ]
+    if d > FEATURES or sum(counts) > MOST_TASKS:
+        raise ValueError(
+            f"a request must have at most {FEATURES} features and {MOST_TASKS} tasks with their copies, got {d} and "
+            f"{sum(counts)}; open larger tasks from their file: forgetless explore FILE"
+        )
     pairs = []
-    for task in plain["tasks"]:
+    for task, count in zip(plain["tasks"], counts, strict=True):
         X, y = (np.asarray(task[name], dtype=np.float64).reshape(-1) for name in ("X", "y"))
         if X.size != d * y.size:
             raise ValueError(f"X must hold {d} values for each of {y.size} targets, got {X.size}")
-        count = validate.integer("count", task.get("count", 1), 1, "a task is there at least once")
-        validate.check_memory(float(X.size) * count, f"{count} copies of a task", "use fewer")
         pairs += [_with_floor(X.reshape(-1, d), y, float(task.get("floor", 0.0)))] * count
     return TaskCollection(pairs)
 

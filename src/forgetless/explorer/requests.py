@@ -1,6 +1,7 @@
 """Computations for a page that is served: curves beyond its own engine, bounds and advice."""
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,23 @@ from forgetless.guarantees.comparison import compare_bounds
 from forgetless.guarantees.upper import upper_bound
 from forgetless.orderings import WithReplacement
 from forgetless.tasks import TaskCollection
+
+MOST_SECONDS = 60.0
+"""Seconds after which a computation for a page is given up: others wait for it."""
+
+
+class Deadline:
+    """A progress callback that raises TimeoutError when the time of a request is over."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + MOST_SECONDS
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        if time.monotonic() > self._end:
+            raise TimeoutError(
+                f"this takes longer than {MOST_SECONDS:g} seconds, the most for a page; use fewer steps or tasks, or "
+                "compute it in Python"
+            )
 
 
 class Requests:
@@ -53,7 +71,8 @@ class Requests:
         tasks, k = self._tasks_and_steps(request)
         filter_, ordering, metric = filter_of(request), ordering_of(request), request["metric"]
         average, steps = request.get("average"), np.arange(k + 1)
-        curve = expect(tasks, filter_, k, ordering=ordering, metrics=metric, record=steps, average=average)
+        options = {"ordering": ordering, "metrics": metric, "record": steps, "average": average}
+        curve = expect(tasks, filter_, k, progress=Deadline(), **options)
         slope, note = None, "no gradient for this order, measure or scheme"
         exact = isinstance(ordering, WithReplacement) and metric == "average_loss" and average is None
         if exact and request["scheme"] != "budget":
@@ -70,7 +89,9 @@ class Requests:
         goal = request["metric"]
         fits = tasks.is_realizable() and isinstance(ordering, WithReplacement) and request.get("average") is None
         if fits and goal in ("average_loss", "seen_loss") and tasks.radius > 0:
-            own = upper_bound(filter_, k, quantity=goal, radius=tasks.radius, distance=comparison.distance)
+            own = upper_bound(
+                filter_, k, quantity=goal, radius=tasks.radius, distance=comparison.distance, progress=Deadline()
+            )
             result |= {"upper_bound": own.value, "text": f"{own!r}\n\n{result['text']}"}
         return result
 
@@ -78,7 +99,8 @@ class Requests:
         """Return ranked schedules for these tasks."""
         tasks, k = self._tasks_and_steps(request)
         goal = "seen_loss" if request["metric"] == "seen_loss" else "average_loss"
-        advice = advise(tasks, k, objective=goal, ordering=ordering_of(request))  # type: ignore[arg-type]
+        options = {"objective": goal, "ordering": ordering_of(request)}
+        advice = advise(tasks, k, progress=Deadline(), **options)  # type: ignore[arg-type]
         return {"title": "Schedules ranked by their exact loss", "text": repr(advice)}
 
 

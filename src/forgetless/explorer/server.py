@@ -4,22 +4,30 @@ It listens on 127.0.0.1 and rejects requests with another host name (DNS rebindi
 token in its address; computations need the token in a header, which no other site can set, and the page's own origin.
 """
 
+import errno
 import hmac
 import json
 import secrets
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from forgetless._core.text import error_text, printable
 from forgetless.explorer.page import page
 from forgetless.explorer.requests import Requests
 from forgetless.explorer.view import Explorer
 
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 64 * 2**20
 """Most bytes of a request, which may hold the tasks."""
+
+MOST_CONNECTIONS = 32
+"""Connections that are served at a time; a browser has up to six."""
+
+PATIENCE = 5.0
+"""Seconds for which a request waits for the computation of another one."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -30,6 +38,10 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+class BusyError(Exception):
+    """Another computation takes long."""
 
 
 class ExplorerServer(ThreadingHTTPServer):
@@ -47,17 +59,53 @@ class ExplorerServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, explorer: Explorer, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            reason = "is in use by another program" if error.errno == errno.EADDRINUSE else f"failed: {error.strerror}"
+            raise OSError(
+                f"port {port} on 127.0.0.1 {reason}; choose another one, or --port 0 for any that is free"
+            ) from None
+        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.token = secrets.token_urlsafe(24)
         held = explorer.tasks is not None
         self.page = page({**explorer.data, "token": self.token, "held": held}, served=True).encode()
         self.requests = Requests(explorer.tasks)
-        self.lock = threading.Lock()  # computations one after the other, each with all processors
+        self._lock = threading.Lock()  # computations one after the other, each with all processors
 
     @property
     def address(self) -> str:
         """The address of the page, with its token."""
         return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
+
+    def compute(self, action: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a request; BusyError if another one takes long."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise BusyError("Python is busy with another computation; try again when it has ended")
+        try:
+            return self.requests(action, request)
+        finally:
+            self._lock.release()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own; close it if there are too many."""
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore connections that the browser closed; report other errors in one line."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError | TimeoutError):
+            sys.stderr.write(f"Error: {error_text(error, 1000)}\n")
 
     def hosts(self) -> tuple[str, ...]:
         """Return the host names of valid requests."""
@@ -72,10 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._check_host():
             return
-        path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
+        path, _, query = self.path.partition("?")
         if path != "/":
             self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
-        elif not self._is_token(query.get("token", [""])[0]):
+        elif not self._is_token(parse_qs(query).get("token", [""])[0]):
             self._reject(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
         else:
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
@@ -83,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         if not self._check_host():
             return
-        path, kind = urlsplit(self.path).path, self.headers.get("Content-Type", "").split(";")[0].strip()
+        path, kind = self.path.partition("?")[0], self.headers.get("Content-Type", "").split(";")[0].strip()
         if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.server.hosts()]:
             self._reject(HTTPStatus.FORBIDDEN, "requests must come from the page itself")
         elif not self._is_token(self.headers.get("X-Forgetless-Token", "")):
@@ -97,20 +145,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _compute(self, action: str) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BYTES:  # int() rejects very long texts
             self._reject(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BYTES} bytes")
             return
         try:
             request = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
             if not isinstance(request, dict):
                 raise ValueError("a request must be an object")
-            with self.server.lock:
-                result = self.server.requests(action, request)
-            self._send(HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode())
-        except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError) as error:
+            result = self.server.compute(action, request)
+        except BusyError as error:
+            self._reject(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError, TimeoutError) as error:
             self._reject(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
         except Exception as error:
             self._reject(HTTPStatus.INTERNAL_SERVER_ERROR, error_text(error, 1000))
+        else:
+            self._send(HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode())
 
     def _check_host(self) -> bool:
         if self.headers.get("Host", "") in self.server.hosts():

@@ -75,7 +75,7 @@ def explore(
     ----------
     tasks : TaskCollection, optional
         With one target. The page computes in the coordinates of the joint span, up to 60 of them; without tasks it
-        starts with two at an angle, and others can be chosen or loaded in it.
+        starts with three that have noisy labels, and others can be chosen or loaded in it.
     schedule : schedule or filter, optional
         Of ``Ridge``, ``GradientDescent`` or ``Projection``; ``schedules.increasing()`` if omitted.
     k : int, optional

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats
-from forgetless._core.dask_arrays import Block, stacked_triangles, summed, triangle
+from forgetless._core.dask_arrays import Block, computed, stacked_triangles, summed, triangle
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
 GRAM_SIDE = 1000  # features up to which XᵀX is summed in the first pass: 8 MB per worker, and one pass instead of many
@@ -139,13 +139,14 @@ class RemoteRows(Rows):
     def looked_at(cls, blocks: Sequence[Block], view: View) -> tuple["RemoteRows", Seen]:
         """Return the rows of some blocks after one pass over them, and the result of that pass."""
         gram = len(view.start) <= GRAM_SIDE
-        seen = summed(_each(blocks, _look, view, gram), _added).compute()
+        (seen,) = computed(summed(_each(blocks, _look, view, gram), _added))
         return cls(blocks, view, seen), seen
 
     @cached_property
     def gram(self) -> Array:
         """XᵀX, in another pass where there are many features."""
-        return summed(_each(self._blocks, _look, self._view, True), _added).compute().gram
+        (seen,) = computed(summed(_each(self._blocks, _look, self._view, True), _added))
+        return seen.gram
 
     def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
         """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1, c)."""
@@ -154,9 +155,7 @@ class RemoteRows(Rows):
         return RemoteRows(self._blocks, self._view, self._seen, first), size[None, :]
 
     def _slices(self, vector: Floats) -> list[Any]:
-        import dask
-
-        lengths = dask.compute(*[block.then(_length) for block in self._blocks])
+        lengths = computed(*[block.then(_length) for block in self._blocks])
         return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
 
     def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
@@ -175,7 +174,7 @@ class RemoteRows(Rows):
         ]
         sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
         *blocks, total = dask.persist(*[each[0] for each in turned], sums)
-        squares, back = total.compute()
+        ((squares, back),) = computed(total)
         beta = np.sqrt(squares)
         scale = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta != 0)
         return OnWorkers(blocks, beta), beta, (back * scale).astype(v.dtype, copy=False)
@@ -183,12 +182,13 @@ class RemoteRows(Rows):
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c), of a local vector."""
         parts = [block.then(_adjoint, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
-        (total,) = summed(parts, _added).compute()
+        ((total,),) = computed(summed(parts, _added))
         return total
 
     def reduced(self) -> tuple[Floats, Floats]:
         """Return QᵀX and Qᵀr for an orthogonal Q: an equivalent task of at most d + c rows, as accurate as all rows."""
-        R = np.asarray(summed(_each(self._blocks, _triangle, self._view), stacked_triangles).compute())
+        (total,) = computed(summed(_each(self._blocks, _triangle, self._view), stacked_triangles))
+        R = np.asarray(total)
         d = self.shape[1]
         return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:])
 

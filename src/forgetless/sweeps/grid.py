@@ -1,9 +1,10 @@
 """A sweep as data: named axes, cells with a digest of their content, batches of cells that are computed together."""
 
 import functools
-import hashlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +13,14 @@ from forgetless._core import averages, validate
 from forgetless._core.environment import version
 from forgetless._core.text import printable
 from forgetless.engines.inputs import as_ordering, as_schedule
-from forgetless.filters import Filter
+from forgetless.engines.problem import check_contraction, recorded_steps
+from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import METRICS, check_metrics
-from forgetless.orderings import NAMES, WithReplacement
+from forgetless.orderings import NAMES, Cyclic, FixedOrder, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
-from forgetless.sweeps.identity import LENGTH, content, digest
+from forgetless.sweeps.code import text_digest
+from forgetless.sweeps.identity import content, digest
 from forgetless.tasks import TaskCollection
 
 AXES = ("tasks", "schedule", "scale", "ordering", "k", "seed")
@@ -154,7 +157,7 @@ class Grid:
                     for ordering in self.axes["ordering"].values():
                         shared = f"{common} {tasks.digest} {seed} {k} {ordering.digest} "
                         members = [
-                            Member(label, scale, _key(shared + identity)) for label, scale, identity in schedules
+                            Member(label, scale, text_digest(shared + identity)) for label, scale, identity in schedules
                         ]
                         for first in range(0, len(members), BATCH_SIZE):
                             part = tuple(members[first : first + BATCH_SIZE])
@@ -182,6 +185,39 @@ class Grid:
         schedule = self.axes["schedule"][member.schedule].thing
         return schedule if member.scale is None else Rescaled(schedule, member.scale)
 
+    def check_cells(self) -> None:
+        """Raise ValueError if some cells cannot be computed, as far as that is known without the user's functions."""
+        orderings = [value for value in self.axes["ordering"].values() if _is_ours(value.thing)]
+        collections = [value for value in self.axes["tasks"].values() if isinstance(value.thing, TaskCollection)]
+        for k in self.k:
+            with _naming(f"record at k = {k}"):
+                recorded_steps(self.record, k)
+            for tasks, ordering in itertools.product(collections, orderings):
+                with _naming(f"ordering {ordering.label!r} on tasks {tasks.label!r} at k = {k}"):
+                    ordering.thing.check(tasks.thing.n_tasks, k)
+            for schedule in self.axes["schedule"].values():
+                if _is_ours(schedule.thing):
+                    self._check_schedule(schedule, k, collections)
+        if self.n_trials is None and self.average is not None:
+            self._check_average([value.label for value in orderings if not isinstance(value.thing, _PATHS)])
+
+    def _check_schedule(self, schedule: Value, k: int, collections: list[Value]) -> None:
+        with _naming(f"schedule {schedule.label!r} at k = {k}"):
+            is_descent = isinstance(resolve(schedule.thing, k, 1.0), GradientDescent)
+        for tasks in collections if is_descent else ():  # of other filters every strength works
+            with _naming(f"schedule {schedule.label!r} on tasks {tasks.label!r} at k = {k}"):
+                scaled = [Rescaled(schedule.thing, each) if each else schedule.thing for each in self.scales]
+                for each in scaled:
+                    check_contraction(resolve(each, k, tasks.thing.radius), tasks.thing)
+
+    def _check_average(self, random: list[str]) -> None:
+        others = [name for name in self.metrics if name not in ("average_loss", "worst_case")]
+        if random and others:
+            raise ValueError(
+                f"this sweep cannot work: average={self.average:g} with ordering {random[0]!r} has an exact "
+                f"average_loss only, got metrics={', '.join(others)}; leave them out, or simulate by n_trials="
+            )
+
     def __repr__(self) -> str:
         counts = {axis: len(values) for axis, values in self.axes.items()}
         counts |= {"scale": len([each for each in self.scales if each]), "k": len(self.k), "seed": len(self.seeds)}
@@ -189,8 +225,22 @@ class Grid:
         return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
 
 
-def _key(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+_PATHS = (Cyclic, FixedOrder)
+"""Orderings of one path, on which an average of iterates has every metric."""
+
+
+def _is_ours(thing: Any) -> bool:
+    """Return whether a schedule or ordering is of this package, so that calling it is quick and has no side effects."""
+    return type(thing).__module__.partition(".")[0] == "forgetless"
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Name the part of a sweep to which an error belongs."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"this sweep cannot work: {name}: {error}") from None
 
 
 def _axis(

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -71,6 +72,23 @@ def of_store(path: str | os.PathLike[str]) -> tuple[Table, str]:
             "an export has them"
         )
     return wide(rows, sweep["axes"], facts), str(sweep["settings"]["metrics"][0])
+
+
+def failure_lines(failures: Table) -> list[str]:
+    """Return a line for every kind of error: its first message in full, how many cells have it, and the first of them.
+
+    Messages that differ in numbers only, such as that of a seed, are of one kind.
+    """
+    kinds: dict[str, list[int]] = {}
+    for i, error in enumerate(failures.columns["error"]):
+        kinds.setdefault(re.sub(r"\d+", "#", error), []).append(i)
+    lines = []
+    for rows in sorted(kinds.values(), key=len, reverse=True):
+        values = {axis: failures.columns[axis][rows[0]] for axis in AXES}
+        first = ", ".join(f"{axis} {value}" for axis, value in values.items() if value is not None)
+        count = f"{len(rows)} cells, the first at" if len(rows) > 1 else "1 cell, at"
+        lines.append(f"{failures.columns['error'][rows[0]]} ({count} {first})")
+    return lines
 
 
 def everything(path: str | os.PathLike[str]) -> Table:

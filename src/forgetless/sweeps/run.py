@@ -20,7 +20,7 @@ from forgetless.reporting.progress import Progress, progress_callback, terminal_
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
-from forgetless.sweeps.workers import Cluster, MissingSweepError, Processes, check_client, compute
+from forgetless.sweeps.workers import Cluster, MissingSweepError, Processes, check_client, compute, interrupts_blocked
 
 ATTEMPTS = 3
 """Worker processes that may die over a batch; then its cells are computed one by one, with as many attempts each."""
@@ -90,7 +90,8 @@ class Driver:
 
     def _submit(self, executor: Executor, batch: Batch | None, *call: Any) -> None:
         try:
-            future = executor.submit(*call)
+            with interrupts_blocked():  # the first call of an executor starts its process
+                future = executor.submit(*call)
         except BrokenProcessPool:  # its worker died while it was idle
             self._close(executor)
             self._retry(batch)

@@ -33,7 +33,7 @@ class Sweep(Grid):
     ----------
     tasks : dict from name to TaskCollection or function, or one of these
         A function that returns the tasks may take ``seed`` and ``k``; all other arguments must be bound, e.g. by
-        ``functools.partial``. It is identified by its name, its source and its arguments.
+        ``functools.partial``. It is identified by its source, its arguments and the globals that it uses.
     schedules : dict from name to schedule, filter or name of a schedule, or a list or one of these
     k : int or list of int
         Numbers of steps.
@@ -88,7 +88,8 @@ class Sweep(Grid):
         """Compute the cells that the store lacks, and return the table of all.
 
         Cells are committed as they finish: after Ctrl-C, a crash or a loss of power, the same call resumes. Cells that
-        fail are recorded with their error and do not stop the rest.
+        fail are recorded with their error and do not stop the rest. ValueError before the start if some cells cannot
+        work, such as those of a schedule of 4 coefficients at k = 16.
 
         Parameters
         ----------
@@ -113,6 +114,7 @@ class Sweep(Grid):
         Table
             As from :meth:`table`.
         """
+        self.check_cells()
         run(self, store, choose_engine(self, client, n_workers, time_limit), retry, progress)
         return self.table(store)
 

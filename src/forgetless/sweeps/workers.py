@@ -16,9 +16,11 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from forgetless._core.compiled import has_numba
+from forgetless._core.dask_arrays import WorkerWatch
 from forgetless._core.environment import needs, version
 from forgetless._core.text import error_text
 from forgetless.errors import StoreError
@@ -108,6 +110,20 @@ def compute(name: str, driver_version: str, batch: Batch, seconds: float | None)
 # --- in the driver ---
 
 
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C; processes that are started meanwhile never receive it, also while they import their packages."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # loky needs it, and up to Python 3.12 its start would unblock the signal
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+
 class Processes:
     """Worker processes of this machine, each in an executor of its own.
 
@@ -144,7 +160,7 @@ class Cluster(Processes):
 
     def __init__(self, payload: bytes, client: Any) -> None:
         super().__init__(payload, 1)
-        self._client = client
+        self._client, self._watch = client, WorkerWatch(client)
 
     def open(self) -> Executor:
         from distributed import WorkerPlugin
@@ -177,6 +193,10 @@ class Cluster(Processes):
                 "the dask cluster is gone (the connection is closed); what was committed is safe: start it, and run "
                 "again"
             )
+        try:
+            self._watch.check()
+        except TimeoutError as error:
+            raise StoreError(f"{error}; what was committed is safe") from None
         with contextlib.suppress(OSError, TimeoutError):
             cluster, workers = self._client.cluster, self._client.nthreads()
             n_workers = len(getattr(cluster, "worker_spec", ()))

@@ -21,7 +21,7 @@ def main():
         file = Path(folder) / "explorer.html"
         file.write_text(page(), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1200, "height": 1240})
+        tab = browser.new_page(viewport={"width": 1200, "height": 1300})
         tab.goto(f"{file.as_uri()}#angle=12&k=80")
         box = tab.locator("#draw").bounding_box()
         for i, (x, y) in enumerate(STROKES):

@@ -8,6 +8,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.explorer import explore
+from forgetless.explorer.page import read
 from forgetless.explorer.server import ExplorerServer
 
 KINDS = ["", "kind=random&k=120", "kind=data&scheme=size", "kind=worst&k=64", "kind=rare&scheme=budget&order=one"]
@@ -233,3 +234,61 @@ def test_tasks_too_large_for_the_page_are_computed_in_python(browser):
         page.until(f"App.now.slope !== null && App.now.loss[15] !== {before!r}")
         assert page.said == []
         page.tab.close()
+
+
+FINAL = "(name) => App.references[name].values[App.state.k]"
+
+
+def test_the_first_view_makes_the_case_for_increasing_and_says_when_it_does_not_hold(opened):
+    page = opened()
+    page.settle()
+    case = page.tab.locator("#case")
+    assert case.is_visible()
+    assert "with label noise 0 one model fits all tasks, and no regularization is best" in case.inner_text()
+    assert page.tab.evaluate("App.state.schedule.preset") == "increasing"
+    none, constant = (page.tab.evaluate(FINAL, name) for name in ("none", "constant"))
+    assert page.loss() < 0.55 * constant
+    assert page.loss() < 0.1 * none
+    page.changed(lambda: page.tab.locator("#noise").fill("0"))
+    page.settle()
+    assert case.is_hidden()
+    none, constant = (page.tab.evaluate(FINAL, name) for name in ("none", "constant"))
+    assert none <= min(constant, page.loss(), page.tab.evaluate(FINAL, "theorem"))
+    page.changed(lambda: page.tab.click("[data-name=none]"))
+    assert page.loss() == none
+
+
+def test_links_do_not_depend_on_the_first_view(opened):
+    page = opened("k=31&p=none")
+    assert page.tab.evaluate("[App.state.kind, App.state.noise]") == ["two", 0]
+    page = opened()
+    page.changed(lambda: page.tab.select_option("#kind", "worst"))
+    assert page.tab.evaluate("App.state.noise") == 0  # other tasks are shown without noise
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("35010.7", "35\u202f010"),
+        ("1234567", "1\u202f235\u202f000"),
+        ("2.5e7", "2.500·10⁷"),
+        ("9876", "9876"),
+        ("0.00022676", "0.0002268"),
+        ("0.00002", "2.000·10⁻⁵"),
+        ("-35010", "-35\u202f010"),
+        ("0", "0"),
+    ],
+)
+def test_numbers_are_for_people(opened, value, text):
+    script = read("page/plot.js")
+    assert opened().tab.evaluate(f"(() => {{ {script}; return Plot.shown({value}); }})()") == text
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 50])
+def test_axes_count_whole_tasks(opened, k):
+    page = opened(f"k={k}&p=none")
+    labels = page.tab.evaluate(
+        "[...document.querySelectorAll('.axes text[text-anchor=middle]')].map((n) => n.textContent)"
+    )
+    assert labels
+    assert all(label.isdecimal() for label in labels)

@@ -13,7 +13,7 @@ const App = (() => {
   const LONGEST = 3e8; // products in a curve: about a second
 
   const first = { ...State.START, ...data.state };
-  let state = State.fromText(location.hash.slice(1), first);
+  let state = opened();
   let given = data.tasks ? collection(data.tasks) : null,
     source = data.source || null; // tasks of the user's
   let tasks,
@@ -26,6 +26,12 @@ const App = (() => {
   const undo = [],
     draw = new Draw.DrawChart($("draw"), changed),
     losses = new Losses.LossChart($("loss"));
+
+  // The state of a link, of the tasks that the page came with, or of the first view
+  function opened() {
+    if (location.hash.length > 1 || first.kind === "data") return State.fromText(location.hash.slice(1), first);
+    return { ...State.fromText(State.FIRST), ...data.state };
+  }
 
   function collection({ d, tasks: list }) {
     const one = ({ X, y, floor }, m) => ({
@@ -81,7 +87,7 @@ const App = (() => {
     const missing = state.kind === "data" && !given && !held();
     tasks = held()
       ? { d: data.large.d, tasks: [] }
-      : Tasks.make(missing ? { ...state, kind: "two" } : state, data.shipped, given);
+      : Tasks.make(missing ? { ...state, kind: "two", noise: 0 } : state, data.shipped, given);
     prob = held() ? data.large : Engine.problem(tasks.tasks, tasks.d);
     references = {};
     App.settled = false;
@@ -100,8 +106,12 @@ const App = (() => {
         ? `Only ${most} steps: more would take long here. forgetless explore computes them in Python.`
         : Results.reason({ state, prob }),
     );
-    if (!remote())
-      references.theorem = reference("theorem", Schedules.heights({ ...state, schedule: { preset: "increasing" } }));
+    $("case").hidden = !State.isFirst(state);
+    if (!remote()) {
+      const preset = (name) => Schedules.heights({ ...state, schedule: { preset: name } });
+      references.theorem = reference("theorem", preset("increasing"));
+      if (state.scheme === "ridge") references.none = reference("none", preset("none"));
+    }
     update();
     compare();
   }
@@ -221,7 +231,7 @@ const App = (() => {
   }
 
   const compared = () =>
-    ["theorem", "constant", "optimum"]
+    ["none", "theorem", "constant", "optimum"]
       .filter((name) => references[name] && references[name].values)
       .map((name) => references[name]);
   const curves = () => [...compared(), { name: "yours", values: now.loss }];
@@ -333,7 +343,7 @@ const App = (() => {
   // Another link in the same page
   addEventListener("hashchange", () => {
     if (location.hash.slice(1) === State.toText(state)) return;
-    state = State.fromText(location.hash.slice(1), first);
+    state = opened();
     everything();
   });
 

@@ -67,8 +67,9 @@ const Controls = (() => {
   function listen() {
     const on = (id, event, act) => $(id).addEventListener(event, act);
     for (const id of SLIDERS) on(id, "input", () => App.set({ [id]: Number($(id).value) }));
-    for (const id of ["kind", "worst", "order", "metric", "scheme"])
+    for (const id of ["worst", "order", "metric", "scheme"])
       on(id, "change", () => App.set(id === "worst" ? worstKnown() : { [id]: $(id).value }));
+    on("kind", "change", () => App.set({ kind: $("kind").value, noise: 0 })); // other tasks are shown as they are
     on("average", "change", () => App.set({ average: $("average").value === "" ? null : Number($("average").value) }));
     on("k", "input", () => App.set({ k: toK(Number($("k").value)) }));
     on("kExact", "change", () => {
@@ -106,6 +107,7 @@ const Controls = (() => {
   // A schedule of the table, exactly where it has a name
   function taken(name) {
     if (name === "theorem") return { preset: "increasing" };
+    if (name === "none") return { preset: "none" };
     const { heights, height } = App.references[name];
     if (name === "constant") return height ? { preset: "constant", scale: height } : { preset: "none" };
     return Schedules.drawn(App.state, heights);

@@ -58,7 +58,7 @@ const Losses = (() => {
         "after t steps",
         view.title,
       );
-      for (const name of ["theorem", "constant", "optimum", "yours"]) {
+      for (const name of ["none", "theorem", "constant", "optimum", "yours"]) {
         const found = curves.find((curve) => curve.name === name);
         this.chart.line(name, `line ${name}`, found ? found.values : null, this.x, y);
       }

@@ -14,12 +14,15 @@ const Plot = (() => {
   const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
   const power = (e) => (e === 0 ? "1" : e === 1 ? "10" : `10${[...String(e)].map((c) => SUPER[c]).join("")}`);
 
-  // Four digits that a person reads
+  // Four digits that a person reads; thousands are set apart
   function shown(x) {
     if (x === 0) return "0";
     if (!Number.isFinite(x)) return "–";
     const size = Math.abs(x);
-    if (size >= 1e-3 && size < 1e5) return String(Number(x.toPrecision(4)));
+    if (size >= 1e-4 && size < 1e7) {
+      const text = String(Number(x.toPrecision(4)));
+      return size < 1e4 ? text : text.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    }
     const [digits, exponent] = x.toExponential(3).split("e");
     return `${digits}·10${[...String(Number(exponent))].map((c) => SUPER[c]).join("")}`;
   }

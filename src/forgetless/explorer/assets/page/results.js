@@ -57,10 +57,11 @@ const Results = (() => {
 
   function rowsOf({ state, now, references, remote }, bounds) {
     const last = (each) => (each && each.values ? each.values[state.k] : null),
-      { constant, theorem, optimum } = references;
+      { none, constant, theorem, optimum } = references;
     const { symbol } = Schedules.SCHEMES[state.scheme],
       unit = { ridge: " R²", size: " / R²", budget: "" }[state.scheme];
     const rows = [{ name: "yours", title: "yours", value: now.loss[state.k] }];
+    if (none) rows.push({ name: "none", title: "no regularization", note: "λ = 0", value: last(none), take: true });
     if (!remote) {
       const note = constant ? `${symbol} = ${shown(constant.height)}${constant.height ? unit : ""}` : "searching …";
       rows.push({ name: "constant", title: "best constant", note, value: last(constant), take: true });

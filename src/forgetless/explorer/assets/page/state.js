@@ -26,6 +26,9 @@ const State = (() => {
     schedule: { preset: "constant", scale: 1 },
     log: false,
   };
+  // What is shown before anything is chosen, as a link: noisy labels, where increasing strengths win clearly
+  const FIRST = "kind=random&d=2&M=3&rows=1&noise=0.1&seed=9&k=200&p=increasing&c=0.05";
+  const PROBLEM = ["kind", "d", "M", "rows", "noise", "seed", "k", "order", "metric", "average", "scheme"];
   const NUMBERS = {
     angle: [1, 90],
     d: [1, 40],
@@ -143,5 +146,11 @@ const State = (() => {
     return { ...state, schedule: { preset: "constant" } };
   }
 
-  return { START, toText, fromText };
+  // Tasks, order and measure of the first view, whatever the schedule
+  function isFirst(state) {
+    const first = fromText(FIRST);
+    return PROBLEM.every((name) => state[name] === first[name]);
+  }
+
+  return { START, FIRST, toText, fromText, isFirst };
 })();
