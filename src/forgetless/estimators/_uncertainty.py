@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats, to_numpy
+from forgetless.estimators.evidence import Experts
 from forgetless.estimators.low_rank import Subspace
 from forgetless.estimators.state import State
 from forgetless.solvers.rows import is_sparse
@@ -72,5 +73,8 @@ def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = (
         share = np.maximum(mean[group], 0.0)
         rows[np.ix_(group, group)] -= share / max(float(share.sum()), np.finfo(np.float64).tiny)
     rows[:, :d] *= np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-    std = np.sqrt(noise(state) * leverage(state, rows, loss))
+    if isinstance(state.memory, Experts):
+        std = np.sqrt(state.memory.variances(rows[:, :d], noise(state)))
+    else:
+        std = np.sqrt(noise(state) * leverage(state, rows, loss))
     return np.where(scale > 0, std, np.nan)

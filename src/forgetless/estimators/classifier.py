@@ -28,9 +28,7 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
     Parameters
     ----------
     alpha : float, optional
-        λ at every task, if no schedule is given. If omitted, 1 without a memory; with a low-rank memory s/20 + ⅔ e,
-        where s is the mean squared norm of a row of the first task and e the overlap of tasks with the part of Σ XᵀX
-        that the memory has lost (``docs/memory.md``); with a diagonal memory s.
+        λ at every task, if no schedule is given. If both are omitted, the strength is chosen by evidence.
     class_weight : "balanced" or dict, optional
         Weights of classes in the loss of a task, or N/(K·N_k) for the N_k of N rows so far, the task included,
         that are of class k, one of K.

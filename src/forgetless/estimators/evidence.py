@@ -92,6 +92,24 @@ class Sums(NamedTuple):
     right: Floats
     squares: Floats
 
+    @property
+    def gram(self) -> Floats:
+        """XᵀX."""
+        d = len(self.mean)
+        return self.matrix if self.matrix.shape == (d, d) else self.matrix.T @ self.matrix
+
+
+class Path(NamedTuple):
+    """Solutions with several λ, by the eigenvalues (d,) and eigenvectors of G.
+
+    ``steps`` are the changes of the weights in their coordinates, of shape (λ, d, c), and ``costs`` −2 log evidence.
+    """
+
+    values: Floats
+    vectors: Floats
+    steps: Floats
+    costs: Floats
+
 
 class Statistics(NamedTuple):
     """Statistics of all rows so far, weighted, in the present units of the columns.
@@ -170,7 +188,7 @@ class Statistics(NamedTuple):
             mean=mean,
             gradient=self.gradient / ratio[:, None],
             gram=None if self.gram is None else self.gram / ratio / ratio[:, None],
-            vectors=self.vectors / ratio,
+            vectors=(self.vectors / ratio).astype(self.vectors.dtype),
             rest=self.rest / ratio**2,
         )
 
@@ -192,7 +210,16 @@ class Statistics(NamedTuple):
             return self
         scaled = {name: left * getattr(self, name) for name in ("gradient", "squares", "rest", "total", "rows")}
         gram = None if self.gram is None else left * self.gram
-        return self._replace(**scaled, gram=gram, vectors=math.sqrt(left) * self.vectors, chosen=left * self.chosen)
+        return self._replace(
+            **scaled,
+            gram=gram,
+            vectors=self.vectors * self.vectors.dtype.type(math.sqrt(left)),
+            chosen=left * self.chosen,
+        )
+
+    def stored(self, dtype: str) -> "Statistics":
+        """Return the statistics with vectors of a dtype: the solution does not depend on their last digits."""
+        return self._replace(vectors=self.vectors.astype(dtype, copy=False))
 
     def after(self, sums: Sums, rank: int) -> "Statistics":
         """Return the statistics after some rows, with the solution on all of them."""
@@ -211,40 +238,31 @@ class Statistics(NamedTuple):
             total=total,
             rows=self.rows + sums.rows,
         )
-        primal = sums.matrix.shape == (d, d)
-        if self.gram is None and d <= rank:
-            added = added._replace(gram=self.vectors.T @ self.vectors + np.diag(self.rest))
-        if added.gram is not None and (d <= rank or primal):
-            matrix = sums.matrix if primal else sums.matrix.T @ sums.matrix
-            gram = added.gram + matrix + np.outer(apart, apart)
-            return added._replace(gram=gram)._solved_in_full()
-        if primal:
-            gram = self.vectors.T @ self.vectors + sums.matrix + np.outer(apart, apart)
+        if added.gram is not None and d <= rank:
+            return added._replace(gram=added.gram + sums.gram + np.outer(apart, apart))._solved_in_full()
+        if added.gram is not None:  # new features have come
+            values, V = leading(added.gram)
+            added = added._replace(gram=None, vectors=np.sqrt(values)[:, None] * V.T)
+        if sums.matrix.shape == (d, d):
+            gram = added.vectors.T @ added.vectors + sums.matrix + np.outer(apart, apart)
             solved = added._replace(gram=gram + np.diag(self.rest))._solved_in_full()
             values, V = leading(gram)
             rows = np.sqrt(values)[:rank, None] * V[:, :rank].T
             return solved._replace(gram=None)._truncated(rows, np.diag(gram))
-        rows = np.concatenate([self.vectors, sums.matrix, apart[None, :]])
+        rows = np.concatenate([added.vectors, sums.matrix, apart[None, :]])
         inner = rows @ rows.T
         solved = added._solved(rows, inner)
         _, U = leading(inner)
         return solved._truncated(U[:, :rank].T @ rows, np.einsum("ij,ij->j", rows, rows))
 
-    def _choices(self) -> Floats:
-        """Return the values of λ to choose from."""
+    def _choices(self, diagonal: Floats) -> Floats:
+        """Return the values of λ to choose from, for the diagonal of G."""
         if self.strength > 0 and self.rows < GROWTH * self.chosen:
             return np.array([self.strength])
-        diagonal = self._diagonal()
         varying = diagonal > 0
         unit = float(diagonal[varying].mean()) / self.rows if varying.any() else 1.0
         grid = STRENGTHS * unit
         return grid[grid >= 0.99 * self.least] if self.least <= grid[-1] else grid[-1:]
-
-    def _diagonal(self) -> Floats:
-        """Return the diagonal of G."""
-        if self.gram is not None:
-            return np.asarray(self.gram.diagonal())
-        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors))
 
     def _target_squares(self, product: Floats) -> Floats:
         """Return Σ(y − ȳ)² of every target, Gw₀ being ``product``."""
@@ -262,32 +280,37 @@ class Statistics(NamedTuple):
         """Return the statistics with the solution, from the eigenvalues of the matrix G."""
         assert self.gram is not None
         d = len(self.mean)
-        slopes, choices = self.weights[:d], self._choices()
+        slopes, choices = self.weights[:d], self._choices(self.gram.diagonal())
         if len(choices) == 1:
             strength = float(choices[0])
             system = self.gram + strength * np.eye(d)
             change = _solve(_cholesky(system), self.gradient - strength * slopes)
             return self._moved(strength, change)
-        e, V = np.linalg.eigh(self.gram)
-        e = np.maximum(e, 0.0)
-        g, w = V.T @ self.gradient, V.T @ slopes
-        force = g - choices[:, None, None] * w  # (λ, d, c)
-        steps = force / (e[:, None] + choices[:, None, None])
-        quadratic = self.squares + np.sum(choices[:, None, None] * w**2 - force * steps, axis=1)
-        logdet = np.log1p(e / choices[:, None]).sum(axis=1)
-        targets = self._target_squares(V @ (e[:, None] * w))
-        best = int(np.argmin(self._cost(quadratic, logdet, targets)))
-        return self._moved(float(choices[best]), V @ steps[best])._replace(chosen=self.rows)
+        path = self._path(choices)
+        best = int(np.argmin(path.costs))
+        return self._moved(float(choices[best]), path.vectors @ path.steps[best])._replace(chosen=self.rows)
+
+    def _path(self, strengths: Floats) -> "Path":
+        """Return the solutions with several λ, from the eigenvalues of the matrix G."""
+        assert self.gram is not None
+        values, V = np.linalg.eigh(self.gram)
+        e, each = np.maximum(values, 0.0), strengths[:, None, None]
+        g, w = V.T @ self.gradient, V.T @ self.weights[: len(self.mean)]
+        force = g - each * w  # (λ, d, c)
+        steps = force / (e[:, None] + each)
+        quadratic = self.squares + np.sum(each * w**2 - force * steps, axis=1)
+        logdet = np.log1p(e / strengths[:, None]).sum(axis=1)
+        return Path(e, V, steps, self._cost(quadratic, logdet, self._target_squares(V @ (e[:, None] * w))))
 
     def _solved(self, rows: Floats, inner: Floats) -> "Statistics":
         """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows than features."""
-        slopes, choices = self.weights[: len(self.mean)], self._choices()
-        diagonal = bool(self.rest.any())
+        slopes, isotropic = self.weights[: len(self.mean)], not self.rest.any()
+        choices = self._choices(self.rest + np.einsum("ij,ij->j", rows, rows))
         targets = self._target_squares(rows.T @ (rows @ slopes) + self.rest[:, None] * slopes)
 
         def solution(strength: float) -> tuple[float, Floats]:
             D = (self.rest + strength)[:, None]
-            system = rows @ (rows.T / D) if diagonal else inner / strength
+            system = inner / strength if isotropic else rows @ (rows.T / D)
             system.flat[:: len(system) + 1] += 1.0
             factor = _cholesky(system)
             force = self.gradient - strength * slopes
@@ -333,6 +356,24 @@ class Statistics(NamedTuple):
 
     def _product(self, slopes: Floats) -> Floats:
         return np.asarray(self.vectors.T @ (self.vectors @ slopes) + self.rest[:, None] * slopes)
+
+    def variances(self, directions: Floats, noise: float, reference: Floats) -> Floats:
+        """Return E(vᵀ(w − reference))² of directions v (n, d), given the rows, for one target with variance ``noise``.
+
+        Over the posterior of the slopes w, and of λ where G is a matrix: one λ alone may be sure of small weights.
+        """
+        d = len(self.mean)
+        slopes = self.weights[:d, 0]
+        if self.gram is None:
+            padded = np.column_stack([directions, np.zeros((len(directions), int(self.intercept)))])
+            return np.asarray(noise * self.leverage(padded) + (directions @ (slopes - reference)) ** 2)
+        strengths = self._replace(chosen=0.0)._choices(self.gram.diagonal())
+        path = self._path(strengths)
+        weights = np.exp(0.5 * (path.costs.min() - path.costs))
+        along, away = directions @ path.vectors, directions @ (slopes - reference)
+        spread = noise * (along**2) @ (1.0 / (path.values[:, None] + strengths))  # (n, λ)
+        offset = away[:, None] + along @ path.steps[:, :, 0].T
+        return np.asarray((spread + offset**2) @ (weights / weights.sum()))
 
     def leverage(self, rows: Floats) -> Floats:
         """Return xᵀ(G + λ)⁻¹x of rows (n, d) about the mean, and 1/n for the intercept, where there is one."""
@@ -435,6 +476,11 @@ class Experts(NamedTuple):
         )
         return self._replace(statistics=tuple(statistics))
 
+    def variances(self, directions: Floats, noise: float) -> Floats:
+        """Return E(vᵀ(w − ŵ))² of directions v (n, d), for the slopes ŵ of the mixture."""
+        all_tasks = self.statistics[0]
+        return all_tasks.variances(directions, noise, self.weights[: len(all_tasks.mean), 0])
+
     def leverage(self, rows: Floats) -> Floats:
         """Return xᵀ(G + λ)⁻¹x of rows (n, d + intercept)."""
         return self.statistics[0].leverage(rows)
@@ -510,7 +556,7 @@ class Evidence(Rule):
         for statistics, left in zip(before.statistics, lefts, strict=False):
             if left == 0.0:
                 statistics = Statistics.empty(statistics.weights, len(statistics.mean), self.memory.rank)
-            after.append(self._after(statistics.decayed(left or 1.0), task, scale))
+            after.append(self._after(statistics.decayed(left or 1.0), task, scale).stored(self.memory.dtype))
         if before.statistics[0].rows == 0:
             error, mean_error = after[0].leave_out_errors()
             errors = np.array([*(error for _ in after), mean_error])

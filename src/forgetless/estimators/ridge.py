@@ -21,19 +21,21 @@ from forgetless.schedules.names import named
 
 
 class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
-    """Ridge regression on a stream of tasks, regularized towards the previous solution instead of zero.
+    """Ridge regression on a stream of tasks: on all rows so far, as far as the memory allows, or by the paper's scheme.
 
-    Task t minimizes ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
+    By default (``schedule="auto"``) it stores statistics of all rows and solves ridge regression on all of them, with
+    the strength of largest evidence, standardized columns and an intercept. With ``alpha`` or another ``schedule`` it
+    is scheme 1 of the paper: task t minimizes ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
 
     Parameters
     ----------
-    alpha : float, default 1.0
+    alpha : float, optional
         λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
-        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` or ``schedules.auto()`` learns with
-        eight strengths at once and predicts with the weights that do best so far; it needs neither a horizon nor scaled
-        features, eight times the weights and 64 sums of rows.
+        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` or
+        :func:`forgetless.schedules.auto`, the default if there is no ``alpha``, needs neither a horizon nor scaled
+        features.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit``
         proceeds in epochs of doubling length: a heuristic without a theorem, since the schedule starts again in every
@@ -41,9 +43,11 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     radius : float, optional
         R, for schedules. If omitted, the largest ‖X_t‖₂ so far, the current task included: the true R is reached with
         the largest task, and the strengths before it are smaller than the theorem's.
-    memory : int or LowRankMemory, optional
+    memory : "auto", int, LowRankMemory or None, default "auto"
         Low-rank memory of all tasks beside the weights, by its rank or as :class:`forgetless.LowRankMemory`: r·d
-        numbers. Once r reaches the rank of all rows, the solution is that of joint ridge regression. Needs λ_t > 0.
+        numbers. ``"auto"`` is rank 100 with ``schedule="auto"``, where nothing is lost up to 100 features, and none
+        otherwise. With a constant ``alpha``, once r reaches the rank of all rows, the solution is that of joint ridge
+        regression (with ``standardize`` up to the change of units). Needs λ_t > 0.
     average : float, optional
         Predict with the average of the weights after every task, those after task t weighted by t^average: ``coef_``
         and ``predict`` are of the average, while learning continues from the last weights. Needs no horizon: 2, with
@@ -52,13 +56,14 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     loss : {"sum", "mean"}, default "sum"
         ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so that λ_t means the
         same for tasks of different sizes; R is then that of X_t/√n.
-    fit_intercept : bool, default False
-        Adds a feature that is always 1. The intercept is regularized like every other weight.
-    standardize : bool, default False
-        Learn in units in which every column has mean 0 and standard deviation 1 over all rows so far. When these
-        statistics change, weights and memory are expressed in the new units, so that the function stays as it was;
-        ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first task starts
-        from the mean of its targets. Columns are scaled but not centred without an intercept, or where X is sparse. It
+    fit_intercept : bool, optional
+        Adds a feature that is always 1; by default only with ``schedule="auto"``. There the intercept is not
+        regularized, otherwise like every other weight.
+    standardize : bool, optional
+        By default only with ``schedule="auto"``. Learn in units in which every column has mean 0 and standard deviation
+        1 over all rows so far. When these statistics change, weights and memory are expressed in the new units, so that
+        the function stays as it was; ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first
+        task starts from the mean of its targets. Columns are scaled but not centred without an intercept, or where X is sparse. It
         takes O(d) more memory, and a copy of every task.
     solver : {"auto", "gram", "krylov", "svd"}, default "auto"
         How the step is computed: see :func:`forgetless.solvers.one_task.learn`.

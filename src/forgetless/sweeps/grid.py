@@ -3,6 +3,7 @@
 import functools
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -350,7 +351,9 @@ def _integers(name: str, values: Any, minimum: int) -> tuple[int, ...]:
     values = [values] if np.ndim(values) == 0 else list(values)
     if not values:
         raise ValueError(f"{name} must hold at least one number, got none")
-    integers = tuple(dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers") for value in values))
+    integers = tuple(
+        dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers", math.inf) for value in values)
+    )
     if max(integers) > LARGEST:
         raise ValueError(f"{name} must be below 2**63, got {max(integers)}; a store holds no larger numbers")
     return integers

@@ -1,0 +1,257 @@
+"""The default of the estimators: statistics against all rows, the evidence against its definition, and what follows."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import RidgeCV
+
+import forgetless as fl
+from forgetless.estimators.evidence import PRIORS, STRENGTHS, Statistics
+
+D = 5
+
+
+def stream(rng, n_tasks=8, rows=(4, 30), d=D, noise=1.0):
+    teacher, sizes = rng.standard_normal(d), np.geomspace(0.01, 100, d)
+    for _ in range(n_tasks):
+        n = int(rng.integers(*rows))
+        X = (rng.standard_normal((n, d)) + rng.standard_normal(d)) * sizes
+        yield X, 7.0 + (X / sizes) @ teacher + noise * rng.standard_normal(n)
+
+
+def all_rows(tasks):
+    return tuple(np.concatenate(part) for part in zip(*tasks, strict=True))
+
+
+def literal(X, y, weight=None):
+    """Return λ, slopes and intercept of the definition, from all rows at once: evidence by determinants of n × n."""
+    weight = np.ones(len(y)) if weight is None else weight
+    mean, level = np.average(X, axis=0, weights=weight), np.average(y, weights=weight)
+    scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
+    root = np.sqrt(weight)[:, None]
+    Z, r = root * (X - mean) / scale, root[:, 0] * (y - level)
+    strengths = STRENGTHS * weight.mean()
+    costs = []
+    for strength in strengths:
+        covariance = np.eye(len(y)) + Z @ Z.T / strength
+        costs.append((len(y) - 1) * math.log(r @ np.linalg.solve(covariance, r)) + np.linalg.slogdet(covariance)[1])
+    best = strengths[int(np.argmin(costs))]
+    slopes = np.linalg.solve(Z.T @ Z + best * np.eye(X.shape[1]), Z.T @ r) / scale
+    return best, slopes, level - mean @ slopes
+
+
+def solution(model):
+    """Return the statistics of all tasks and their solution in the user's units, without the mean in the mixture."""
+    statistics, units = model._state.memory.statistics[0], model._state.units
+    weights = statistics.weights if units is None else units.outward(statistics.weights)
+    return statistics, weights[:-1, 0], weights[-1, 0]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "sparse", "blocks", "generator", "weights"])
+def test_the_solution_is_ridge_regression_on_all_rows_with_the_strength_of_largest_evidence(rng, kind):
+    tasks = list(stream(rng))
+    weights = [rng.uniform(0.5, 2.0, len(y)) if kind == "weights" else np.ones(len(y)) for _, y in tasks]
+    model = fl.ContinualRidge()
+    for (X, y), weight in zip(tasks, weights, strict=True):
+        if kind == "sparse":
+            model.partial_fit(sparse.csr_array(X), y)
+        elif kind == "blocks":
+            model.partial_fit_blocks([(X[:2], y[:2]), (X[2:], y[2:])])
+        elif kind == "generator":
+            model.partial_fit_blocks((X[i : i + 3], y[i : i + 3]) for i in range(0, len(y), 3))
+        else:
+            model.partial_fit(X, y, sample_weight=weight if kind == "weights" else None)
+    X, y = all_rows(tasks)
+    statistics, slopes, intercept = solution(model)
+    strength, expected, level = literal(X, y, np.concatenate(weights))
+    if kind == "sparse":  # whose columns are divided by their root mean squares, and not centred
+        strength, expected, level = statistics.strength, *_uncentred(X, y, statistics.strength)
+    # λ is chosen again once the rows have grown by a tenth, so it may be that of somewhat fewer rows.
+    assert statistics.strength == pytest.approx(strength, rel=1e-9)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-7)
+    assert intercept == pytest.approx(level, rel=1e-7)
+    residual = np.sqrt(np.concatenate(weights)) * (y - X @ expected - level)
+    assert statistics.squares[0] == pytest.approx(residual @ residual, rel=1e-8)
+
+
+def _uncentred(X, y, strength):
+    scale = np.sqrt(np.mean(X**2, axis=0))
+    Z, r = (X - X.mean(0)) / scale, y - y.mean()
+    slopes = np.linalg.solve(Z.T @ Z + strength * np.eye(X.shape[1]), Z.T @ r) / scale
+    return slopes, y.mean() - X.mean(0) @ slopes
+
+
+def test_shares_follow_from_errors_before_learning(rng):
+    tasks = list(stream(rng, noise=3.0))
+    model, shares = fl.ContinualRidge(), None
+    for X, y in tasks:
+        if shares is not None:
+            _, slopes, intercept = solution(model)
+            X_clipped = model._state.clipped(X)
+            level = float(np.mean(all_rows(tasks[: model.n_tasks_seen_])[1]))
+            errors = np.array([np.sum((y - X_clipped @ slopes - intercept) ** 2), np.sum((y - level) ** 2)])
+            shares = (0.95 * shares + 0.05 * PRIORS["seen"]) / np.sqrt(errors)
+            shares /= shares.sum()
+        model.partial_fit(X, y)
+        shares = model._state.memory.shares if shares is None else shares
+        np.testing.assert_allclose(model._state.memory.shares, shares, rtol=1e-8)
+        _, slopes, intercept = solution(model)
+        np.testing.assert_allclose(model.coef_, shares[0] * slopes, rtol=1e-8)
+
+
+def test_noise_is_predicted_by_its_mean_and_an_exact_law_by_itself(rng):
+    X, noise = rng.standard_normal((200, 10)), rng.standard_normal(200)
+    groups = np.repeat(np.arange(10), 20)
+    model = fl.ContinualRidge().fit(X, noise, groups=groups)
+    assert np.abs(model.coef_).max() < 0.1
+    exact = fl.ContinualRidge().fit(X, X @ np.arange(10.0) + 3.0, groups=groups)
+    np.testing.assert_allclose(exact.coef_, np.arange(10.0), atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_truncation_changes_neither_the_solution_nor_its_error(rng, dtype):
+    X = rng.standard_normal((12, 40))
+    y = X @ rng.standard_normal(40)
+    small = fl.ContinualRidge(memory=fl.LowRankMemory(4, dtype=dtype)).partial_fit(X, y)
+    whole = fl.ContinualRidge(memory=fl.LowRankMemory(40)).partial_fit(X, y)
+    ours, theirs = (model._state.memory.statistics[0] for model in (small, whole))
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.squares, theirs.squares, rtol=1e-6, atol=1e-9)
+    # The diagonal of the model of the error is exact, and the rest of it is what was truncated.
+    diagonal = ours.rest + np.sum(ours.vectors.astype(np.float64) ** 2, axis=0)
+    np.testing.assert_allclose(diagonal, np.diag(theirs.gram), rtol=1e-5)
+    assert ours.vectors.shape == (4, 40)
+    assert ours.vectors.dtype == dtype
+    assert 0 < small.retained_fraction_ < whole.retained_fraction_ == 1.0
+
+
+@pytest.mark.parametrize("rank", [0, 3, 10])
+@pytest.mark.parametrize("rows", [(1, 2), (8, 9), (80, 81)])
+def test_a_small_memory_learns_all_tasks(rng, rank, rows):
+    teacher, decay = rng.standard_normal(30), np.geomspace(1, 0.05, 30)
+    tasks = []
+    for _ in range(30):
+        X = rng.standard_normal((rows[0], 30)) * decay
+        tasks.append((X, X @ teacher + 0.1 * rng.standard_normal(rows[0])))
+    model = fl.ContinualRidge(memory=rank, standardize=False)
+    for task in tasks:
+        model.partial_fit(*task)
+    X = rng.standard_normal((500, 30)) * decay
+    error = np.mean((model.predict(X) - X @ teacher) ** 2) / np.mean((X @ teacher) ** 2)
+    assert error < (0.9 if rank == 0 else 0.6 if rows[0] == 1 else 0.1)
+
+
+def test_rows_one_by_one_are_learned_as_blocks_are(rng):
+    tasks = list(stream(rng, 3))
+    X, y = all_rows(tasks)
+    single = fl.ContinualRidge()
+    for i in range(len(y)):
+        single.partial_fit(X[i : i + 1], y[i : i + 1])
+    statistics, slopes, _ = solution(single)
+    Z = (X - X.mean(0)) / X.std(0)
+    expected = np.linalg.solve(Z.T @ Z + statistics.strength * np.eye(D), Z.T @ (y - y.mean())) / X.std(0)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-7)
+
+
+def test_features_are_clipped_near_the_range_seen(rng):
+    X = rng.uniform(0.0, 1.0, (50, 2))
+    y = X @ [1.0, 2.0]
+    model = fl.ContinualRidge().partial_fit(X, y)
+    low, high = X.min(0), X.max(0)
+    far, edge = np.array([[1e6, -1e6]]), np.array([[2 * high[0] - low[0], 2 * low[1] - high[1]]])
+    np.testing.assert_allclose(model.predict(far), model.predict(edge), rtol=1e-12)
+    for rows in (X, edge):
+        np.testing.assert_allclose(model.predict(rows), rows @ model.coef_ + model.intercept_, rtol=1e-9)
+    linear = fl.ContinualRidge(schedule=fl.schedules.auto(clip=None)).partial_fit(X, y)
+    np.testing.assert_allclose(linear.predict(far), far @ linear.coef_ + linear.intercept_, rtol=1e-9)
+    for rows in (far, X[:3]):
+        np.testing.assert_allclose(model.predict(sparse.csr_array(rows)), model.predict(rows), rtol=1e-9)
+    # Errors before learning are those of predictions.
+    model.partial_fit(far, [1.0])
+    assert model.history_["mse_before"][-1] < 100.0
+
+
+def test_a_column_that_hardly_varied_does_no_harm_with_any_schedule(rng):
+    def task(spread, n=30):
+        X = rng.standard_normal((n, 3)) * [spread, 1.0, 1.0]
+        return X, X.sum(axis=1) + rng.standard_normal(n)
+
+    tasks = [task(1e-3), *(task(1.0) for _ in range(9))]
+    X, y = all_rows(tasks)
+    options = {"fit_intercept": True, "standardize": True}
+    full = fl.LowRankMemory(100, dtype="float64")
+    models = {
+        "default": fl.ContinualRidge(),
+        "memory": fl.ContinualRidge(alpha=1.0, memory=full, **options),
+        "weights": fl.ContinualRidge(alpha=1.0, **options),
+        "increasing": fl.ContinualRidge(schedule="increasing:0.1", n_tasks=10, **options),
+        "joint": fl.JointRidge(alpha=1.0, **options),
+    }
+    for name, model in models.items():
+        for each in tasks[:2]:
+            model.partial_fit(*each)
+        if name == "memory":  # about joint ridge regression, although the units have changed by a thousand
+            np.testing.assert_allclose(model.coef_, joint_slopes(all_rows(tasks[:2])), rtol=0.01)
+        for each in tasks[2:]:
+            model.partial_fit(*each)
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 1.3, name
+
+
+def joint_slopes(rows):
+    X, y = rows
+    Z = (X - X.mean(0)) / X.std(0)
+    return np.linalg.solve(Z.T @ Z + np.eye(3), Z.T @ (y - y.mean())) / X.std(0)
+
+
+def test_the_next_task_of_a_stream_that_changes(rng):
+    def drifting():
+        teacher = rng.standard_normal(D)
+        for _ in range(40):
+            teacher = teacher + 0.7 * rng.standard_normal(D)
+            X = rng.standard_normal((40, D))
+            yield X, X @ teacher + 0.1 * rng.standard_normal(40)
+
+    tasks = list(drifting())
+    seen, following = fl.ContinualRidge(), fl.ContinualRidge(schedule=fl.schedules.auto(objective="next"))
+    for task in tasks:
+        seen.partial_fit(*task)
+        following.partial_fit(*task)
+    assert following.prequential_mse_ < 0.5 * seen.prequential_mse_
+    assert following._state.memory.shares.sum() == pytest.approx(1.0)
+    # One state serves both objectives.
+    following.set_params(schedule="auto").partial_fit(*tasks[-1])
+    seen.partial_fit(*tasks[-1])
+    np.testing.assert_allclose(solution(following)[1], solution(seen)[1], rtol=1e-9)
+
+
+def test_no_schedule_becomes_another_kind_within_a_stream(rng):
+    X, y = next(stream(rng))
+    model = fl.ContinualRidge(memory=3).partial_fit(X, y)
+    with pytest.raises(ValueError, match="schedule was 'auto' for the first task and cannot become"):
+        model.set_params(alpha=1.0, fit_intercept=True, standardize=True).partial_fit(X, y)
+
+
+def test_the_default_is_about_as_good_as_ridge_retrained_and_cross_validated():
+    X, y = load_diabetes(return_X_y=True)
+    order = np.argsort(X[:, 0])
+    tasks = [(X[part], y[part]) for part in np.array_split(order, 12)]
+    model, squares, reference, mean = fl.ContinualRidge(), 0.0, 0.0, 0.0
+    for t, (A, b) in enumerate(tasks):
+        if t:
+            rows, targets = all_rows(tasks[:t])
+            retrained = RidgeCV(10.0 ** np.arange(-5, 5)).fit(rows, targets)
+            squares += np.sum((model.predict(A) - b) ** 2)
+            reference += np.sum((retrained.predict(A) - b) ** 2)
+            mean += np.sum((targets.mean() - b) ** 2)
+        model.partial_fit(A, b)
+    assert math.sqrt(squares / reference) < 1.05
+    assert math.sqrt(squares / mean) < 0.8
+
+
+def test_statistics_of_no_rows_are_the_start():
+    empty = Statistics.empty(np.zeros((4, 1)), 3, 10)
+    assert empty.retained_fraction == 1.0
+    np.testing.assert_array_equal(empty.mean_weights, np.zeros((4, 1)))
