@@ -63,8 +63,8 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         By default only with ``schedule="auto"``. Learn in units in which every column has mean 0 and standard deviation
         1 over all rows so far. When these statistics change, weights and memory are expressed in the new units, so that
         the function stays as it was; ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first
-        task starts from the mean of its targets. Columns are scaled but not centred without an intercept, or where X is sparse. It
-        takes O(d) more memory, and a copy of every task.
+        task starts from the mean of its targets. Columns are scaled but not centred without an intercept, or
+        where X is sparse. It takes O(d) more memory, and a copy of every task.
     solver : {"auto", "gram", "krylov", "svd"}, default "auto"
         How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
     tol : float, default 1e-10
