@@ -33,11 +33,13 @@ def literal(X, y, weight=None):
     scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
     root = np.sqrt(weight)[:, None]
     Z, r = root * (X - mean) / scale, root[:, 0] * (y - level)
-    strengths = STRENGTHS * weight.mean()
+    strengths = STRENGTHS
     costs = []
     for strength in strengths:
         covariance = np.eye(len(y)) + Z @ Z.T / strength
-        costs.append((len(y) - 1) * math.log(r @ np.linalg.solve(covariance, r)) + np.linalg.slogdet(covariance)[1])
+        costs.append(
+            (weight.sum() - 1) * math.log(r @ np.linalg.solve(covariance, r)) + np.linalg.slogdet(covariance)[1]
+        )
     best = strengths[int(np.argmin(costs))]
     slopes = np.linalg.solve(Z.T @ Z + best * np.eye(X.shape[1]), Z.T @ r) / scale
     return best, slopes, level - mean @ slopes

@@ -72,7 +72,7 @@ class Sums(NamedTuple):
     Attributes
     ----------
     total, rows : float
-        The weight of the rows, and their number.
+        The weight of the rows, divided as the loss is, and their number: the sum of their weights.
     mean : array of shape (d,)
     residual : array of shape (c,)
         The mean of y − Xw₀.
@@ -136,6 +136,8 @@ class Statistics(NamedTuple):
         Smallest λ that the next choice may take: after a truncation smaller ones are not known.
     chosen : float
         Number of rows when λ was chosen.
+    unit : float
+        Unit of λ; 0 for the mean variance of the columns.
     """
 
     weights: Floats
@@ -150,6 +152,7 @@ class Statistics(NamedTuple):
     strength: float = 0.0
     least: float = 0.0
     chosen: float = 0.0
+    unit: float = 0.0
 
     @classmethod
     def empty(cls, start: Floats, d: int, rank: int) -> "Statistics":
@@ -170,6 +173,13 @@ class Statistics(NamedTuple):
             return 1.0
         size = float(np.einsum("ij,ij->", self.vectors, self.vectors))
         return size / (size + float(self.rest.sum())) if size > 0 else float(not self.rest.any())
+
+    @property
+    def diagonal(self) -> Floats:
+        """The diagonal of G."""
+        if self.gram is not None:
+            return np.asarray(self.gram.diagonal())
+        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors, dtype=np.float64))
 
     @property
     def mean_weights(self) -> Floats:
@@ -259,9 +269,7 @@ class Statistics(NamedTuple):
         """Return the values of λ to choose from, for the diagonal of G."""
         if self.strength > 0 and self.rows < GROWTH * self.chosen:
             return np.array([self.strength])
-        varying = diagonal > 0
-        unit = float(diagonal[varying].mean()) / self.rows if varying.any() else 1.0
-        grid = STRENGTHS * unit
+        grid = STRENGTHS * (self.unit or _mean_variance(diagonal, self.rows))
         return grid[grid >= 0.99 * self.least] if self.least <= grid[-1] else grid[-1:]
 
     def _target_squares(self, product: Floats) -> Floats:
@@ -280,7 +288,7 @@ class Statistics(NamedTuple):
         """Return the statistics with the solution, from the eigenvalues of the matrix G."""
         assert self.gram is not None
         d = len(self.mean)
-        slopes, choices = self.weights[:d], self._choices(self.gram.diagonal())
+        slopes, choices = self.weights[:d], self._choices(self.diagonal)
         if len(choices) == 1:
             strength = float(choices[0])
             system = self.gram + strength * np.eye(d)
@@ -367,7 +375,7 @@ class Statistics(NamedTuple):
         if self.gram is None:
             padded = np.column_stack([directions, np.zeros((len(directions), int(self.intercept)))])
             return np.asarray(noise * self.leverage(padded) + (directions @ (slopes - reference)) ** 2)
-        strengths = self._replace(chosen=0.0)._choices(self.gram.diagonal())
+        strengths = self._replace(chosen=0.0)._choices(self.diagonal)
         path = self._path(strengths)
         weights = np.exp(0.5 * (path.costs.min() - path.costs))
         along, away = directions @ path.vectors, directions @ (slopes - reference)
@@ -390,6 +398,12 @@ class Statistics(NamedTuple):
             inner = _solve(_cholesky(system), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
             solution = (rows - inner.T @ B) / D
         return np.asarray(np.maximum(np.einsum("ij,ij->i", rows, solution), 0.0) + constant)
+
+
+def _mean_variance(diagonal: Floats, rows: float) -> float:
+    """Return the mean variance of the columns that vary, times the weight of a row, by the diagonal of G."""
+    varying = diagonal > 0
+    return float(diagonal[varying].mean()) / rows if varying.any() else 1.0
 
 
 def _cholesky(A: Floats) -> Floats:
@@ -511,7 +525,7 @@ def _from_fields(fields: Fields, memory: LowRankMemory, d: int, c: int, intercep
     vectors = fields.array("vectors", "f", (None, d))
     if len(vectors) > memory.rank or (gram is not None and len(vectors)):
         raise ValueError(f"memory.vectors are {len(vectors)} rows, which {memory} contradicts")
-    numbers = {name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen")}
+    numbers = {name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen", "unit")}
     return Statistics(
         fields.array("weights", "f", (d + intercept, c)),
         fields.array("mean", "f", (d,)),
@@ -552,11 +566,14 @@ class Evidence(Rule):
     def _learned(self, state: State, before: Experts, task: TaskData, scale: float) -> Experts:
         """Return the statistics after a task."""
         lefts = ((1.0 - self.memory.decay), FADING * (1.0 - self.memory.decay), 0.0)
-        after = []
+        after: list[Statistics] = []
         for statistics, left in zip(before.statistics, lefts, strict=False):
             if left == 0.0:
                 statistics = Statistics.empty(statistics.weights, len(statistics.mean), self.memory.rank)
-            after.append(self._after(statistics.decayed(left or 1.0), task, scale).stored(self.memory.dtype))
+            # In units of λ of all tasks: columns of a single one may hardly vary.
+            unit = _mean_variance(after[0].diagonal, after[0].rows) if after else 0.0
+            statistics = statistics.decayed(left or 1.0)._replace(unit=unit)
+            after.append(self._after(statistics, task, scale).stored(self.memory.dtype))
         if before.statistics[0].rows == 0:
             error, mean_error = after[0].leave_out_errors()
             errors = np.array([*(error for _ in after), mean_error])
@@ -575,7 +592,8 @@ class Evidence(Rule):
         for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
             residual = to_numpy(task.residual)[first : first + len(block)].astype(np.float64)
             residual = residual - block @ (statistics.weights - moved)
-            statistics = statistics.after(_sums_of_rows(block, residual, statistics.intercept, scale), rank)
+            weight = task.total * len(block) / task.rows.shape[0]
+            statistics = statistics.after(_sums_of_rows(block, residual, statistics.intercept, weight, scale), rank)
             first += len(block)
         return statistics
 
@@ -607,16 +625,20 @@ def _sums(task: TaskData, intercept: bool, scale: float) -> Sums:
     rows = task.rows
     gram = to_numpy(sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram) / scale
     residual = to_numpy(task.residual).astype(np.float64)
-    right = rows.adjoint_in_float64(residual) if task.right is None else to_numpy(task.right)
+    if task.right is not None:
+        right = to_numpy(task.right)
+    else:
+        plain = type(task.residual) is np.ndarray
+        right = rows.adjoint_in_float64(residual) if plain else to_numpy(rows.adjoint(task.residual))
     right, squares = right / scale, np.einsum("ij,ij->j", residual, residual) / scale
     if not intercept:
         d, c = right.shape
-        return Sums(task.total / scale, task.n, np.zeros(d), np.zeros(c), gram, right, squares)
+        return Sums(task.total / scale, task.total, np.zeros(d), np.zeros(c), gram, right, squares)
     total = float(gram[-1, -1])
     mean, offset = gram[:-1, -1] / total, right[-1] / total
     centred = gram[:-1, :-1] - np.outer(total * mean, mean)
     right = right[:-1] - np.outer(total * mean, offset)
-    return Sums(total, task.n, mean, offset, centred, right, np.maximum(squares - total * offset**2, 0.0))
+    return Sums(total, task.total, mean, offset, centred, right, np.maximum(squares - total * offset**2, 0.0))
 
 
 def _chunks(rows: Any, count: int) -> Any:
@@ -627,15 +649,15 @@ def _chunks(rows: Any, count: int) -> Any:
             yield np.asarray(part.toarray() if is_sparse(part) else to_numpy(part), dtype=np.float64)
 
 
-def _sums_of_rows(rows: Floats, residual: Floats, intercept: bool, scale: float) -> Sums:
-    """Return the sums of some rows with X itself."""
+def _sums_of_rows(rows: Floats, residual: Floats, intercept: bool, weight: float, scale: float) -> Sums:
+    """Return the sums of some rows with X itself; ``weight`` is about theirs, where an intercept does not tell it."""
     rows, residual = rows / math.sqrt(scale), residual / math.sqrt(scale)
-    n, d = len(rows), rows.shape[1] - intercept
+    d = rows.shape[1] - intercept
     if not intercept:
         squares = np.einsum("ij,ij->j", residual, residual)
-        return Sums(n / scale, n, np.zeros(d), np.zeros(residual.shape[1]), rows, rows.T @ residual, squares)
+        return Sums(weight / scale, weight, np.zeros(d), np.zeros(residual.shape[1]), rows, rows.T @ residual, squares)
     ones, X = rows[:, -1], rows[:, :-1]
     total = float(ones @ ones)
     mean, offset = ones @ X / total, ones @ residual / total
     X, residual = X - np.outer(ones, mean), residual - np.outer(ones, offset)
-    return Sums(total, n, mean, offset, X, X.T @ residual, np.einsum("ij,ij->j", residual, residual))
+    return Sums(total, total * scale, mean, offset, X, X.T @ residual, np.einsum("ij,ij->j", residual, residual))

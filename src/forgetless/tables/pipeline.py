@@ -42,12 +42,11 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     Examples
     --------
     >>> import forgetless as fl
-    >>> ridge = fl.ContinualRidge(fit_intercept=True, standardize=True)
-    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), ridge)
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.ContinualRidge())
     >>> model = model.partial_fit({"town": ["Ulm", "Bonn", "Ulm", "Bonn"]}, [1.0, 3.0, 1.0, 3.0])
     >>> model = model.partial_fit({"town": ["Ulm", "Köln", "Köln", "Ulm"]}, [1.0, 8.0, 8.0, 1.0])
     >>> model.predict({"town": ["Ulm", "Köln"]}).round().tolist()
-    [1.0, 7.0]
+    [1.0, 8.0]
     """
 
     table_: Mapping[str, Any] | None = None
