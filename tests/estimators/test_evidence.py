@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.linear_model import RidgeCV
 
 import forgetless as fl
@@ -253,7 +253,43 @@ def test_the_default_is_about_as_good_as_ridge_retrained_and_cross_validated():
     assert math.sqrt(squares / mean) < 0.8
 
 
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("ordered", ["by class", "by the first column"])
+def test_defaults_beat_the_mean_and_the_majority(load, offset, ordered):
+    """On real columns of different sizes, centred or not, with nothing chosen."""
+    X, y = load(return_X_y=True)
+    order = np.argsort(y if ordered == "by class" else X[:, 0], kind="stable")
+    X, y = X[order] + offset, y[order]
+    groups = y if ordered == "by class" else np.arange(len(y)) * 5 // len(y)
+    held = np.arange(len(y)) % 3 == 0
+    classifier = fl.ContinualRidgeClassifier().fit(X[~held], y[~held], groups=groups[~held])
+    majority = np.mean(y[held] == np.bincount(y[~held]).argmax())
+    assert np.mean(classifier.predict(X[held]) == y[held]) > max(0.8, majority + 0.1)
+    target = X[:, 1] - offset
+    features = np.delete(X, 1, axis=1)
+    model = fl.ContinualRidge().fit(features[~held], target[~held], groups=groups[~held])
+    error = np.mean((model.predict(features[held]) - target[held]) ** 2)
+    assert error < 1.02 * np.mean((target[~held].mean() - target[held]) ** 2)
+
+
 def test_statistics_of_no_rows_are_the_start():
     empty = Statistics.empty(np.zeros((4, 1)), 3, 10)
     assert empty.retained_fraction == 1.0
     np.testing.assert_array_equal(empty.mean_weights, np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize(("d", "correlation", "noise"), [(120, 0.95, 1.0), (120, 0.99, 10.0), (10, 0.99, 10.0)])
+def test_deviations_of_coefficients_cover_the_truth_of_correlated_features(d, correlation, noise):
+    """Whatever λ is: they count the bias of the regularization."""
+    covered = []
+    for seed in range(6):
+        rng = np.random.default_rng([d, seed])
+        lags = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+        root, truth = np.linalg.cholesky(correlation**lags), rng.standard_normal(d)
+        model = fl.ContinualRidge()
+        for _ in range(10):
+            X = rng.standard_normal((40, d)) @ root.T
+            model.partial_fit(X, X @ truth + noise * rng.standard_normal(40))
+        covered.append(np.mean(np.abs(model.coef_ - truth) < 1.96 * model._coef_std()))
+    assert np.mean(covered) > 0.9

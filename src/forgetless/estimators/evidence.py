@@ -608,14 +608,17 @@ def _updated(shares: Floats, errors: Floats, power: float) -> Floats:
 def _errors_before(state: State, task: TaskData, solutions: Floats) -> Floats:
     """Return the squared errors of predictions with some weights, of shape (parts, d + intercept, c), on a task.
 
-    Features are clipped as for predictions, where the rows are at hand and the square roots of their weights with them.
+    Features are clipped as for predictions, where rows can be read and an intercept tells the roots of their weights.
     """
-    X = task.rows.single
-    if type(X) is np.ndarray and state.fit_intercept:
-        X, start = X.astype(np.float64, copy=False), to_numpy(task.start)
-        inside = np.concatenate([state.clipped(X[:, :-1] / X[:, -1:], inward=True) * X[:, -1:], X[:, -1:]], axis=1)
-        residuals = to_numpy(task.residual) + X @ start - inside @ solutions
-        return np.asarray(np.sum(residuals**2, axis=(1, 2)))
+    rows, start = task.rows, to_numpy(task.start)
+    if rows.readable and not rows.remote and state.fit_intercept:
+        errors, first = np.zeros(len(solutions)), 0
+        for X in _chunks(rows, max(1, CHUNK // (8 * rows.shape[1]))):
+            root, residual = X[:, -1:], to_numpy(task.residual)[first : first + len(X)]
+            inside = np.concatenate([state.clipped(X[:, :-1] / root, inward=True) * root, root], axis=1)
+            errors += np.sum((residual + X @ start - inside @ solutions) ** 2, axis=(1, 2))
+            first += len(X)
+        return errors
     views = [task.relative_to(from_numpy(weights, like=task.start)).residual for weights in solutions]
     return np.array([np.sum(to_numpy(residual) ** 2) for residual in views])
 

@@ -373,7 +373,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def nbytes_(self) -> int:
-        """Size in bytes of the state: weights, memory, history, candidates."""
+        """Size in bytes of the state: weights, memory, history."""
         return self._fitted().nbytes
 
     # --- files and copies ---
@@ -382,7 +382,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         """Write the model to a file, atomically; :func:`forgetless.load` reads it.
 
         Rows that the model was trained on are not stored. The vectors of its memory are, as combinations of all rows
-        seen (of a single row there is only one), and the random sums of rows of ``schedule="auto"``. Arrays of other
+        seen (of a single row there is only one), and sums over all rows. Arrays of other
         libraries are stored as NumPy's. A schedule that is a function of your own cannot be stored.
 
         Parameters
