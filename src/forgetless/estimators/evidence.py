@@ -14,7 +14,7 @@ rest of the exact diagonal: a truncation changes neither the present solution no
 log det(I + G/λ), over a grid of half decades (MacKay 1992).
 
 Predictions are a mixture of this solution and the mean, and for the next task (``objective="next"``) also of the
-solution with a fading memory and of that on the last task. Their shares follow from their errors on every task before
+solutions with fading memories and of that on the last task. Their shares follow from their errors on every task before
 it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so is the
 mixture.
 """
@@ -47,15 +47,15 @@ EXACT = 1e-6
 CHUNK = 2**26
 """Bytes of the dense rows that are learned at a time where there are more features than rows."""
 
-FADING = 0.75
-"""Weight that the tasks so far have at the next one, in the fading memory."""
+FADING = (0.9, 0.75)
+"""Weights that the tasks so far have at the next one, in the fading memories."""
 
 PRIORS = {
     "seen": np.array([4.0, 1.0]) / 5.0,
-    "next": np.array([8.0, 2.0, 1.0, 1.0]) / 12.0,
+    "next": np.array([8.0, 2.0, 2.0, 1.0, 1.0]) / 14.0,
     "classes": np.array([1.0, 0.0]),  # the next task may have new ones, whose errors say nothing of those seen
 }
-"""Shares before the first task: of the solution on all tasks, the fading memory, the last task, and the mean."""
+"""Shares before the first task: of the solution on all tasks, the fading memories, the last task, and the mean."""
 
 SHARED = 0.05
 """Fraction of the shares that returns to the prior before each task, so that a part can recover."""
@@ -443,7 +443,7 @@ def _smallest(choices: Floats, previous: float, solution: Any) -> tuple[float, A
 
 
 class Experts(NamedTuple):
-    """The statistics of all tasks, and for the next task those with fading memory and of the last task alone.
+    """The statistics of all tasks, and for the next task those with fading memories and of the last task alone.
 
     ``shares`` are the weights of their solutions, and at the end of the mean, in the mixture.
     """
@@ -555,7 +555,7 @@ class Evidence(Rule):
         statistics = before.statistics if isinstance(before, Experts) else ()
         if len(statistics) != len(prior) - 1:  # at the first task, or at the first one with another objective
             empty = Statistics.empty(statistics[0].weights if statistics else start, d, rank)
-            before = Experts((*statistics, empty, empty, empty)[: len(prior) - 1], prior)
+            before = Experts((*statistics, *[empty] * len(prior))[: len(prior) - 1], prior)
         memory = self._learned(state, before, task, scale)
         weights = memory.weights
         change = from_numpy(weights - start, like=task.start)
@@ -565,7 +565,7 @@ class Evidence(Rule):
 
     def _learned(self, state: State, before: Experts, task: TaskData, scale: float) -> Experts:
         """Return the statistics after a task."""
-        lefts = ((1.0 - self.memory.decay), FADING * (1.0 - self.memory.decay), 0.0)
+        lefts = [(1.0 - self.memory.decay) * fading for fading in (1.0, *FADING, 0.0)]
         after: list[Statistics] = []
         for statistics, left in zip(before.statistics, lefts, strict=False):
             if left == 0.0:
