@@ -9,7 +9,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.linear_model import RidgeCV
 
 import forgetless as fl
-from forgetless.estimators.evidence import PRIORS, STRENGTHS, Statistics
+from forgetless.estimators.evidence import PRIORS
+from forgetless.estimators.statistics import STRENGTHS, Statistics
 
 D = 5
 

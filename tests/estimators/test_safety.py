@@ -291,8 +291,8 @@ INTERRUPTED = [
     ("rules.learn", {"alpha": 1.0}),
     ("rules.learn", {"alpha": 1.0, "memory": 2}),
     ("low_rank.Subspace.with_task", {"alpha": 1.0, "memory": 2}),
-    ("evidence.Statistics._moved", {}),
-    ("evidence.Statistics._truncated", {"memory": 2}),
+    ("statistics.Statistics._moved", {}),
+    ("statistics.Statistics._truncated", {"memory": 2}),
 ]
 INTERRUPTED += [("history.History.with_row", options) for options in ({"alpha": 1.0}, {"alpha": 1.0, "memory": 2}, {})]
 

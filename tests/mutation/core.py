@@ -57,6 +57,7 @@ CORE = {
     "estimators/rules.py": ("estimators/test_strength.py", "estimators/test_low_rank.py", "estimators/test_classes.py"),
     "estimators/low_rank.py": ("estimators/test_low_rank.py",),
     "estimators/evidence.py": ("estimators/test_evidence.py",),
+    "estimators/statistics.py": ("estimators/test_evidence.py",),
     "estimators/classifier.py": ("estimators/test_classes.py",),
     "estimators/_single_rows.py": ("estimators/test_estimators.py", "estimators/test_low_rank.py"),
     "solvers/remote.py": ("estimators/test_cluster.py",),

@@ -4,13 +4,12 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, eps_of, namespace_of, to_numpy, zeros
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov
@@ -277,41 +276,3 @@ def _scaled_back(change: Array, power: int, exact: bool) -> Array:
     if not math.isfinite(_largest(result)):
         raise OverflowError("the weights after this step exceed the largest float; rescale X or y")
     return result
-
-
-WHOLE = 1000  # side up to which a Gram matrix is decomposed for all strengths; beyond, each is solved separately
-
-
-def learn_many(
-    rows: Rows, sides: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float], limits: Limits, solver: str
-) -> tuple[list[Array], float]:
-    """Return the changes (XᵀX + λ_j)⁻¹Xᵀr_j of the weights, and their largest relative error (estimated).
-
-    ``sides`` are pairs of r_j (n, c) and Xᵀr_j, which is required where rows cannot be read again, or None;
-    ``coefficients`` are λ_j > 0; ``limits`` and ``solver`` are those of ``one_task.learn``, which solves large tasks.
-    """
-    if rows.readable and (rows.small_side > WHOLE or solver in ("krylov", "svd")):
-        pairs = zip(sides, coefficients, strict=True)
-        steps = [learn(OneTask(rows, *side), Ridge(coefficient), solver, limits) for side, coefficient in pairs]
-        return [step.change for step in steps], max(step.error for step in steps)
-    return _by_eigenvectors(rows, sides, coefficients)
-
-
-def _by_eigenvectors(
-    rows: Rows, sides: Sequence[tuple[Array, Array | None]], coefficients: Sequence[float]
-) -> tuple[list[Array], float]:
-    """Return the result of ``learn_many`` from the eigenvectors of the smaller Gram matrix."""
-    values, vectors = np.linalg.eigh(to_numpy(rows.gram))
-    values = np.maximum(values, 0.0)
-    first, right = sides[0]
-    xp, c, from_residuals = namespace_of(first), first.shape[1], rows.dual or right is None
-    right_sides = xp.concat([residual if from_residuals else right for residual, right in sides], axis=1)
-    if from_residuals and not rows.dual:
-        right_sides = rows.adjoint(right_sides)
-    gain = np.repeat(1.0 / (values[:, None] + np.asarray(coefficients)[None, :]), c, axis=1)
-    V = from_numpy(np.ascontiguousarray(vectors), like=right_sides)
-    changes = V @ ((V.T @ xp.astype(right_sides, V.dtype, copy=False)) * from_numpy(gain, like=V))
-    if rows.dual:
-        changes = rows.adjoint(xp.astype(changes, first.dtype, copy=False))
-    error = 10 * float(np.finfo(np.float64).eps) * (1.0 + float(values[-1]) / min(coefficients))
-    return [changes[:, i : i + c] for i in range(0, c * len(sides), c)], error
