@@ -11,10 +11,10 @@ import forgetless as fl
 from support.streams import sparse_rows
 
 
-@pytest.mark.parametrize("options", [{}, {"schedule": "increasing"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"schedule": "auto"}, {"schedule": "increasing"}], ids=str)
 def test_memory_is_flat(rng, options, monkeypatch):
     monkeypatch.setattr("forgetless.estimators.history.SIZE", 100)
-    model = fl.ContinualRidge(**options)
+    model = fl.ContinualRidge(**{"alpha": 1.0, **options})
     A, b = rng.standard_normal((500, 1, 4)), rng.standard_normal((500, 1))
 
     def learn(count):

@@ -152,7 +152,7 @@ def check_interruptions(model, learn, event, again=0):
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options, size, monkeypatch):
     monkeypatch.setattr("forgetless.estimators.history.SIZE", size)
-    model = fl.ContinualRidge(**options)
+    model = fl.ContinualRidge(**{"alpha": 1.0, **options})
     learned(model, tasks(model, 0, n=1, count=6))
     ((X, y),) = tasks(model, 3, n=1, count=1)
     check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode")
