@@ -24,9 +24,9 @@ $(STAMP): pyproject.toml requirements-dev.txt
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
-# requirements-dev.txt again, after a change of constraints.txt or of the extra dev; asks the package index for hashes.
+# requirements-dev.txt again, after a change of constraints.txt or of the extra dev: make pins INDEX=ADDRESS of an index.
 pins:
-	PYTHONPATH=tests $(BIN)/python -m support.pins
+	PYTHONPATH=tests $(BIN)/python -m support.pins $(INDEX)
 
 hooks: setup
 	$(BIN)/pre-commit install

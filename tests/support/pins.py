@@ -1,13 +1,12 @@
 """Writes requirements-dev.txt: everything that ``.[dev]`` needs, at the versions of constraints.txt, with hashes.
 
-Run by ``make pins`` in the environment of ``make setup``, in which they are installed at these versions. Hashes come
-from the package index of pip's settings, whose address is not written. Packages of all ``PLATFORMS`` are listed, with
+Run by ``make pins INDEX=ADDRESS`` in the environment of ``make setup``, in which they are installed at these versions. Hashes come
+from the package index that is named, whose address is not written. Packages of all ``PLATFORMS`` are listed, with
 the markers that select them.
 """
 
 import itertools
 import re
-import subprocess
 import sys
 import tomllib
 import urllib.request
@@ -129,8 +128,9 @@ def _is_ours(file, version):
 
 def main():
     """Write the file."""
-    setting = subprocess.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True)
-    index, versions, lines = setting.stdout.decode().strip() or "https://pypi.org/simple", pins(), []
+    if len(sys.argv) != 2:
+        sys.exit("usage: make pins INDEX=ADDRESS, of a package index with simple pages")
+    index, versions, lines = sys.argv[1], pins(), []
     for name, places in sorted(needed().items()):
         if name not in versions:
             sys.exit(f"constraints.txt has no version of {name}, which {places[0]} needs; add it")
