@@ -1,8 +1,8 @@
 """Writes requirements-dev.txt: everything that ``.[dev]`` needs, at the versions of constraints.txt, with hashes.
 
-Run by ``make pins INDEX=ADDRESS`` in the environment of ``make setup``, in which they are installed at these versions. Hashes come
-from the package index that is named, whose address is not written. Packages of all ``PLATFORMS`` are listed, with
-the markers that select them.
+Run by ``make pins INDEX=ADDRESS`` in the environment of ``make setup``, in which they are installed at these versions.
+Hashes come from that package index, whose address is not written. Packages of all ``PLATFORMS`` are listed, with the
+markers that select them.
 """
 
 import itertools
