@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from forgetless._core.text import printable
-from forgetless.cli import lab, schedules, streams
+from forgetless.cli import fit, lab, predict, schedules
 from forgetless.cli.shared import examples, print_json, print_lines
 
 GROUPS = {
@@ -193,7 +193,7 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
 
 
 for command in (
-    *(streams.fit, streams.predict, streams.evaluate, show),
+    *(fit.fit, predict.predict, predict.evaluate, show),
     *(schedules.advise, schedules.explore, schedules.reproduce, schedules.sweep, lab.lab),
 ):
     cli.add_command(command)

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from forgetless._core.averages import LARGEST
 from forgetless._core.text import printable, readable_number
 from forgetless.engines.inputs import as_ordering
-from forgetless.io.atomic import check_source
+from forgetless.io.atomic import check_source, check_target
 from forgetless.orderings import NAMES
 from forgetless.schedules.names import usage
 
@@ -217,3 +218,44 @@ def about_tasks(command: Any) -> Any:
         command(inputs=inputs, **options)
 
     return with_options([*_SOURCE, *source_options, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])(wrapped)
+
+
+def load_pipeline(path: Path) -> Any:
+    """Return a model that was written by ``fit``."""
+    from forgetless.files import load
+
+    model = load(path)
+    if not hasattr(model, "steps") or model.table_ is None:
+        raise ValueError(f"{path.name} was not written by forgetless fit: it has no columns of a table")
+    return model
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Raise UsageError if two paths are the same file, or an output cannot be written."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None or str(path) == "-":
+            continue
+        place = Path(os.path.realpath(path))  # not resolve(), which raises RuntimeError for links in a circle
+        if place in seen:
+            raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
+        if name in ("--out", "--report"):
+            try:
+                check_target(path)
+            except OSError as error:
+                raise click.UsageError(f"{name}: {error}") from None
+        seen[place] = name
+
+
+def unreadable_notes(strings: dict[str, str], path: Path) -> list[str]:
+    """Return warnings about strings among numbers, with the line of the first."""
+    from forgetless.tables.readers import line_with
+
+    lines = []
+    for column, value in strings.items():
+        place = line_with(path, column, value)
+        lines.append(
+            f"Warning: {printable(value, 40)!r} in column {printable(column, 40)!r}{place and ', '}{place}, is not a "
+            "number, and was taken for missing"
+        )
+    return lines

@@ -50,11 +50,15 @@ def leverage(state: State, rows: Floats, loss: str) -> Floats:
     return np.asarray(np.maximum(values, 0.0) / rows_per_task)
 
 
-def prediction_std(state: State, X: Any, loss: str) -> Floats:
-    """Return the standard deviation of the targets of rows X, in the units of the state."""
+def prediction_std(state: State, X: Any, loss: str, variances: Any = None) -> Floats:
+    """Return the standard deviation of the targets of rows X, in the units of the state.
+
+    ``variances`` are those of the targets around the true function where they are known for a row; NaN elsewhere.
+    """
     rows = np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
     rows = np.column_stack([rows, np.ones(len(rows))]) if state.fit_intercept else rows
-    return np.sqrt(noise(state) * (1.0 + leverage(state, rows, loss)))
+    errors = noise(state) if variances is None else np.where(np.isnan(variances), noise(state), variances)
+    return np.sqrt(errors * (1.0 + leverage(state, rows, loss)))
 
 
 def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = ()) -> Floats | None:

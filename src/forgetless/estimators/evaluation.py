@@ -213,7 +213,7 @@ class _Run:
         past = self.means.rows > 0
         own_error = not hasattr(_last_step(model), "history_") and past
         before = float(np.mean((np.asarray(model.predict(rows)) - targets) ** 2)) if own_error else np.nan
-        model.partial_fit(rows, targets)
+        model.partial_fit(rows, targets, **({"task": label} if has_levels(model) else {}))
         if past and not own_error:
             before = _last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
@@ -226,7 +226,7 @@ class _Run:
         self.counts.append(len(train))
         if self.holdout > 0:
             self.single += len(y) == 1
-            self.held_out.add(X, y, test)
+            self.held_out.add(label, X, y, test)
             self.errors.append(self.held_out.errors())
 
     def result(self) -> StreamResult:
@@ -270,6 +270,16 @@ def _last_step(model: Any) -> Any:
     return model[-1] if hasattr(model, "steps") else model
 
 
+def has_levels(model: Any) -> bool:
+    """Return whether a model or the last step of a pipeline knows the levels of tasks."""
+    return bool(getattr(_last_step(model), "task_levels", False))
+
+
+def predict_with_levels(model: Any, X: Any, tasks: Any) -> Any:
+    """Return the predictions of the last step for encoded rows, with the levels of their tasks where it knows them."""
+    return _last_step(model).predict(X, **({"tasks": tasks} if has_levels(model) else {}))
+
+
 def _past(model: Any) -> tuple[int, Floats]:
     """Return the number of tasks a model has learned, and the errors before learning in its history."""
     estimator = _last_step(model)
@@ -306,12 +316,13 @@ class HeldOut:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.labels: list[str] = []
         self.rows: list[Any] = []
         self.features = _Stack()
         self.targets: list[Floats] = []
         self.learned: list[Floats] = []
 
-    def add(self, X: Any, y: Floats, held: Any) -> None:
+    def add(self, label: str, X: Any, y: Floats, held: Any) -> None:
         """Add the rows ``held`` of the task that was learned last."""
         most = max(1, ROWS // _rounded_up(len(self.rows) + 1))
         first = slice(0, most)
@@ -319,12 +330,14 @@ class HeldOut:
             for parts in (self.rows, self.targets, self.learned):
                 parts[:] = [rows_of(part, first) for part in parts]
             self.features.truncate(most)
+        self.labels.append(label)
         self.rows.append(rows_of(X, held[first]))
         self.targets.append(y[held[first]])
         features = self.encoded(self.rows[-1])
         self.features.add(features)
         with for_task(features.shape):
-            self.learned.append(_squared_errors(self._predict(features), self.targets[-1]))
+            predictions = predict_with_levels(self.model, features, [label] * features.shape[0])
+            self.learned.append(_squared_errors(predictions, self.targets[-1]))
 
     def refresh(self) -> None:
         """Encode all rows again."""
@@ -352,7 +365,7 @@ class HeldOut:
         return X
 
     def _predict(self, X: Any) -> Any:
-        return (self.model[-1] if hasattr(self.model, "steps") else self.model).predict(X)
+        return predict_with_levels(self.model, X, np.repeat(self.labels, self.features.counts))
 
     def _by_task(self, predict: Callable[[Any], Any]) -> list[Floats]:
         """Return the squared error of every row, task by task, from one product for all."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats, from_numpy, to_numpy
 from forgetless.estimators._units import UnitChange
+from forgetless.estimators.levels import TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.rules import Options, Rule
 from forgetless.estimators.state import Change, State, TaskData
@@ -126,7 +127,7 @@ class Evidence(Rule):
 
     def __init__(self, options: Options, memory: LowRankMemory | None, auto: Auto, *, classes: bool) -> None:
         self.options, self.memory = options, LowRankMemory(0) if memory is None else memory
-        self.clip = auto.clip
+        self.clip, self.with_levels = auto.clip, self.memory.decay == 0.0
         self.prior = PRIORS["classes" if classes and auto.objective == "seen" else auto.objective]
 
     def step(self, state: State, task: TaskData) -> Change:
@@ -142,7 +143,10 @@ class Evidence(Rule):
         memory = self._learned(state, before, task, scale)
         weights = memory.weights
         change = from_numpy(weights - start, like=task.start)
-        parts = {"memory": memory}
+        parts: dict[str, Any] = {"memory": memory}
+        if isinstance(state.levels, TaskMeans):
+            label = state.label or str(state.n_tasks + 1)
+            parts["levels"] = state.levels.after(label, task, state.units, scale)
         strength = memory.statistics[0].strength
         return Change(change, task.error_after(change), strength, error=math.nan, parts=parts)
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless._core import averages, validate
-from forgetless._core.arrays import Array, namespace_of, to_numpy
+from forgetless._core.arrays import Array, from_numpy, group_labels, namespace_of, to_numpy
 from forgetless._core.dask_arrays import is_remote
 from forgetless._core.linalg import for_task
 from forgetless.errors import ConvergenceError
@@ -26,6 +26,7 @@ from forgetless.estimators._units import Units, mean_of
 from forgetless.estimators.counted import Encoded
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.history import History, TaskHistory
+from forgetless.estimators.levels import TaskLevels, TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
@@ -46,6 +47,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     # Set by subclasses in their constructors, which only store.
     fit_intercept: bool
     standardize: bool = False
+    task_levels: bool = False
 
     _generic_arrays = True
     """Whether X may be an array of another library, or an operator (products only, no rows)."""
@@ -55,10 +57,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     _has_classes = False
 
-    _fixed_names: tuple[str, ...] = ("fit_intercept", "standardize", "average", "memory")
+    _fixed_names: tuple[str, ...] = ("fit_intercept", "standardize", "average", "memory", "task_levels")
     """Parameters that cannot change within a stream."""
 
     _state: State | None = None
+    _solved_levels: tuple[TaskMeans, TaskLevels] | None = None
 
     coef_ = Learned(lambda state: state.in_user_units.coef, "Coefficients, of shape (d,) or (c, d).")
     intercept_ = Learned(lambda state: state.in_user_units.intercept, "Intercept, a float or of shape (c,).")
@@ -103,12 +106,14 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         if groups is not None:
             state = self._planned(state._replace(origin=state.origin._replace(n_groups=count), plan=None))
         for code in range(count):
-            rows = (X, y, weight) if count == 1 else inputs.take(X, y, weight, np.flatnonzero(codes == code))
-            state = self._after(state, *rows)
+            mask = codes == code
+            label = None if groups is None else group_labels(groups)[np.argmax(mask)]
+            rows = (X, y, weight) if count == 1 else inputs.take(X, y, weight, np.flatnonzero(mask))
+            state = self._after(state.for_task(label), *rows)
         self._state = state
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> Self:
         """Learn one task, starting from the current weights.
 
         Parameters
@@ -120,9 +125,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
+        task : str or number, optional
+            Label of the task, by which ``predict`` finds its level; its number if omitted. With ``task_levels``.
         """
-        state = self._current()
-        after = state.rule.step_row(state, X, y) if sample_weight is None else None
+        state = self._current().for_task(task)
+        after = state.rule.step_row(state, X, y) if sample_weight is None and state.levels is None else None
         if after is not None:
             self._state = after
         elif sample_weight is None and inputs.is_plain(state, X, y):
@@ -134,7 +141,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             self._state = self._after(state, X, y, weight)
         return self
 
-    def partial_fit_blocks(self, blocks: Any) -> Self:
+    def partial_fit_blocks(self, blocks: Any, task: Any = None) -> Self:
         """Learn one task that is given as row blocks, which are never held together.
 
         Parameters
@@ -142,8 +149,10 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         blocks : iterable of (X, y) or (X, y, sample_weight), or a callable that returns one
             A list or a callable can be read several times, which any number of features allows. A generator can be
             read once: then XᵀX is added up, of shape (d, d), which must fit into memory.
+        task : str or number, optional
+            As for ``partial_fit``.
         """
-        self._state = self._after_blocks(self._current(), blocks)
+        self._state = self._after_blocks(self._current().for_task(task), blocks)
         return self
 
     def widen(self, count: int, names: Any = None) -> Self:
@@ -177,15 +186,18 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _beginning(self) -> State:
         """Return the state of a stream without any task, with parameters checked."""
-        return self._planned(State(Origin(self._fixed()), History([])))
+        levels = TaskMeans.empty() if self.task_levels else None
+        return self._planned(State(Origin(self._fixed()), History([]), levels=levels))
 
     def _planned(self, state: State) -> State:
         """Return a state with the rule of the present parameters, which are checked."""
         averages.power(getattr(self, "average", None))
         rule, fixed = self._make_rule(state.origin.n_groups), self._fixed()
-        for name in ("fit_intercept", "standardize"):
+        for name in ("fit_intercept", "standardize", "task_levels"):
             if not isinstance(fixed[name], bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {fixed[name]!r}")
+        if fixed["task_levels"] and not (rule.with_levels and fixed["fit_intercept"]):
+            raise ValueError("task_levels needs schedule='auto', with an intercept and a memory without decay")
         for name, value in state.origin.fixed.items():
             if fixed[name] != value:
                 raise ValueError(
@@ -258,14 +270,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as dask arrays."""
-        if state.standardize:
-            raise ValueError(
-                "standardize needs tasks in memory or in blocks; set it to False and scale the dask arrays"
-            )
+        for name in ("standardize", "task_levels"):
+            if state.origin.fixed[name]:
+                raise ValueError(
+                    f"{name} needs tasks in memory or in blocks; set it to False and scale the dask arrays"
+                )
         task, state = inputs.on_cluster(state, X, y, weight, self._validated)
         return state.after(task, state.rule.step(state, task))
 
-    def _learn_tall(self, X: Any, y: Any) -> bool:
+    def _learn_tall(self, X: Any, y: Any, task: Any = None) -> bool:
         """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether that was possible.
 
         Only with standardized columns: without common units XᵀX may lose too many digits.
@@ -280,9 +293,10 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         try:
             with for_task((step, d)):
                 if not isinstance(X, Encoded):
-                    self.partial_fit_blocks((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
+                    parts = ((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
+                    self.partial_fit_blocks(parts, task)
                     return True
-                before = self._current()
+                before = self._current().for_task(task)
                 data = encoded_task(before, X, y, self._validated_block)
                 if data is not None:
                     task, state = data[1].discounted(data[0], before.units), data[1]
@@ -294,8 +308,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     # --- predictions ---
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return X·coef_ + intercept_.
+    def predict(self, X: Any, return_std: bool = False, tasks: Any = None) -> Any:
+        """Return X·coef_ + intercept_, and the levels of the rows' tasks where these are passed.
 
         Parameters
         ----------
@@ -304,6 +318,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             Also return the standard deviation of every target around its prediction, for a single target: from the
             errors of rows before they were learned, and, where the model has a memory beside its weights, from the
             distance of a row to the rows learned.
+        tasks : sequence of n labels, optional
+            The task of each row, with ``task_levels``: rows of tasks learned before are predicted with their levels,
+            those of other tasks without.
 
         Returns
         -------
@@ -311,6 +328,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         """
         state = self._fitted()
         predictions = self._linear(state, X, "predict")
+        variances = None
+        if tasks is not None:
+            predictions, variances = self._with_levels(state, X, tasks, predictions)
         if not return_std:
             return predictions
         if state.coef.ndim > 1 or state.origin.frozen:
@@ -319,7 +339,32 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         rows = validate_data(self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64)
         rows = state.clipped(rows.toarray() if is_sparse(rows) else rows)
         rows = state.inward(rows)
-        return predictions, prediction_std(state, rows, getattr(self, "loss", "sum"))
+        return predictions, prediction_std(state, rows, getattr(self, "loss", "sum"), variances)
+
+    def _with_levels(self, state: State, X: Any, tasks: Any, predictions: Array) -> tuple[Array, Any]:
+        """Return predictions with those of rows of known tasks replaced, and the variances of their targets."""
+        solution = self._task_levels(state)
+        at = solution.numbers_of(tasks, int(predictions.shape[0]))
+        xp, learned = namespace_of(predictions), state._split(solution.weights, state.coef.shape[:-1])
+        learned = {name: from_numpy(np.asarray(value), like=state.coef) for name, value in learned.items()}
+        shape = (-1, *state.coef.shape[:-1])
+        levels = np.concatenate([solution.levels, np.zeros((1, solution.levels.shape[1]))])[at].reshape(shape)
+        with_levels = self._linear(state._replace(**learned), X, "predict") + from_numpy(levels, like=predictions)
+        known = from_numpy((at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions)
+        variances = np.append(solution.variances[:, 0], np.nan)[at]
+        return xp.where(known, xp.astype(with_levels, predictions.dtype, copy=False), predictions), variances
+
+    def _task_levels(self, state: State) -> TaskLevels:
+        """Return the levels of all tasks in the units of a state; computed when they are first needed."""
+        if state.levels is None:
+            raise ValueError("tasks needs a model with task_levels=True, which knows the level of each task")
+        if isinstance(state.levels, TaskLevels):
+            return state.levels
+        solved = self._solved_levels
+        if solved is None or solved[0] is not state.levels:
+            solved = state.levels, state.levels.solved(state.memory.statistics[0], state.units)
+            self._solved_levels = solved
+        return solved[1]
 
     def _coef_std(self, groups: Any = ()) -> Any:
         """Return the standard deviation of every coefficient of a single target; None where it is not known.

@@ -65,6 +65,10 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         the function stays as it was; ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first
         task starts from the mean of its targets. Columns are scaled but not centred without an intercept, or
         where X is sparse. It takes O(d) more memory, and a copy of every task.
+    task_levels : bool, default False
+        Also store the means of every task, d + c numbers each, so that ``predict(X, tasks=labels)`` predicts rows of
+        tasks learned before with an intercept of their own (a random intercept, by restricted maximum likelihood).
+        Tasks are labelled by ``groups`` of ``fit`` or ``task`` of ``partial_fit``. Needs ``schedule="auto"``.
     solver : {"auto", "gram", "krylov", "svd"}, default "auto"
         How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
     tol : float, default 1e-10
@@ -88,6 +92,8 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         Fraction of the trace of Σ XᵀX that the memory holds. Where it is far below 1, a larger rank may help.
     nbytes_ : int
         Size of the state in bytes.
+    task_levels_ : dict of str to float or array of shape (c,)
+        The level of every task, with ``task_levels``: the difference of its intercept to that of all tasks.
 
     Notes
     -----
@@ -137,10 +143,18 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         loss: str = "sum",
         fit_intercept: bool | None = None,
         standardize: bool | None = None,
+        task_levels: bool = False,
         solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
+
+    @property
+    def task_levels_(self) -> dict[str, Any]:
+        """The level of every task by its label, with ``task_levels``."""
+        solution = self._task_levels(self._fitted())
+        levels = solution.levels if self.coef_.ndim > 1 else solution.levels[:, 0].tolist()
+        return dict(zip(solution.labels, levels, strict=True))
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         return ridge_rule(self, n_groups)

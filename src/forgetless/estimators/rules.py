@@ -35,6 +35,9 @@ class Rule(ABC):
     clip: float | None = None
     """Widths of the range seen, on either side of it, beyond which features are clipped for predictions."""
 
+    with_levels = False
+    """Whether levels of tasks can be computed from its statistics."""
+
     towards_previous = False
     """Whether a penalty holds weights near those before the task."""
 

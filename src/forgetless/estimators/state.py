@@ -14,6 +14,7 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, nby
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
 from forgetless.estimators.history import History
+from forgetless.estimators.levels import TaskLevels, TaskMeans, label_of
 from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
 
 if TYPE_CHECKING:
@@ -142,6 +143,11 @@ class State(NamedTuple):
         Units of the columns in which everything here is expressed; None for the user's own.
     class_counts : array of shape (c,) or None
         Rows learned of each class.
+    label : str or None
+        The label of the task to learn next; its number if None.
+    levels : TaskMeans, TaskLevels or None
+        Means of every task, where predictions of its rows have a level of their own; or the levels themselves, where
+        no task can follow.
     """
 
     origin: Origin
@@ -156,6 +162,8 @@ class State(NamedTuple):
     iterate: Iterate | None = None
     units: Units | None = None
     class_counts: Any = None
+    label: str | None = None
+    levels: TaskMeans | TaskLevels | None = None
 
     @property
     def rule(self) -> "Rule":
@@ -238,6 +246,10 @@ class State(NamedTuple):
             ranges = np.stack([np.minimum(self.ranges[0], ranges[0]), np.maximum(self.ranges[1], ranges[1])])
         return self._replace(ranges=ranges)
 
+    def for_task(self, label: Any) -> "State":
+        """Return the state before a task with a label."""
+        return self if label is None else self._replace(label=label_of(label))
+
     def inward(self, X: Any) -> Any:
         """Return rows in the units of the state."""
         return X if self.units is None else self.units.inward(X)
@@ -302,7 +314,7 @@ class State(NamedTuple):
         row = (number, task.n, change.strength, change.radius, before, after, change.error)
         history = self.history.with_row(row, task.total)
         learned = self._split(weights, task.targets)
-        return self._replace(n_tasks=number, iterate=iterate, history=history, **change.parts, **learned)
+        return self._replace(n_tasks=number, iterate=iterate, history=history, label=None, **change.parts, **learned)
 
     def _averaged(self, weights: Array) -> tuple[Iterate | None, Array]:
         """Return the iterate to continue from, and the weights to predict with after the new ``weights``."""
@@ -340,6 +352,7 @@ class State(NamedTuple):
             ranges=None if self.ranges is None else with_zeros(self.ranges, d, count, 1),
             memory=None if memory is None else memory.widened(d, count),
             units=None if self.units is None else self.units.widened(count),
+            levels=self.levels.widened(d, count) if isinstance(self.levels, TaskMeans) else None,
         )
 
     def detached(self) -> "State":
@@ -355,7 +368,7 @@ class State(NamedTuple):
         """Size of the stored numbers in bytes."""
         labels = (self.origin.feature_names, self.origin.classes, self.class_counts)
         weights = (self.coef, self.intercept, self.radius, self.iterate, self.units)
-        return nbytes((labels, weights, self.memory, self.history, self.ranges)) + (
+        return nbytes((labels, weights, self.memory, self.history, self.ranges, self.levels)) + (
             0 if self.plan is None else self.plan.rule.nbytes
         )
 

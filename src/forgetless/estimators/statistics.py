@@ -70,11 +70,12 @@ class Sums(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Solutions with several λ, by the eigenvalues (d,) and eigenvectors of G.
+    """Solutions with several λ, ``strengths``, by the eigenvalues (d,) and eigenvectors of G.
 
     ``steps`` are the changes of the weights in their coordinates, of shape (λ, d, c), and ``costs`` −2 log evidence.
     """
 
+    strengths: Floats
     values: Floats
     vectors: Floats
     steps: Floats
@@ -283,13 +284,15 @@ class Statistics(NamedTuple):
             system = self.gram + strength * np.eye(d)
             change = _solve(_cholesky(system), self.gradient - strength * slopes)
             return self._moved(strength, change)
-        path = self._path(choices)
+        path = self.path(choices)
         best = int(np.argmin(path.costs))
         return self._moved(float(choices[best]), path.vectors @ path.steps[best])._replace(chosen=self.rows)
 
-    def _path(self, strengths: Floats) -> "Path":
-        """Return the solutions with several λ, from the eigenvalues of the matrix G."""
+    def path(self, strengths: Floats | None = None) -> "Path":
+        """Return the solutions with several λ, all of the grid if omitted, from the eigenvalues of the matrix G."""
         assert self.gram is not None
+        if strengths is None:
+            strengths = self._replace(chosen=0.0)._choices(self.diagonal)
         values, V = np.linalg.eigh(self.gram)
         e, each = np.maximum(values, 0.0), strengths[:, None, None]
         g, w = V.T @ self.gradient, V.T @ self.weights[: len(self.mean)]
@@ -297,7 +300,7 @@ class Statistics(NamedTuple):
         steps = force / (e[:, None] + each)
         quadratic = self.squares + np.sum(each * w**2 - force * steps, axis=1)
         logdet = np.log1p(e / strengths[:, None]).sum(axis=1)
-        return Path(e, V, steps, self._cost(quadratic, logdet, self._target_squares(V @ (e[:, None] * w))))
+        return Path(strengths, e, V, steps, self._cost(quadratic, logdet, self._target_squares(V @ (e[:, None] * w))))
 
     def _solved(self, rows: Floats, inner: Floats) -> "Statistics":
         """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows than features."""
@@ -364,11 +367,10 @@ class Statistics(NamedTuple):
         if self.gram is None:
             padded = np.column_stack([directions, np.zeros((len(directions), int(self.intercept)))])
             return np.asarray(noise * self.leverage(padded) + (directions @ (slopes - reference)) ** 2)
-        strengths = self._replace(chosen=0.0)._choices(self.diagonal)
-        path = self._path(strengths)
+        path = self.path()
         weights = np.exp(0.5 * (path.costs.min() - path.costs))
         along, away = directions @ path.vectors, directions @ (slopes - reference)
-        spread = noise * (along**2) @ (1.0 / (path.values[:, None] + strengths))  # (n, λ)
+        spread = noise * (along**2) @ (1.0 / (path.values[:, None] + path.strengths))  # (n, λ)
         offset = away[:, None] + along @ path.steps[:, :, 0].T
         return np.asarray((spread + offset**2) @ (weights / weights.sum()))
 

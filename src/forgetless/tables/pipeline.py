@@ -15,7 +15,7 @@ from forgetless._core.text import readable_number
 from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
-from forgetless.estimators.evaluation import WIDEST, TargetMeans
+from forgetless.estimators.evaluation import WIDEST, TargetMeans, has_levels, predict_with_levels
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.io.document import Document, write
 from forgetless.reporting.table import Table
@@ -194,7 +194,7 @@ def _learn_last(model: StreamingRegressor, X: Any, y: Any, parameters: dict[str,
         more = 0 if state is None or not widen else int(X.shape[1]) - model.n_features_in_
         if more > 0:
             model.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
-        if parameters or not model._learn_tall(X, y):
+        if set(parameters) - {"task"} or not model._learn_tall(X, y, **parameters):
             model.partial_fit(written(X), y, **parameters)
     except BaseException:
         model._state = state
@@ -238,7 +238,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     0.707
     """
     parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
-    gaps = [np.asarray(model[-1].predict(rows)) - y for _, rows, y in parts]
+    gaps = [np.asarray(predict_with_levels(model, rows, [label] * len(y))) - y for label, rows, y in parts]
     errors = np.array([np.mean(gap**2) for gap in gaps])
     mean = np.mean([np.mean(y, axis=0) for _, _, y in parts], axis=0)
     constant = _errors(parts, lambda _: mean)
@@ -270,7 +270,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
         best = overall["rmse_of_ridge_fitted_here"] = math.sqrt(joint.mean())
         lines.append(
             f"Ridge regression fitted to these very rows, each task counting the same: {readable_number(best)}, what a "
-            "linear model of these features could reach."
+            f"linear model of these features{' without levels of tasks' if has_levels(model) else ''} could reach."
         )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 

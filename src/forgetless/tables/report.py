@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from forgetless import plots
 from forgetless._core.text import printable, readable_number
-from forgetless.estimators.evaluation import StreamResult
+from forgetless.estimators.evaluation import StreamResult, has_levels
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.page import render
@@ -104,8 +104,9 @@ def sentences(run: StreamResult) -> list[str]:
         )
     if run.watched:
         single = f" {run.single} of them have a single row, on which they are learned and watched."
+        watched = f"Held-out rows{', with the levels of their tasks' if has_levels(run.model) else ''}"
         lines += [
-            f"Held-out rows, every task counting the same: {rmse['rmse_when_learned']} just after their task was "
+            f"{watched}, every task counting the same: {rmse['rmse_when_learned']} just after their task was "
             f"learned, {rmse['rmse_at_the_end']} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got "
             f"worse.{single if run.single else ''}",
             "Predicting the mean of all rows learned, without any feature, on the same rows: "
@@ -114,8 +115,8 @@ def sentences(run: StreamResult) -> list[str]:
     if "rmse_of_joint_ridge" in s:
         which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
-            f"Ridge regression on {which} together, every task counting the same, which must keep a d × d matrix: "
-            f"{rmse['rmse_of_joint_ridge']}."
+            f"Ridge regression on {which} together, every task counting the same, which must keep a d × d matrix"
+            f"{', without levels' if has_levels(run.model) else ''}: {rmse['rmse_of_joint_ridge']}."
         )
     return lines + warnings_of(run)
 
@@ -190,7 +191,10 @@ def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
     retained = getattr(run.estimator, "retained_fraction_", 0.0)
     if retained > 0.99:
-        return f"The memory retains {retained:.1%} of the squared size of all rows: the tasks contradict each other."
+        text = f"The memory retains {retained:.1%} of the squared size of all rows: the tasks contradict each other"
+        if has_levels(run.model) or run.estimator._has_classes:
+            return f"{text}."
+        return f"{text}; where the task of a row is known when it is predicted, --task-levels may help."
     return f"The memory retains {retained:.0%} of the squared size of all rows; a larger --rank retains more."
 
 

@@ -1,11 +1,9 @@
-"""The commands ``fit``, ``evaluate`` and ``predict``: tables in, a model, errors or predictions out."""
+"""The command ``fit``: a table in, a model and a report out."""
 
-import csv
 import itertools
-import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
@@ -16,21 +14,22 @@ import click
 import numpy as np
 
 from forgetless._core.frames import Values, columns_of, integers_of, read_once
-from forgetless._core.text import printable, readable_number
+from forgetless._core.text import readable_number
 from forgetless.cli.shared import (
     COLUMNS,
     REPEAT,
     average_option,
+    check_outputs,
     complete_schedule,
     examples,
+    load_pipeline,
     print_json,
     print_lines,
     schedule_of,
+    unreadable_notes,
     with_options,
 )
-from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import Progress, terminal_progress
-from forgetless.reporting.table import frame
 from forgetless.schedules.base import OBJECTIVES
 from forgetless.schedules.names import entry_of, usage
 from forgetless.tables.pipeline import FORM_OF_FIT
@@ -59,6 +58,8 @@ _MODEL = [
     click.option("--rank", type=click.IntRange(0),
                  help="Rank of the memory of all tasks, rank × features numbers [default: 100 with auto, else 0]"),
     click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
+    click.option("--task-levels", is_flag=True,
+                 help="Store the level of every task, for predictions of rows whose task is in FILE."),
     average_option,
     click.option("--loss", type=click.Choice(["sum", "mean"]), default=FORM_OF_FIT["loss"], show_default=True,
                  help="Loss of a task."),
@@ -117,11 +118,11 @@ def fit(
     from forgetless.tables import report as page
     from forgetless.tables.task_files import located_errors
 
-    _check_outputs({"FILE": file, "--out": out, "--report": report})
-    _check_outputs({"--from": previous, "--report": report})  # --out may replace the file of --from
+    check_outputs({"FILE": file, "--out": out, "--report": report})
+    check_outputs({"--from": previous, "--report": report})  # --out may replace the file of --from
     if previous is not None:
         _check_unchanged(context)
-    model: Any = None if previous is None else _pipeline(previous)
+    model: Any = None if previous is None else load_pipeline(previous)
     split = _split(model, {name: options.pop(name) for name in SPLIT})
     with located_errors(file):
         model, tasks, parts = _begin(file, model, split["seed"], options)
@@ -209,7 +210,7 @@ def _learn(
     learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
     warned = [f"Warning: {line}" for line in learned[0].warnings()]
-    return replace(run, model=learned), [*notes, *warned, *_unreadable(learned[0].unreadable(), tasks.path)]
+    return replace(run, model=learned), [*notes, *warned, *unreadable_notes(learned[0].unreadable(), tasks.path)]
 
 
 class _Learner:
@@ -220,25 +221,13 @@ class _Learner:
 
     def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Yield tasks, and learn each of them afterwards."""
+        from forgetless.estimators.evaluation import has_levels
+
         for part in parts:
             part = part._replace(X=read_once(part.X))
             yield part
-            self.model.partial_fit(part.X, part.y)
+            self.model.partial_fit(part.X, part.y, **({"task": part.label} if has_levels(self.model) else {}))
             self.means = self.means.after(part.y)
-
-
-def _unreadable(strings: dict[str, str], path: Path) -> list[str]:
-    """Return warnings about strings among numbers, with the line of the first."""
-    from forgetless.tables.readers import line_with
-
-    lines = []
-    for column, value in strings.items():
-        place = line_with(path, column, value)
-        lines.append(
-            f"Warning: {printable(value, 40)!r} in column {printable(column, 40)!r}{place and ', '}{place}, is not a "
-            "number, and was taken for missing"
-        )
-    return lines
 
 
 def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -> list[str]:
@@ -306,117 +295,6 @@ def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns - {task, *target})
 
 
-@click.command(
-    epilog=examples(
-        "forgetless evaluate model.fl december.csv",
-        "forgetless evaluate model.fl december.parquet --json",
-    )
-)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--task", help="Column with the task [default: that of fit]")
-@click.option("--target", multiple=True, help=f"Column with the target{REPEAT} [default: that of fit]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool) -> None:
-    """Print the errors of a MODEL on the tasks of FILE, which it does not learn.
-
-    Beside them: errors of the mean of all targets in FILE, of the mean of the targets learned, and of ridge regression
-    fitted to the same rows.
-    """
-    from forgetless.tables.pipeline import evaluate as evaluate_model
-    from forgetless.tables.task_files import TableTasks, located_errors
-
-    fitted = _pipeline(model)
-    task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
-    tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
-    with terminal_progress() as report_progress, located_errors(file):
-        report_progress(0, 0, "predicting")
-        parts = list(tasks)
-        evaluation = evaluate_model(fitted, parts)
-    strings = {name: text for part in reversed(parts) for name, text in fitted[0].unreadable(part.X).items()}
-    print_lines("\n".join(_unreadable(strings, file)), err=True) if strings else None
-    if as_json:
-        print_json({"tasks": evaluation.table.values(), **evaluation.overall})
-        return
-    print_lines("\n".join([evaluation.table.text(), *tasks.notes, *evaluation.sentences]))
-
-
-@click.command(
-    epilog=examples(
-        "forgetless predict model.fl new.csv",
-        "forgetless predict model.fl new.parquet --id order_id --std --out predictions.csv",
-    )
-)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}.")
-@click.option("--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction.")
-@click.option("--raw", is_flag=True, help="Write text of --id as it is, also what a spreadsheet takes for a formula.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: bool, out: Path | None) -> None:
-    """Predict the rows of FILE with a MODEL written by fit.
-
-    Columns are matched by name; columns that the model does not know are ignored. Text of --id that begins with =, +, -
-    or @, which a spreadsheet would execute, is written behind an apostrophe; numbers are not.
-    """
-    from forgetless.files import load
-    from forgetless.io.atomic import replace_file
-    from forgetless.tables.readers import read_table
-    from forgetless.tables.task_files import located_errors
-
-    _check_outputs({"MODEL": model, "FILE": file, "--out": out})
-    fitted = load(model)
-    if not hasattr(fitted, "predict"):
-        raise ValueError(f"{model.name} holds no model, but {type(fitted).__name__}; give a file that fit has written")
-    encoded = hasattr(fitted, "steps")
-    text_columns = {*ids, *fitted[0].text_columns_} if encoded else {*ids} - {*getattr(fitted, "feature_names_in_", ())}
-    table = read_table(file, text_columns)
-    missing = [name for name in ids if name not in table.columns]
-    if missing:
-        names = ", ".join(map(str, table.columns))
-        raise ValueError(f"{file.name} has no column {missing[0]!r} for --id; it has {names}")
-    if len(table) == 0:
-        raise ValueError(f"{file.name} has no rows")
-    X = table if encoded else _model_columns(fitted, table, file)
-    identifiers = table[list(ids)].astype(object)
-    columns = {name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids}
-    with located_errors(file):
-        columns |= _prediction_columns(fitted, fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),))
-    strings = _unreadable(fitted[0].unreadable(X), file) if encoded else []
-    print_lines("\n".join(strings), err=True) if strings else None
-    if not raw:
-        columns = {str(_safe(name)): [_safe(cell) for cell in columns[name]] for name in columns}
-    returns = any("\r" in str(cell) for name in ids for cell in (name, *identifiers[name]))  # which need quotes
-    text = frame(columns).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
-    if out is None:
-        click.echo(text, nl=False)
-    else:
-        replace_file(out, text.encode())
-        print_lines(f"{len(table)} predictions: {out}")
-
-
-def _safe(cell: Any) -> Any:
-    """Return a cell that spreadsheets do not take for a formula: text like one behind an apostrophe."""
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
-
-
-def _prediction_columns(fitted: Any, predictions: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the columns of predictions and their standard deviations, one for each target."""
-    columns: dict[str, list[Any]] = {}
-    for name, values in zip(("prediction", "std"), predictions, strict=False):
-        targets = np.reshape(values, (len(values), -1)).T.tolist()
-        labels = (getattr(fitted, "table_", None) or {}).get("targets", range(1, len(targets) + 1))
-        heads = [name] if len(targets) == 1 else [f"{name}_{label}" for label in labels]
-        columns |= dict(zip(heads, targets, strict=True))
-    return columns
-
-
 def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return the columns of task and target; for archives their names are known."""
     from forgetless.tables.readers import read_chunks
@@ -437,37 +315,11 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 def _check_unchanged(context: click.Context) -> None:
     """Raise UsageError for options that the model of --from has fixed."""
     names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "diagonal", "average",
-             "loss", "intercept", "standardize")  # fmt: skip
+             "loss", "intercept", "standardize", "task_levels")  # fmt: skip
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} was decided when the model of --from was begun; leave it out")
-
-
-def _pipeline(path: Path) -> Any:
-    """Return a model that was written by ``fit``."""
-    from forgetless.files import load
-
-    model = load(path)
-    if not hasattr(model, "steps") or model.table_ is None:
-        raise ValueError(f"{path.name} was not written by forgetless fit: it has no columns of a table")
-    return model
-
-
-def _check_outputs(paths: dict[str, Path | None]) -> None:
-    """Raise UsageError if two paths are the same file, or an output cannot be written."""
-    seen: dict[Path, str] = {}
-    for name, path in paths.items():
-        if path is None or str(path) == "-":
-            continue
-        place = Path(os.path.realpath(path))  # not resolve(), which raises RuntimeError for links in a circle
-        if place in seen:
-            raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
-        if name in ("--out", "--report"):
-            try:
-                check_target(path)
-            except OSError as error:
-                raise click.UsageError(f"{name}: {error}") from None
-        seen[place] = name
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option} was decided when the model of --from was begun; leave it out")
 
 
 def _model(
@@ -488,24 +340,10 @@ def _model(
             raise click.UsageError(
                 f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient steps"
             )
+        if options.pop("task_levels"):
+            raise click.UsageError(f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps")
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None
     if isinstance(chosen, fl.Ridge):
         return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
     return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
-
-
-def _model_columns(fitted: Any, table: Any, file: Path) -> Any:
-    """Return the columns of a model without an encoder, as numbers."""
-    from forgetless.tables.task_files import numbers_of
-
-    names = getattr(fitted, "feature_names_in_", None)
-    if names is None:
-        return numbers_of(table, file)
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
-    import pandas
-
-    # pandas 2 leaves NumPy's strings as they are, and scikit-learn takes only Python's for names.
-    return pandas.DataFrame(numbers_of(table[list(names)], file), columns=[str(name) for name in names])
