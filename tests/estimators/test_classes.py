@@ -61,9 +61,9 @@ def test_probabilities_are_the_softmax_of_scores(rng):
     model = fl.ContinualRidgeClassifier(alpha=0.1)
     for X, y in parts(rng):
         model.partial_fit(X, y)
-    scores, found = model.decision_function(X), model.predict_proba(X)
-    np.testing.assert_allclose(found, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
-    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
+    powers, probabilities = np.exp(model.decision_function(X) / model.temperature_), model.predict_proba(X)
+    np.testing.assert_allclose(probabilities, powers / powers.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
 
 
 def test_weights_of_classes(rng):

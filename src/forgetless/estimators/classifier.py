@@ -12,11 +12,16 @@ from sklearn.utils.validation import column_or_1d
 from forgetless._core import validate
 from forgetless._core.arrays import Array, check_unmasked, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.estimators._input import dispatched
+from forgetless.estimators.calibration import Calibration, some_rows
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
 from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
+
+
+def _temperature(state: State) -> float:
+    return 1.0 if state.calibration is None else state.calibration.temperature
 
 
 class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
@@ -43,6 +48,9 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
     class_counts_ : array of shape (c,)
     coef_ : array of shape (c, d)
     intercept_ : array of shape (c,)
+    temperature_ : float
+        Scores are divided by it before the softmax of ``predict_proba``; fitted to the log-loss of rows before they
+        are learned, and of the same rows afterwards with residuals corrected for the fit.
     n_tasks_seen_, radius_, history_, prequential_mse_, retained_fraction_, nbytes_
         As in :class:`forgetless.ContinualRidge`, of the one-hot targets.
 
@@ -61,6 +69,7 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
     _gram_suffices = False
 
     classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
+    temperature_ = Learned(_temperature, "Temperature of the class probabilities.")
     class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
     radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known.")
     retained_fraction_ = RETAINED_FRACTION
@@ -140,6 +149,21 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
             )
         return super()._validated(_counted(state, labels), X, _one_hot(state, labels), sample_weight)
 
+    def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
+        at = some_rows(int(X.shape[0]))
+        rows, targets = X[at], to_numpy(y[at])
+        calibration = Calibration.empty() if state.calibration is None else state.calibration.decayed()
+        if state.n_tasks:
+            # Rows of classes that the model has not seen say nothing of the others.
+            mask = targets @ (state.class_counts - to_numpy(y).sum(axis=0) > 0) > 0
+            scores = to_numpy(self._linear(state, rows, "predict_proba"))
+            calibration = calibration.with_rows(scores[mask], targets[mask])
+        after = super()._after(state, X, y, weight)
+        if isinstance(after.memory, Experts):
+            residual = targets - to_numpy(self._linear(after, rows, "predict_proba"))
+            calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets)
+        return after._replace(calibration=calibration)
+
     def decision_function(self, X: Any) -> Array:
         """Return the predicted one-hot targets (n, c); for two classes the second minus the first, (n,)."""
         state = self._fitted()
@@ -155,13 +179,13 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
         return from_numpy(labels, like=scores) if dispatched(scores) and labels.dtype.kind in "iufb" else labels
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the softmax of the predicted one-hot targets, of shape (n, c).
+        """Return the probabilities of all classes, of shape (n, c): the softmax of the scores over ``temperature_``.
 
-        The order of classes is that of ``predict``. These are not calibrated: predictions lie mostly between 0 and 1,
-        so that even certain predictions have moderate values. For calibrated probabilities wrap the model in
-        scikit-learn's ``CalibratedClassifierCV(FrozenEstimator(model))`` with rows it was not trained on.
+        The order of classes is that of ``predict``. The temperature is fitted to rows of the tasks learned, not to
+        those of tasks given as blocks or dask arrays.
         """
-        scores = self._linear(self._fitted(), X, "predict_proba")
+        state = self._fitted()
+        scores = self._linear(state, X, "predict_proba") / _temperature(state)
         xp = namespace_of(scores)
         powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
         return powers / xp.sum(powers, axis=1, keepdims=True)

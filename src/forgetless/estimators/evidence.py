@@ -68,6 +68,12 @@ class Experts(NamedTuple):
         """Fraction of the trace of Σ XᵀX that is stored beside the diagonal."""
         return self.statistics[0].retained_fraction
 
+    @property
+    def inflation(self) -> float:
+        """Factor by which residuals of rows left out are larger than those of rows learned, by their number."""
+        all_tasks = self.statistics[0]
+        return 1.0 / (1.0 - min((1.0 + all_tasks.freedom) / max(all_tasks.rows, 1.0), 0.9))
+
     def in_units(self, change: UnitChange, total: float) -> "Experts":
         """Return the same in other units of the columns."""
         return self._replace(statistics=tuple(each.in_units(change, total) for each in self.statistics))

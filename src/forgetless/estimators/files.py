@@ -15,6 +15,7 @@ import numpy as np
 from forgetless._core.arrays import to_numpy
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
+from forgetless.estimators.calibration import INVERSES, Calibration
 from forgetless.estimators.history import COLUMNS, SIZE, History
 from forgetless.estimators.levels import TaskLevels, TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory
@@ -68,6 +69,8 @@ def to_document(model: Any, part: str = "learn") -> Document:
         parameters = {name: None if _is_note(value) else value for name, value in parameters.items()}
     header = {"class": type(model).__name__, "state": STATES[predict], "parameters": parameters}
     arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks}
+    if state.calibration is not None:
+        arrays |= {"calibration.losses": state.calibration.losses, "calibration.rows": state.calibration.rows}
     if type(state.intercept) is not float:
         arrays["intercept"] = state.intercept
     if state.ranges is not None:
@@ -174,7 +177,15 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
         form = TaskLevels if header["state"] == "predict" else TaskMeans
         levels = form.from_fields(fields.part("levels."), header.get("tasks"), d, targets[0] if targets else 1)
     n_tasks = fields.integer("n_tasks", 1)
-    return State(origin, History([]), coef, intercept, n_tasks, ranges=ranges, levels=levels)
+    calibration = _calibration(fields.part("calibration.")) if "calibration.rows" in fields else None
+    return State(origin, History([]), coef, intercept, n_tasks, ranges=ranges, levels=levels, calibration=calibration)
+
+
+def _calibration(fields: Fields) -> Calibration:
+    losses = fields.array("losses", "f", INVERSES.shape, low=0.0)
+    calibration = Calibration(losses, fields.number("rows"))
+    fields.end()
+    return calibration
 
 
 def _labels(fields: Fields, header: Mapping[str, Any], name: str, count: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, nbytes, to_numpy, with_zeros, zeros
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
+from forgetless.estimators.calibration import Calibration
 from forgetless.estimators.history import History
 from forgetless.estimators.levels import TaskLevels, TaskMeans, label_of
 from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
@@ -143,6 +144,8 @@ class State(NamedTuple):
         Units of the columns in which everything here is expressed; None for the user's own.
     class_counts : array of shape (c,) or None
         Rows learned of each class.
+    calibration : Calibration or None
+        The log-loss by which the temperature of class probabilities is chosen.
     label : str or None
         The label of the task to learn next; its number if None.
     levels : TaskMeans, TaskLevels or None
@@ -162,6 +165,7 @@ class State(NamedTuple):
     iterate: Iterate | None = None
     units: Units | None = None
     class_counts: Any = None
+    calibration: Calibration | None = None
     label: str | None = None
     levels: TaskMeans | TaskLevels | None = None
 

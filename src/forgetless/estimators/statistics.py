@@ -109,6 +109,8 @@ class Statistics(NamedTuple):
         Number of rows when λ was chosen.
     unit : float
         Unit of λ; 0 for the mean variance of the columns.
+    freedom : float
+        Degrees of freedom of the slopes, Σ e/(e + λ) of the eigenvalues e of G, when these were last computed.
     """
 
     weights: Floats
@@ -124,6 +126,7 @@ class Statistics(NamedTuple):
     least: float = 0.0
     chosen: float = 0.0
     unit: float = 0.0
+    freedom: float = 0.0
 
     @classmethod
     def empty(cls, start: Floats, d: int, rank: int) -> "Statistics":
@@ -139,7 +142,9 @@ class Statistics(NamedTuple):
         vectors = fields.array("vectors", "f", (None, d))
         if len(vectors) > memory.rank or (gram is not None and len(vectors)):
             raise ValueError(f"memory.vectors are {len(vectors)} rows, which {memory} contradicts")
-        numbers = {name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen", "unit")}
+        numbers = {
+            name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen", "unit", "freedom")
+        }
         return cls(
             fields.array("weights", "f", (d + intercept, c)),
             fields.array("mean", "f", (d,)),
@@ -252,7 +257,8 @@ class Statistics(NamedTuple):
         rows = np.concatenate([added.vectors, sums.matrix, apart[None, :]])
         inner = rows @ rows.T
         solved = added._solved(rows, inner)
-        _, U = leading(inner)
+        values, U = leading(inner)
+        solved = solved._replace(freedom=float(np.sum(values / (values + solved.strength))))
         return solved._truncated(U[:, :rank].T @ rows, np.einsum("ij,ij->j", rows, rows))
 
     def _choices(self, diagonal: Floats) -> Floats:
@@ -286,7 +292,9 @@ class Statistics(NamedTuple):
             return self._moved(strength, change)
         path = self.path(choices)
         best = int(np.argmin(path.costs))
-        return self._moved(float(choices[best]), path.vectors @ path.steps[best])._replace(chosen=self.rows)
+        freedom = float(np.sum(path.values / (path.values + choices[best])))
+        solved = self._moved(float(choices[best]), path.vectors @ path.steps[best])
+        return solved._replace(chosen=self.rows, freedom=freedom)
 
     def path(self, strengths: Floats | None = None) -> "Path":
         """Return the solutions with several λ, all of the grid if omitted, from the eigenvalues of the matrix G."""
@@ -346,9 +354,7 @@ class Statistics(NamedTuple):
     def leave_out_errors(self) -> tuple[float, float]:
         """Return the squared errors to expect of rows left out, of the solution and of the mean (GCV), with full G."""
         n = max(self.rows, 1.0)
-        gram = self.gram if self.gram is not None else self.vectors @ self.vectors.T
-        e = np.maximum(np.linalg.eigvalsh(gram), 0.0) if len(gram) else np.zeros(0)
-        freedom = min(self.intercept + float(np.sum(e / (e + self.strength))), 0.95 * n)
+        freedom = min(self.intercept + self.freedom, 0.95 * n)
         slopes = self.weights[: len(self.mean)]
         product = self.gram @ slopes if self.gram is not None else self._product(slopes)
         targets = float(np.maximum(self._target_squares(product), 0.0).sum())
