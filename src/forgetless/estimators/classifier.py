@@ -156,11 +156,11 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
         if state.n_tasks:
             # Rows of classes that the model has not seen say nothing of the others.
             mask = targets @ (state.class_counts - to_numpy(y).sum(axis=0) > 0) > 0
-            scores = to_numpy(self._linear(state, rows, "predict_proba"))
+            scores = to_numpy(self._predicted(state, rows))
             calibration = calibration.with_rows(scores[mask], targets[mask])
         after = super()._after(state, X, y, weight)
         if isinstance(after.memory, Experts):
-            residual = targets - to_numpy(self._linear(after, rows, "predict_proba"))
+            residual = targets - to_numpy(self._predicted(after, rows))
             calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets)
         return after._replace(calibration=calibration)
 

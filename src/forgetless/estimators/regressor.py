@@ -389,7 +389,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             X = to_numpy(X)
         draft, X = self._holding(state), inputs.checked_indices(X)
         X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
-        X = state.clipped(X)
+        return self._predicted(state, X)
+
+    def _predicted(self, state: State, X: Any) -> Array:
+        """Return the predictions of one state for rows that have been validated."""
+        coef, xp, X = state.coef, namespace_of(state.coef), state.clipped(X)
         if state.units is not None and isinstance(X, np.ndarray):
             return state.units.product(X, coef) + state.intercept
         if is_sparse(X):
