@@ -87,7 +87,7 @@ def test_a_strange_table_gives_a_model_that_predicts(make, tmp_path, capsys, mon
         (b"t,x,x,y\n1,2,3,4\n", "several columns are named 'x'"),
         (b"t,x,y\n1,2,3,4\n1,2,3\n", "values, but the header has 3 names"),
         (b"\xff\xfe\x00\x00", "t.csv is not written in UTF-8; convert it"),
-        (b"t,x,y\n1,2,high\n", "the target 'y' must be numbers, but holds strings"),
+        (b"t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "the target 'y' must be numbers, but holds strings"),
         (b"t,x,y\n1,1e300,1\n1,-1e300,2\n", "too large"),
         (b"t,x,y\n1,,1\n1,,2\n", "no column has a value yet: nothing to learn from"),
     ],

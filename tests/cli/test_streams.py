@@ -156,7 +156,82 @@ def test_classes_are_predicted_as_words(folder, frame, capsys):
     model.save("model.npz")
     code, out, _ = run(capsys, "predict", "model.npz", "data.csv")
     assert code == 0
-    assert out.split() == ["prediction", *model.predict(frame[FEATURES])]
+    lines = [line.split(",") for line in out.split()]
+    assert lines[0] == ["prediction", *(f"probability_{label}" for label in model.classes_)]
+    assert [line[0] for line in lines[1:]] == model.predict(frame[FEATURES]).tolist()
+    probabilities = np.array([line[1:] for line in lines[1:]], dtype=float)
+    np.testing.assert_allclose(probabilities, model.predict_proba(frame[FEATURES]))
+    assert run(capsys, "predict", "model.npz", "data.csv", "--std")[0] == 2
+
+
+@pytest.fixture
+def labelled(rng, folder):
+    """Tables of rows in three classes, of which the last comes with the third task."""
+    centers, parts = 3.0 * np.eye(3), []
+    for day in range(1, 6):
+        codes = rng.integers(0, 2 if day < 3 else 3, 40)
+        X = centers[codes] + rng.standard_normal((40, 3))
+        names = np.array(["low", "high", "=danger"])[codes]
+        parts.append(pandas.DataFrame(X, columns=FEATURES).assign(day=day, level=names, code=codes, odd=codes == 1))
+    table = pandas.concat(parts, ignore_index=True)
+    table[table.day < 3].to_csv("first.csv", index=False)
+    table[table.day >= 3].to_csv("second.csv", index=False)
+    table.to_csv("all.csv", index=False)
+    return table
+
+
+def test_tables_with_classes(labelled, capsys):
+    fit = ("--task", "day", "--target", "level", "--drop", "code", "--drop", "odd")
+    code, out, _ = run(capsys, "fit", "all.csv", *fit, "--out", "all.fl", "--report", "page.html")
+    assert code == 0
+    assert "error rate" in out
+    text = Path("page.html").read_text()
+    assert all(part in text for part in ("<h2>Classes</h2>", "probability predicted", "=danger"))
+    html5lib.HTMLParser(strict=True).parse(text)
+    code, out, _ = run(capsys, "fit", "first.csv", *fit, "--out", "model.fl", "--json")
+    summary = json.loads(out)
+    assert summary["error_at_the_end"] < 0.15 < summary["error_of_the_mean"]
+    assert 0 < summary["log_loss"] < 0.5
+    code, out, _ = run(capsys, "fit", "second.csv", "--from", "model.fl", "--out", "model.fl")
+    assert (code, "new classes: =danger" in out) == (0, True)
+    model, whole = fl.load("model.fl"), fl.load("all.fl")
+    np.testing.assert_allclose(model[-1].coef_, whole[-1].coef_, rtol=1e-6)
+    assert model.table_["classes"] == labelled["level"].value_counts().to_dict()
+    code, out, _ = run(capsys, "evaluate", "model.fl", "all.csv", "--json")
+    figures = json.loads(out)
+    predicted = model.predict(labelled[FEATURES])
+    wrong = pandas.Series(predicted != labelled["level"]).groupby(labelled["day"]).mean()
+    assert figures["error"] == pytest.approx(wrong.mean())
+    assert figures["error"] <= figures["error_of_ridge_fitted_here"] + 0.05
+    code, out, _ = run(capsys, "predict", "model.fl", "all.csv")
+    assert out.split("\n")[0] == "prediction,probability_=danger,probability_high,probability_low"
+    assert "'=danger," in out  # as text for a spreadsheet
+    code, out, _ = run(capsys, "evaluate", "model.fl", "second.csv")
+    assert "log-loss" in out
+    assert run(capsys, "show", "model.fl")[1].count("temperature of the probabilities") == 1
+
+
+def test_new_classes_count_as_errors_before_they_are_learned(labelled, capsys):
+    run(capsys, "fit", "first.csv", "--task", "day", "--target", "level", "--features", "f0", "--out", "model.fl")
+    code, out, _ = run(capsys, "evaluate", "model.fl", "second.csv")
+    count = int((labelled[labelled.day >= 3]["level"] == "=danger").sum())
+    assert (code, f"{count} rows are of classes that the model has not learned: =danger" in out) == (0, True)
+
+
+@pytest.mark.parametrize(("target", "options", "classes"), [("odd", (), 2), ("code", ("--classes",), 3)])
+def test_booleans_are_classes_and_numbers_on_request(labelled, capsys, target, options, classes):
+    fit = ("--task", "day", "--target", target, "--features", "f0", "--features", "f1", "--out", "model.fl")
+    assert run(capsys, "fit", "all.csv", *fit, *options)[0] == 0
+    assert len(fl.load("model.fl")[-1].classes_) == classes
+    if options:
+        assert run(capsys, "fit", "all.csv", *fit)[0] == 0
+        assert isinstance(fl.load("model.fl")[-1], fl.ContinualRidge)
+
+
+def test_one_class_is_reported(folder, frame, capsys):
+    frame.assign(wind="strong").to_csv("words.csv", index=False)
+    code, out, _ = run(capsys, "fit", "words.csv", *FIT[:2], "--target", "wind", "--out", "m.fl")
+    assert (code, "wind has one class only so far" in out) == (0, True)
 
 
 def test_several_targets(folder, frame, capsys):
@@ -240,7 +315,12 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
         (("fit", "data.csv", *FIT, "--report", "model.npz"), 2, "--report and --out are the same file"),
         (("predict", "model.npz", "data.csv", "--out", "data.csv"), 2, "--out and FILE are the same file"),
         (("fit", "data.csv", *FIT, "--target", "pm25"), 1, "targets must be different columns"),
-        (("fit", "words.csv", "--task", "f0", "--target", "wind", "--out", "m.npz"), 1, "'wind' must be numbers"),
+        (("fit", "words.csv", *FIT[:2], "--target", "wind", "--out", "m.npz", "--task-levels"), 2, "holds classes"),
+        (
+            ("fit", "words.csv", *FIT[:2], "--target", "wind", "--out", "m.npz", "--schedule", "fixed-budget:5"),
+            2,
+            "classes need explicit L2",
+        ),
         (("fit", "gaps.csv", *FIT, "--impute", "error"), 1, "column 'f1' has missing or infinite values"),
         (("fit", "data.csv", "--target", "pm25", "--out", "m.npz"), 2, "with --task NAME; data.csv has f0, f1, f2"),
         (("fit", "data.csv", *FIT, "--drop", "wind"), 1, "no column 'wind'; it has f0"),

@@ -93,3 +93,29 @@ def test_room_for_held_out_rows_doubles(rng):
         expected = np.concatenate([np.pad(each, ((0, 0), (0, stack.all().shape[1] - each.shape[1]))) for each in rows])
         np.testing.assert_array_equal(stack.all(), expected)
     assert sizes == {2, 4, 8, 16, 32, 64, 128, 256}
+
+
+def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
+    """Also where classes are numbers; against a literal loop, for our classifier and scikit-learn's."""
+    from sklearn.linear_model import SGDClassifier
+
+    centers = 3.0 * np.eye(3)
+    tasks = []
+    for _ in range(4):
+        y = rng.integers(0, 3, 60)
+        tasks.append((centers[y] + rng.standard_normal((60, 3)), y * 10))
+    result = fl.evaluate_stream(fl.ContinualRidgeClassifier(), tasks)
+    model, before = fl.ContinualRidgeClassifier(), [np.nan]
+    model.partial_fit(*tasks[0])
+    for X, y in tasks[1:]:
+        before.append(np.mean(model.predict(X) != y))
+        model.partial_fit(X, y)
+    np.testing.assert_allclose(result.before, before)
+    labels, counts = np.unique(np.concatenate([y for _, y in tasks[:3]]), return_counts=True)
+    assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != labels[np.argmax(counts)]))
+    held = fl.evaluate_stream(fl.ContinualRidgeClassifier(), tasks, holdout=0.2)
+    wrong = held.outcomes.classes[held.outcomes.probabilities.argmax(axis=1)] != held.outcomes.labels
+    assert held.errors[-1].mean() == pytest.approx(wrong.mean())
+    other = SGDClassifier(random_state=0)
+    other.partial_fit(*tasks[0], classes=[0, 10, 20])
+    assert fl.evaluate_stream(other, tasks, holdout=0.2).outcomes is None

@@ -115,6 +115,7 @@ LABELS = {
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
     "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
     "retained_fraction_": "fraction of all tasks in the memory",
+    "temperature_": "temperature of the probabilities",
     "radius_": "largest norm of a task so far",
 }
 """Labels of facts, which JSON has under the names of attributes."""
@@ -183,9 +184,17 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
     if len(history["strength"]):
         facts["strength of the last task"] = float(history["strength"][-1])
     late = history["task"] > 1
-    if late.any():
+    if estimator._has_classes:
+        facts |= {"classes": ", ".join(printable(str(label), 30) for label in estimator.classes_[:20])}
+        facts["temperature_"] = estimator.temperature_
+    elif late.any():
         facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
-    for name in ("prequential_mse_", "retained_fraction_", "radius_"):
+    names = (
+        ("retained_fraction_", "radius_")
+        if estimator._has_classes
+        else ("prequential_mse_", "retained_fraction_", "radius_")
+    )
+    for name in names:
         value = getattr(estimator, name, math.nan)
         if value == value:  # NaN where it is not known
             facts[name] = value

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from forgetless._core.frames import Values, columns_of, integers_of, read_once
-from forgetless._core.text import readable_number
+from forgetless._core.text import printable, readable_number
 from forgetless.cli.shared import (
     COLUMNS,
     REPEAT,
@@ -81,6 +81,7 @@ _MODEL = [
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", help="Column with the task.")
 @click.option("--target", multiple=True, help=f"Column with the target{REPEAT}.")
+@click.option("--classes", is_flag=True, help="The target holds classes [default: if it holds text or booleans]")
 @click.option("--from", "previous", type=click.Path(path_type=Path), help="A model to resume.")
 @with_options([*_COLUMNS, *_MODEL])
 @click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
@@ -176,7 +177,8 @@ def _begin(file: Path, model: Any, seed: int, options: dict[str, Any]) -> tuple[
     first = next(parts)  # of a file that is read at once, the number of tasks is now known
     encoder = fl.tables.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
     if model is None:
-        model = fl.tables.make_pipeline(encoder, _model(options.pop("horizon") or tasks.total, **options))
+        n_tasks = options.pop("horizon") or tasks.total
+        model = fl.tables.make_pipeline(encoder, _model(n_tasks, classes=bool(tasks.classes), **options))
         model.table_ = {"task": tasks.task, "targets": list(tasks.targets), "tasks": [], "rows": 0}
         tasks.notes += _notes_on_first_task(first.X)
     return model, tasks, itertools.chain([first], parts)
@@ -206,7 +208,10 @@ def _learn(
         )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
-    ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
+    if tasks.classes:
+        ends = {"classes": dict(means.counts), "last": means.last}
+    else:
+        ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
     learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
     warned = [f"Warning: {line}" for line in learned[0].warnings()]
@@ -242,6 +247,11 @@ def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -
             f"the schedule was made for {horizon} tasks and went on in epochs of doubling length, a heuristic; "
             "--horizon says beforehand how many will come"
         )
+    if len(model.table_.get("classes", ("", ""))) == 1:
+        notes.append(f"Warning: {tasks.targets[0]} has one class only so far")
+    new = sorted({*model.table_.get("classes", ())} - {*about.get("classes", ())}) if about["rows"] else []
+    if new:
+        notes.append(f"new classes: {', '.join(printable(label, 40) for label in new[:5])}" + _more(new))
     again = [label for label in labels if label in set(about["tasks"])]
     if again:
         notes.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
@@ -284,15 +294,18 @@ def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     """Return the tasks of a file, with the columns of the options or of the model of --from."""
     from forgetless.tables.task_files import TableTasks
 
-    names = ("task", "target", "features", "drop", "order", "chunk_rows")
-    task, target, features, drop, order, chunk_rows = (options.pop(name) for name in names)
+    names = ("task", "target", "features", "drop", "order", "chunk_rows", "classes")
+    task, target, features, drop, order, chunk_rows, classes = (options.pop(name) for name in names)
     if model is None:
         task, target = _columns(file, task, target)
         text_columns = {*options["categorical"], *options["text"], *options["date"]}
     else:
         task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
         text_columns = {*model[0].text_columns_}
-    return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns - {task, *target})
+        classes = model[-1]._has_classes
+    text_columns = text_columns - {task, *target}
+    known = classes or (None if model is None else False)
+    return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns, classes=known)
 
 
 def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -315,7 +328,7 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 def _check_unchanged(context: click.Context) -> None:
     """Raise UsageError for options that the model of --from has fixed."""
     names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "diagonal", "average",
-             "loss", "intercept", "standardize", "task_levels")  # fmt: skip
+             "loss", "intercept", "standardize", "task_levels", "classes")  # fmt: skip
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
@@ -323,15 +336,25 @@ def _check_unchanged(context: click.Context) -> None:
 
 
 def _model(
-    n_tasks: int | None, *, schedule: str, objective: str, rank: int | None, diagonal: bool, **options: Any
+    n_tasks: int | None,
+    *,
+    classes: bool,
+    schedule: str,
+    objective: str,
+    rank: int | None,
+    diagonal: bool,
+    **options: Any,
 ) -> Any:
     """Return the model that the options describe."""
     import forgetless as fl
 
     options["fit_intercept"] = options.pop("intercept")
+    ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
+    if classes and options.pop("task_levels"):
+        raise click.UsageError("--task-levels needs a target of numbers, and this one holds classes")
     if schedule == "auto":
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
-        return fl.ContinualRidge(schedule=auto, memory="auto" if rank is None else rank, **options)
+        return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
     memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
     chosen = schedule_of(schedule, n_tasks, "auto")
     entry = entry_of(chosen)
@@ -340,10 +363,12 @@ def _model(
             raise click.UsageError(
                 f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient steps"
             )
+        if classes:
+            raise click.UsageError(f"classes need explicit L2, and {schedule} is a budget of gradient steps")
         if options.pop("task_levels"):
             raise click.UsageError(f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps")
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None
     if isinstance(chosen, fl.Ridge):
-        return fl.ContinualRidge(alpha=float(chosen.coefficient), **options)
-    return fl.ContinualRidge(schedule=chosen, n_tasks=n_tasks, **options)
+        return ridge(alpha=float(chosen.coefficient), **options)
+    return ridge(schedule=chosen, n_tasks=n_tasks, **options)

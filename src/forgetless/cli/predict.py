@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import numpy as np
+from sklearn.base import is_classifier
 
 from forgetless.cli.shared import (
     REPEAT,
@@ -43,7 +44,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 
     fitted = load_pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
-    tasks = TableTasks(file, task, target, text_columns={*fitted[0].text_columns_} - {task, *target})
+    text_columns = {*fitted[0].text_columns_} - {task, *target}
+    tasks = TableTasks(file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes)
     with terminal_progress() as report_progress, located_errors(file):
         report_progress(0, 0, "predicting")
         parts = list(tasks)
@@ -95,10 +97,13 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
     X = table if encoded else _model_columns(fitted, table, file)
     identifiers = table[list(ids)].astype(object)
     columns = {name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids}
-    levels = _task_labels(fitted, table, file)
     with located_errors(file):
-        predictions = fitted.predict(X, return_std=True, **levels) if with_std else (fitted.predict(X, **levels),)
-    columns |= _prediction_columns(fitted, predictions)
+        if is_classifier(fitted):
+            columns |= _class_columns(fitted, X, with_std)
+        else:
+            levels = _task_labels(fitted, table, file)
+            predictions = fitted.predict(X, return_std=True, **levels) if with_std else (fitted.predict(X, **levels),)
+            columns |= _prediction_columns(fitted, predictions)
     strings = unreadable_notes(fitted[0].unreadable(X), file) if encoded else []
     print_lines("\n".join(strings), err=True) if strings else None
     if not raw:
@@ -140,6 +145,15 @@ def _safe(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
+
+
+def _class_columns(fitted: Any, X: Any, with_std: bool) -> dict[str, list[Any]]:
+    """Return the columns of predicted classes, and of the probability of each class."""
+    if with_std:
+        raise click.UsageError("--std needs a target of numbers; classes have probabilities, which are written anyway")
+    probabilities = np.asarray(fitted.predict_proba(X))
+    columns = {"prediction": np.asarray(fitted.classes_)[np.argmax(probabilities, axis=1)].tolist()}
+    return columns | {f"probability_{label}": probabilities[:, i].tolist() for i, label in enumerate(fitted.classes_)}
 
 
 def _prediction_columns(fitted: Any, predictions: Sequence[Any]) -> dict[str, list[Any]]:

@@ -1,13 +1,14 @@
 """Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows until the end."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns, read_once
@@ -33,25 +34,68 @@ class TargetMeans(NamedTuple):
         return TargetMeans(rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last)
 
 
+class ClassCounts(NamedTuple):
+    """Classes learned so far: the rows of each, and the most frequent class of the last task."""
+
+    counts: Mapping[str, int] = {}
+    last: Any = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(self.counts.values())
+
+    @property
+    def mean(self) -> Any:
+        """The most frequent class; the first of them in the order of labels if there are several."""
+        return max(sorted(self.counts), key=lambda label: self.counts[label], default=None)
+
+    def after(self, y: Any) -> "ClassCounts":
+        """Return the counts after one more task."""
+        labels, counts = np.unique(y, return_counts=True)
+        more = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+        both = {label: self.counts.get(label, 0) + more.get(label, 0) for label in {*self.counts, *more}}
+        return ClassCounts(both, labels[np.argmax(counts)].item())
+
+
+class Outcomes(NamedTuple):
+    """Labels of held-out rows at the end, and the probabilities (n, c) of the ``classes``."""
+
+    labels: Any
+    probabilities: Floats
+    classes: Any
+
+    @property
+    def log_loss(self) -> float:
+        """The mean of −log of the probability of the true class; of rows whose class is known."""
+        at = np.searchsorted(self.classes, self.labels).clip(0, len(self.classes) - 1)
+        known = self.classes[at] == self.labels
+        chosen = np.maximum(self.probabilities[np.flatnonzero(known), at[known]], 1e-300)
+        return float(-np.log(chosen).mean()) if known.any() else float("nan")
+
+
 class Baselines(NamedTuple):
     """Baselines of a stream.
 
     Attributes
     ----------
-    means : TargetMeans
+    means : TargetMeans or ClassCounts
         Of the tasks that the model has learned before, where they are known.
     joint : unfitted estimator or None
         Learns all tasks together at the end, with the features as they are then, up to 500 of them; every task counts
         the same, as it does in the errors.
     """
 
-    means: TargetMeans = TargetMeans()
+    means: TargetMeans | ClassCounts | None = None
     joint: Any = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamResult:
     """Errors of a model on a stream of T tasks.
+
+    For classifiers the error is the fraction of rows that are predicted wrongly instead of the mean squared error, and
+    the most frequent class stands for the mean.
 
     Attributes
     ----------
@@ -72,12 +116,14 @@ class StreamResult:
         The error on held-out rows of the mean of the trained rows of all tasks, which needs no features.
     joint : array of shape (T,) or None
         The same for ridge regression on all tasks together, where it was a baseline.
-    begin, end : TargetMeans
+    begin, end : TargetMeans or ClassCounts
         Of the targets learned before the first task and up to the last.
     earlier : array
         Values of ``before`` of the tasks in the history of a model that continues.
     single : int
         Number of tasks of a single row, which is both learned and watched.
+    outcomes : Outcomes or None
+        Probabilities of held-out rows at the end, of classifiers that have them.
     """
 
     model: Any
@@ -90,10 +136,11 @@ class StreamResult:
     last_before: Floats
     constant: Floats
     joint: Floats | None
-    begin: TargetMeans
-    end: TargetMeans
+    begin: Any
+    end: Any
     earlier: Floats
     single: int
+    outcomes: Outcomes | None = None
 
     @property
     def estimator(self) -> Any:
@@ -138,7 +185,7 @@ def evaluate_stream(
     baselines: Baselines | None = None,
     progress: Any = None,
 ) -> StreamResult:
-    """Return the errors of a regressor that learns tasks one after the other.
+    """Return the errors of a regressor or classifier that learns tasks one after the other.
 
     Parameters
     ----------
@@ -186,7 +233,9 @@ class _Run:
 
     def __init__(self, model: Any, holdout: float, seed: int, baselines: Baselines) -> None:
         self.model, self.holdout, self.seed = model, holdout, seed
-        self.begin, self.joint = baselines
+        self.classes = is_classifier(_last_step(model))
+        self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
+        self.joint = baselines.joint
         self.means, self.start = self.begin, time.perf_counter()
         self.first, self.earlier = _past(model)
         self.held_out = HeldOut(model)
@@ -211,13 +260,16 @@ class _Run:
         train, test = split_rows(len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)])
         rows, targets = rows_of(X, train), y[train]
         past = self.means.rows > 0
-        own_error = not hasattr(_last_step(model), "history_") and past
-        before = float(np.mean((np.asarray(model.predict(rows)) - targets) ** 2)) if own_error else np.nan
+        own_error = (self.classes or not hasattr(_last_step(model), "history_")) and past
+        before = float(row_losses(model.predict(rows), targets, classes=self.classes).mean()) if own_error else np.nan
         model.partial_fit(rows, targets, **({"task": label} if has_levels(model) else {}))
         if past and not own_error:
             before = _last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
-        constants = [float(np.mean((targets - mean) ** 2)) if past else np.nan for mean in (means.mean, means.last)]
+        constants = [
+            float(row_losses(_constant(mean, targets), targets, classes=self.classes).mean()) if past else np.nan
+            for mean in (means.mean, means.last)
+        ]
         self.befores.append((before, constants[0], constants[1]))
         if self.joint is not None and self.holdout > 0:
             self.learned.append((rows_of(X, train), targets))
@@ -241,12 +293,13 @@ class _Run:
             for t, row in enumerate(self.errors):
                 table[t, : len(row)] = row
             change = held_out.change()
-            constant = np.array(held_out.errors(lambda X: np.broadcast_to(mean, (X.shape[0], *np.shape(mean)))))
+            constant = np.array(held_out.errors(lambda X: _constant(mean, np.empty(X.shape[0]))))
             joint = self._joint_errors()
         before, mean_before, last_before = np.array(self.befores).T
         return StreamResult(
             self.model, self.labels, np.array(self.counts), table, change, before, mean_before, last_before, constant,
             joint, begin=self.begin, end=self.means, earlier=self.earlier, single=self.single,
+            outcomes=held_out.outcomes() if self.classes and self.holdout > 0 else None,
         )  # fmt: skip
 
     def _joint_errors(self) -> Floats | None:
@@ -254,16 +307,27 @@ class _Run:
         if self.joint is None or self.held_out.features.all().shape[1] > WIDEST:
             return None
         mean_rows = float(np.mean(self.counts))
-        mean = np.mean([y.mean(axis=0) for _, y in self.learned], axis=0)  # so that no penalty is on the intercept
+        labels = np.unique(np.concatenate([y for _, y in self.learned])) if self.classes else None
+
+        def numbers(y: Any) -> Any:
+            return y if labels is None else (y[:, None] == labels).astype(np.float64)
+
+        # Of all tasks, so that no penalty is on the intercept.
+        mean = np.mean([numbers(y).mean(axis=0) for _, y in self.learned], axis=0)
 
         def blocks() -> Iterator[tuple[Any, Any, Any]]:
             for X, y in self.learned:
                 rows = self.held_out.encoded(X)
                 weight = np.full(len(y), mean_rows / len(y))
-                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), y - mean, weight
+                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), numbers(y) - mean, weight
 
         self.joint.partial_fit_blocks(blocks)
-        return np.array(self.held_out.errors(lambda X: self.joint.predict(X) + mean))
+
+        def predict(X: Any) -> Any:
+            scores = self.joint.predict(X) + mean
+            return scores if labels is None else labels[np.argmax(scores, axis=1)]
+
+        return np.array(self.held_out.errors(predict))
 
 
 def _last_step(model: Any) -> Any:
@@ -285,6 +349,8 @@ def _past(model: Any) -> tuple[int, Floats]:
     estimator = _last_step(model)
     if getattr(estimator, "_state", None) is None:
         return 0, np.zeros(0)
+    if is_classifier(estimator):  # whose history has squared errors
+        return int(estimator.n_tasks_seen_), np.zeros(0)
     history = estimator.history_
     return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]  # the first was not predicted
 
@@ -315,7 +381,7 @@ class HeldOut:
     """
 
     def __init__(self, model: Any) -> None:
-        self.model = model
+        self.model, self.classes = model, is_classifier(_last_step(model))
         self.labels: list[str] = []
         self.rows: list[Any] = []
         self.features = _Stack()
@@ -337,7 +403,7 @@ class HeldOut:
         self.features.add(features)
         with for_task(features.shape):
             predictions = predict_with_levels(self.model, features, [label] * features.shape[0])
-            self.learned.append(_squared_errors(predictions, self.targets[-1]))
+            self.learned.append(row_losses(predictions, self.targets[-1], classes=self.classes))
 
     def refresh(self) -> None:
         """Encode all rows again."""
@@ -357,6 +423,15 @@ class HeldOut:
             increases.append((gap.mean(), gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan))
         return np.array(increases)
 
+    def outcomes(self) -> Outcomes | None:
+        """Return the probabilities that a classifier predicts now; None where it has none."""
+        model = _last_step(self.model)
+        if not hasattr(model, "predict_proba"):
+            return None
+        return Outcomes(
+            np.concatenate(self.targets), np.asarray(model.predict_proba(self.features.all())), model.classes_
+        )
+
     def encoded(self, X: Any) -> Any:
         """Return rows as the last step of a pipeline takes them."""
         if hasattr(self.model, "steps"):
@@ -371,13 +446,21 @@ class HeldOut:
         """Return the squared error of every row, task by task, from one product for all."""
         X = self.features.all()
         with for_task(X.shape):
-            squares = _squared_errors(predict(X), np.concatenate(self.targets))
+            squares = row_losses(predict(X), np.concatenate(self.targets), classes=self.classes)
         return np.split(squares, np.cumsum(self.features.counts)[:-1])
 
 
-def _squared_errors(predictions: Any, y: Floats) -> Floats:
+def _constant(value: Any, like: Any) -> Any:
+    """Return one prediction for all rows."""
+    return np.broadcast_to(np.asarray(value), (len(like), *np.shape(value)))
+
+
+def row_losses(predictions: Any, y: Any, *, classes: bool = False) -> Floats:
+    """Return the squared error of every row, the mean of several targets; of classes 1 where wrong, else 0."""
+    if classes:
+        return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
     gap = np.asarray(predictions) - y
-    return gap**2 if gap.ndim == 1 else np.mean(gap**2, axis=1)
+    return np.asarray(gap**2 if gap.ndim == 1 else np.mean(gap**2, axis=1))
 
 
 class _Stack:

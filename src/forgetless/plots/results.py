@@ -223,16 +223,18 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     return ax
 
 
-def plot_forgetting(tasks: list[str], errors: Any, all_seen: Any, ax: Any = None, n_lines: int = 6) -> Any:
+def plot_forgetting(
+    tasks: list[str], errors: Any, all_seen: Any, measure: str = "RMSE", n_lines: int = 6, ax: Any = None
+) -> Any:
     """Draw the error of some tasks from when they were learned on, and of all seen tasks in black."""
     ax = axes_of(ax)
     steps = np.arange(1, len(tasks) + 1)
     picked = np.unique(np.linspace(0, len(tasks) - 1, min(n_lines, len(tasks))).round().astype(int))
     for i, m in enumerate(picked):
         marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
-        ax.plot(steps[m:], np.sqrt(errors[m:, m]), label=figure_label(tasks[m]), marker=marker, **look(i % 6))
-    ax.plot(steps, np.sqrt(all_seen), color="black", linewidth=1.8, label="all seen")
-    ax.set(xlabel="tasks learned", ylabel="RMSE on held-out rows", ylim=(0, None))
+        ax.plot(steps[m:], errors[m:, m], label=figure_label(tasks[m]), marker=marker, **look(i % 6))
+    ax.plot(steps, all_seen, color="black", linewidth=1.8, label="all seen")
+    ax.set(xlabel="tasks learned", ylabel=f"{measure} on held-out rows", ylim=(0, None))
     ax.legend(ncols=2, fontsize=6)
     return ax
 
@@ -252,13 +254,22 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
     return ax
 
 
-def plot_befores(steps: Any, lines: dict[str, Any], ax: Any = None) -> Any:
-    """Draw mean squared errors of each task before it was learned, of a model and of what needs no features."""
+def plot_befores(steps: Any, lines: dict[str, Any], measure: str = "RMSE", ax: Any = None) -> Any:
+    """Draw the errors of each task before it was learned, of a model and of what needs no features."""
     ax = axes_of(ax)
-    for i, (name, squares) in enumerate(lines.items()):
-        ax.plot(steps, np.sqrt(squares), label=figure_label(name), **look(i))
-    ax.set(xlabel="task", ylabel="RMSE before learning", ylim=(0, None))
+    for i, (name, errors) in enumerate(lines.items()):
+        ax.plot(steps, errors, label=figure_label(name), **look(i))
+    ax.set(xlabel="task", ylabel=f"{measure} before learning", ylim=(0, None))
     ax.legend(fontsize=6)
+    return ax
+
+
+def plot_reliability(probabilities: Any, fractions: Any, errors: Any, ax: Any = None) -> Any:
+    """Draw the fraction of right predictions, with its standard errors, against the probability predicted for them."""
+    ax = axes_of(ax)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
+    ax.errorbar(probabilities, fractions, yerr=2 * np.asarray(errors), fmt="o", color=COLOURS[0], capsize=2)
+    ax.set(xlabel="probability predicted", ylabel="fraction right", xlim=(0, 1.02), ylim=(0, 1.02))
     return ax
 
 

@@ -6,16 +6,24 @@ from copy import copy, deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core.frames import read_once
-from forgetless._core.text import readable_number
+from forgetless._core.text import printable, readable_number
 from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
-from forgetless.estimators.evaluation import WIDEST, TargetMeans, has_levels, predict_with_levels
+from forgetless.estimators.evaluation import (
+    WIDEST,
+    ClassCounts,
+    Outcomes,
+    TargetMeans,
+    has_levels,
+    predict_with_levels,
+)
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.io.document import Document, write
 from forgetless.reporting.table import Table
@@ -52,12 +60,15 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     table_: Mapping[str, Any] | None = None
     """Facts about the tables, where known: the columns ``task`` and ``targets``, ``tasks`` learned so far (labels of
     the last thousand), the number of ``rows``, the ``mean`` of their targets and that of the ``last`` task (a number,
-    or one for each target), and the options of held-out rows, ``split``. Stored with the model."""
+    or one for each target), for classes the number of rows of each, ``classes``, and the most frequent one of the
+    ``last`` task, and the options of held-out rows, ``split``. Stored with the model."""
 
     @property
-    def target_means(self) -> TargetMeans:
-        """Means of the targets learned so far, as far as ``table_`` has them."""
+    def target_means(self) -> TargetMeans | ClassCounts:
+        """Means of the targets learned so far, or counts of their classes, as far as ``table_`` has them."""
         table = self.table_ or {}
+        if is_classifier(self.steps[-1][1]):
+            return ClassCounts(table.get("classes", {}), table.get("last"))
         if "mean" not in table:
             return TargetMeans()
         return TargetMeans(table["rows"], np.asarray(table["mean"]), np.asarray(table["last"]))
@@ -147,8 +158,11 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     if table is None:
         return None
     means = {"mean", "last"}  # absent before the first task
-    if not isinstance(table, dict) or set(table) - means - {"split"} != {"task", "targets", "tasks", "rows"}:
+    if not isinstance(table, dict) or set(table) - means - {"split", "classes"} != {"task", "targets", "tasks", "rows"}:
         raise ValueError("the facts about its tables are incomplete")
+    if "classes" in table:
+        _check_counts(table["classes"])
+        means = set()
     _check_split(table.get("split", {}))
     if "mean" in table and "last" not in table:
         raise ValueError("the mean of the last task is missing")
@@ -161,6 +175,13 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
         if values.dtype.kind not in "if" or values.shape != shape or not np.all(np.isfinite(values)):
             raise ValueError("the means of its targets are not numbers")
     return table
+
+
+def _check_counts(counts: Any) -> None:
+    """Raise ValueError unless the numbers of rows of classes are valid."""
+    valid = isinstance(counts, dict) and all(type(count) is int and count > 0 for count in counts.values())
+    if not valid or not all(isinstance(label, str) for label in counts):
+        raise ValueError("the numbers of rows of its classes are not valid")
 
 
 def _check_split(split: Any) -> None:
@@ -225,8 +246,9 @@ class Evaluation(NamedTuple):
 def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression on all of them.
 
-    The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it.
-    Every task counts the same, also in what the mean of these targets and ridge regression are fitted by.
+    The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it; of
+    classes, whose errors are fractions of wrong rows, the most frequent class stands for the mean. Every task counts
+    the same, also in what the mean of these targets and ridge regression are fitted by.
 
     Examples
     --------
@@ -238,6 +260,10 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     0.707
     """
     parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
+    return _evaluate_classes(model, parts) if is_classifier(model[-1]) else _evaluate_numbers(model, parts)
+
+
+def _evaluate_numbers(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluation:
     gaps = [np.asarray(predict_with_levels(model, rows, [label] * len(y))) - y for label, rows, y in parts]
     errors = np.array([np.mean(gap**2) for gap in gaps])
     mean = np.mean([np.mean(y, axis=0) for _, _, y in parts], axis=0)
@@ -272,6 +298,47 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
             f"Ridge regression fitted to these very rows, each task counting the same: {readable_number(best)}, what a "
             f"linear model of these features{' without levels of tasks' if has_levels(model) else ''} could reach."
         )
+    return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
+
+
+def _evaluate_classes(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluation:
+    estimator = model[-1]
+    outcomes = [Outcomes(y, np.asarray(estimator.predict_proba(rows)), estimator.classes_) for _, rows, y in parts]
+    predicted = [estimator.classes_[np.argmax(each.probabilities, axis=1)] for each in outcomes]
+    errors = np.array([np.mean(labels != y) for labels, (_, _, y) in zip(predicted, parts, strict=True)])
+    every = np.concatenate([y for _, _, y in parts])
+    frequent = ClassCounts().after(every).mean
+    constant = np.array([np.mean(y != frequent) for _, _, y in parts])
+    losses = [each.log_loss for each in outcomes]
+    columns: dict[str, list[Any]] = {
+        "task": [label for label, _, _ in parts],
+        "rows": [len(y) for _, _, y in parts],
+        "errors": errors.tolist(),
+        "log-loss": losses,
+        "of the most frequent class": constant.tolist(),
+    }
+    overall = {
+        "error": float(errors.mean()),
+        "log_loss": float(np.nanmean(losses)) if np.isfinite(losses).any() else math.nan,
+        "error_of_the_mean": float(constant.mean()),
+    }
+    lines = [
+        f"All tasks, each counting the same: {overall['error']:.2%} wrong, log-loss {overall['log_loss']:.3g}; the "
+        f"most frequent class of these rows, {printable(str(frequent), 40)!r}, is wrong for "
+        f"{overall['error_of_the_mean']:.2%}."
+    ]
+    new = sorted({*every.tolist()} - {*estimator.classes_.tolist()})
+    if new:
+        names = ", ".join(printable(label, 40) for label in new[:5])
+        count = int(np.isin(every, new).sum())
+        lines.append(f"Warning: {count} rows are of classes that the model has not learned: {names}.")
+    if parts[0][1].shape[1] <= WIDEST:
+        labels = np.unique(every)
+        joint = _fitted_here([(label, rows, (y[:, None] == labels).astype(float)) for label, rows, y in parts])
+        fitted = [np.mean(labels[np.argmax(joint(rows), axis=1)] != y) for _, rows, y in parts]
+        columns["of ridge fitted here"] = fitted
+        best = overall["error_of_ridge_fitted_here"] = float(np.mean(fitted))
+        lines.append(f"Ridge regression fitted to these very rows, each task counting the same: {best:.2%} wrong.")
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 
 

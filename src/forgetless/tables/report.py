@@ -5,14 +5,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import plots
 from forgetless._core.text import printable, readable_number
-from forgetless.estimators.evaluation import StreamResult, has_levels
+from forgetless.estimators.evaluation import Outcomes, StreamResult, has_levels
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.page import render
@@ -23,16 +23,6 @@ SHOWN_TASKS = 6
 
 SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
-
-FORGETTING_CAPTION = (
-    "Root mean squared error on held-out rows of single tasks from when they were learned on, and of all tasks seen so "
-    "far, each counting the same (thick); a curve that rises is forgetting."
-)
-BEFORE_CAPTION = (
-    "Error of each task before it was learned, beside those of the mean of all targets so far and of the mean of the "
-    "task before."
-)
-"""What is drawn."""
 
 EXPLAINED = {
     "feature": "A coefficient is what one unit of the feature adds to a prediction.",
@@ -50,20 +40,49 @@ NAMED = 5
 """How many tasks a sentence names."""
 
 
+class Measure(NamedTuple):
+    """How errors are stated: by ``key`` in figures, in tables, in sentences; and the prediction without features."""
+
+    key: str
+    column: str
+    text: str
+    mean: str
+    short_mean: str
+    root: bool
+
+    def of(self, error: float) -> float:
+        """Return the value that is stated for a mean squared error, or for a fraction of wrong rows."""
+        return math.sqrt(error) if self.root else float(error)
+
+    def stated(self, value: float) -> str:
+        """Return such a value as text."""
+        return readable_number(value) if self.root else f"{value:.2%}"
+
+
+NUMBERS = Measure("rmse", "RMSE", "a root mean squared error", "mean", "mean", root=True)
+CLASSES = Measure("error", "error rate", "an error rate", "most frequent class", "majority", root=False)
+
+
+def measure_of(run: StreamResult) -> Measure:
+    """Return the measure of the errors of a regressor or of a classifier."""
+    return CLASSES if run.estimator._has_classes else NUMBERS
+
+
 def summary(run: StreamResult) -> dict[str, Any]:
-    """Return the figures of a stream: root mean squared errors.
+    """Return the figures of a stream: root mean squared errors, or fractions of wrong predictions (``error``).
 
     Those before learning count every row the same, those on held-out rows every task.
     """
-    estimator = run.estimator
+    estimator, measure = run.estimator, measure_of(run)
+    key = measure.key
     figures: dict[str, Any] = {
         "tasks": len(run.tasks),
         "rows": int(run.rows.sum()),
         "features": int(estimator.n_features_in_),
         # Before the first task there is nothing to predict with.
-        "prequential_rmse": _prequential(run, run.before),
-        "prequential_rmse_of_the_mean": _prequential(run, run.mean_before),
-        "prequential_rmse_of_the_last_mean": _prequential(run, run.last_before),
+        f"prequential_{key}": _prequential(run, run.before),
+        f"prequential_{key}_of_the_mean": _prequential(run, run.mean_before),
+        f"prequential_{key}_of_the_last_mean": _prequential(run, run.last_before),
         "tasks_worse_than_the_mean": len(worse_than_baseline(run.before, run.mean_before, run.rows)),
         "tasks_worse_than_the_last_mean": len(worse_than_baseline(run.before, run.last_before, run.rows)),
         "drift_alarms": [run.tasks[t] for t in drifted(run.before, run.rows, run.earlier)],
@@ -71,60 +90,69 @@ def summary(run: StreamResult) -> dict[str, Any]:
     if not run.watched:
         return figures
     figures |= {
-        "rmse_when_learned": float(np.sqrt(np.diag(run.errors).mean())),
-        "rmse_at_the_end": float(np.sqrt(run.errors[-1].mean())),
-        "rmse_of_the_mean": float(np.sqrt(run.constant.mean())),
+        f"{key}_when_learned": measure.of(np.diag(run.errors).mean()),
+        f"{key}_at_the_end": measure.of(run.errors[-1].mean()),
+        f"{key}_of_the_mean": measure.of(run.constant.mean()),
         "forgotten_tasks": int(np.sum(run.forgetting > 0)),
         "forgetting_together": forgotten_together(run),
         "forgetting_alarms": [run.tasks[t] for t in forgotten(run)],
     }
     if run.joint is not None:
-        figures["rmse_of_joint_ridge"] = float(np.sqrt(run.joint.mean()))
+        figures[f"{key}_of_joint_ridge"] = measure.of(run.joint.mean())
+    if run.outcomes is not None:
+        figures["log_loss"] = run.outcomes.log_loss
     return figures
 
 
 def _prequential(run: StreamResult, before: Any) -> float:
-    """Return the root mean squared error over all rows of the tasks that could be predicted; NaN where none could."""
+    """Return the error over all rows of the tasks that could be predicted; NaN where none could."""
     finite = np.isfinite(before)
-    return math.sqrt(float(np.average(before[finite], weights=run.rows[finite]))) if finite.any() else math.nan
+    return measure_of(run).of(np.average(before[finite], weights=run.rows[finite])) if finite.any() else math.nan
 
 
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
-    s = summary(run)
-    rmse = {name: readable_number(value) for name, value in s.items() if isinstance(value, float)}
+    s, measure = summary(run), measure_of(run)
+    texts = {
+        name.replace(measure.key, "error"): measure.stated(s[name]) for name in s if measure.key in name.split("_")
+    }
     lines = []
-    if math.isfinite(s["prequential_rmse"]):
+    if math.isfinite(s[f"prequential_{measure.key}"]):
         since = "" if run.begin.rows else ", from the second task on,"
         lines.append(
-            f"Rows of a task not yet learned{since} are predicted with a root mean squared error of "
-            f"{rmse['prequential_rmse']} (prequential: predict, then learn; every row counts the same); by the mean of "
-            f"all targets so far with {rmse['prequential_rmse_of_the_mean']}, by that of the task before with "
-            f"{rmse['prequential_rmse_of_the_last_mean']}."
+            f"Rows of a task not yet learned{since} are predicted with {measure.text} of "
+            f"{texts['prequential_error']} (prequential: predict, then learn; every row counts the same); by the "
+            f"{measure.mean} of all targets so far with {texts['prequential_error_of_the_mean']}, by that of the task "
+            f"before with {texts['prequential_error_of_the_last_mean']}."
         )
     if run.watched:
         single = f" {run.single} of them have a single row, on which they are learned and watched."
         watched = f"Held-out rows{', with the levels of their tasks' if has_levels(run.model) else ''}"
         lines += [
-            f"{watched}, every task counting the same: {rmse['rmse_when_learned']} just after their task was "
-            f"learned, {rmse['rmse_at_the_end']} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got "
-            f"worse.{single if run.single else ''}",
-            "Predicting the mean of all rows learned, without any feature, on the same rows: "
-            f"{rmse['rmse_of_the_mean']}.",
+            f"{watched}, every task counting the same: {texts['error_when_learned']} just after their task was "
+            f"learned, {texts['error_at_the_end']} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks "
+            f"got worse.{single if run.single else ''}",
+            f"Predicting the {measure.mean} of all rows learned, without any feature, on the same rows: "
+            f"{texts['error_of_the_mean']}.",
         ]
-    if "rmse_of_joint_ridge" in s:
+    if run.joint is not None:
         which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
             f"Ridge regression on {which} together, every task counting the same, which must keep a d × d matrix"
-            f"{', without levels' if has_levels(run.model) else ''}: {rmse['rmse_of_joint_ridge']}."
+            f"{', without levels' if has_levels(run.model) else ''}: {texts['error_of_joint_ridge']}."
+        )
+    if "log_loss" in s:
+        lines.append(
+            f"Log-loss of the probabilities of held-out rows at the end, every row alike: {s['log_loss']:.3g}."
         )
     return lines + warnings_of(run)
 
 
 def warnings_of(run: StreamResult) -> list[str]:
     """Return warnings: predictions no better than a mean, drift, forgetting."""
-    lines = []
-    names = {"mean_before": "the mean of all targets so far", "last_before": "the mean of the last task"}
+    lines, measure = [], measure_of(run)
+    mean = measure.mean
+    names = {"mean_before": f"the {mean} of all targets so far", "last_before": f"the {mean} of the last task"}
     for name, text in names.items():
         worse = worse_than_baseline(run.before, getattr(run, name), run.rows)
         if worse:
@@ -136,7 +164,9 @@ def warnings_of(run: StreamResult) -> list[str]:
             lines.append(f"Warning: over {_judged(run)} together the model was no better than {text}.")
     if run.watched and run.errors[-1].mean() > run.constant.mean():
         verdict = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
-        lines.append(f"Warning: at the end the model is {verdict} than the mean on the tasks seen: try {_hints(run)}.")
+        lines.append(
+            f"Warning: at the end the model is {verdict} than the {mean} on the tasks seen: try {_hints(run)}."
+        )
     out_of_line = drifted(run.before, run.rows, run.earlier)
     if out_of_line:
         lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, out_of_line)}.")
@@ -149,11 +179,9 @@ def warnings_of(run: StreamResult) -> list[str]:
             + _forgetting_hint(run)
         )
     elif forgotten_together(run):
-        learned, now = (
-            readable_number(math.sqrt(float(each[:-1].mean()))) for each in (np.diag(run.errors), run.errors[-1])
-        )
+        learned, now = (measure.stated(measure.of(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
         lines.append(
-            f"Forgetting: tasks before the last had a root mean squared error of {learned} when they were learned and "
+            f"Forgetting: tasks before the last had {measure.text} of {learned} when they were learned and "
             f"have one of {now} now; held-out rows are too few to name single ones. {_forgetting_hint(run)}"
         )
     return lines
@@ -232,28 +260,43 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
-    history = run.estimator.history_
+    history, measure = run.estimator.history_, measure_of(run)
+
+    def stated(errors: Any) -> list[float | None]:
+        return [measure.of(value) if math.isfinite(value) else None for value in np.asarray(errors).tolist()]
+
     strengths = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
     first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
         "rows": run.rows.tolist(),
         "strength": [strengths.get(first + t) for t in range(len(run.tasks))],
-        "RMSE before": _roots(run.before),
-        "of the mean so far": _roots(run.mean_before),
-        "of the last mean": _roots(run.last_before),
+        f"{measure.column} before": stated(run.before),
+        f"of the {measure.mean} so far": stated(run.mean_before),
+        f"of the last {measure.mean}": stated(run.last_before),
     }
     if run.watched:
         columns |= {
-            "RMSE when learned": _roots(np.diag(run.errors)),
-            "RMSE at the end": _roots(run.errors[-1]),
-            "of the mean": _roots(run.constant),
+            f"{measure.column} when learned": stated(np.diag(run.errors)),
+            f"{measure.column} at the end": stated(run.errors[-1]),
+            f"of the {measure.mean}": stated(run.constant),
         }
     return Table("Every task", columns, number=".3g")
 
 
-def _roots(squares: Any) -> list[float | None]:
-    return [math.sqrt(value) if math.isfinite(value) else None for value in np.asarray(squares).tolist()]
+def confusion(outcomes: Outcomes, most: int = 12) -> Table:
+    """Return how many held-out rows of each class (rows) were predicted as each; of the most frequent classes."""
+    labels, counts = np.unique(outcomes.labels, return_counts=True)
+    shown = sorted(labels[np.argsort(-counts, kind="stable")][:most].tolist())
+    predicted = outcomes.classes[np.argmax(outcomes.probabilities, axis=1)]
+    columns: dict[str, list[Any]] = {"class": [printable(str(label), 40) for label in shown]}
+    for other in shown:
+        columns[printable(str(other), 20)] = [
+            int(np.sum((outcomes.labels == label) & (predicted == other))) for label in shown
+        ]
+    if len(labels) > most:
+        columns["others"] = [int(np.sum((outcomes.labels == label) & ~np.isin(predicted, shown))) for label in shown]
+    return Table("Classes of held-out rows, and what they were predicted as", columns)
 
 
 def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
@@ -309,7 +352,9 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
         coefficients=table,
         explanation=" ".join(text for name, text in EXPLAINED.items() if name in table.columns),
         columns=run.model[0].summary() if hasattr(run.model, "steps") else None,
+        confusion=None if run.outcomes is None else confusion(run.outcomes),
         tasks=per_task(run),
+        mean=measure_of(run).mean,
         watched=run.watched,
     )
     replace_file(path, page.encode())
@@ -317,31 +362,58 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
 
 def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
     """Return the figures of errors for which there are data, each with its alternative text."""
-    pictures = []
+    measure, pictures = measure_of(run), []
     with plots.publication() as mpl:
         mpl.use("Agg")
-        import matplotlib.pyplot as plt
-
-        for text, available in (
-            (FORGETTING_CAPTION, run.watched),
-            (BEFORE_CAPTION, bool(np.isfinite(run.before).any())),
-        ):
-            if not available:
-                continue
-            figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
-            if text == FORGETTING_CAPTION:
-                plots.plot_forgetting(run.tasks, run.errors, run.seen, axes, SHOWN_TASKS)
-            else:
-                steps = np.arange(1, len(run.tasks) + 1)
-                lines = {"model": run.before, "mean so far": run.mean_before, "last mean": run.last_before}
-                plots.plot_befores(steps, lines, axes)
-            buffer = io.BytesIO()
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks are drawn as boxes
-                figure.savefig(buffer, format="png")
-            plt.close(figure)
-            pictures.append((buffer.getvalue(), text))
+        if run.watched:
+            text = (
+                f"The {measure.column} on held-out rows of single tasks from when they were learned on, and of "
+                "all tasks seen so far, each counting the same (thick); a curve that rises is forgetting."
+            )
+            errors = np.vectorize(measure.of)(run.errors)
+            seen = np.vectorize(measure.of)(run.seen)
+            pictures.append((_drawn(plots.plot_forgetting, run.tasks, errors, seen, measure.column, SHOWN_TASKS), text))
+        if np.isfinite(run.before).any():
+            text = (
+                f"Error of each task before it was learned, beside those of the {measure.mean} of all targets so far "
+                f"and of the {measure.mean} of the task before."
+            )
+            mean = measure.short_mean
+            lines = {"model": run.before, f"{mean} so far": run.mean_before, f"last {mean}": run.last_before}
+            lines = {name: np.vectorize(measure.of)(values) for name, values in lines.items()}
+            pictures.append((_drawn(plots.plot_befores, np.arange(1, len(run.tasks) + 1), lines, measure.column), text))
+        if run.outcomes is not None:
+            text = (
+                "Fraction of held-out rows, at the end, that are of the class predicted for them, by the probability "
+                "predicted for it: on the diagonal probabilities are right. Bars are two standard errors."
+            )
+            pictures.append((_drawn(plots.plot_reliability, *_reliability(run.outcomes)), text))
     return pictures
+
+
+def _drawn(plot: Any, *data: Any) -> bytes:
+    """Return a figure as PNG."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(1.15 * plots.COLUMN, 2.6))
+    plot(*data, ax=axes)
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks are drawn as boxes
+        figure.savefig(buffer, format="png")
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[float]]:
+    """Return the mean probability of the predicted class, the fraction of right rows and its error, in ten bins."""
+    top = outcomes.probabilities.max(axis=1)
+    right = outcomes.classes[np.argmax(outcomes.probabilities, axis=1)] == outcomes.labels
+    order = np.argsort(top, kind="stable")
+    bins = [part for part in np.array_split(order, 10) if len(part)]
+    fractions = [float(right[part].mean()) for part in bins]
+    errors = [math.sqrt(p * (1 - p) / len(part)) for p, part in zip(fractions, bins, strict=True)]
+    return [float(top[part].mean()) for part in bins], fractions, errors
 
 
 # Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.

@@ -1,5 +1,6 @@
 """Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ def chosen_columns(path: Path, task: str | None, target: str | Sequence[str] | N
 
 def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
     """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
-    tasks.rows = 0
+    tasks.rows, tasks.classes = 0, False
     fitted = hasattr(encoder, "columns_")
     text = encoder.text_columns_ if fitted else (*encoder.categorical, *encoder.text, *encoder.date)
     tasks.text_columns = {*text} - {tasks.task, *tasks.targets}
@@ -207,11 +208,11 @@ ORDERS = ("file", "sorted", "random")
 
 
 class Part(NamedTuple):
-    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c)."""
+    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c), numbers or classes."""
 
     label: str
     X: Any
-    y: Floats
+    y: NDArray[Any]
 
 
 @dataclass
@@ -231,6 +232,8 @@ class TableTasks:
         Columns that are not converted to numbers.
     rows : int, optional
         Rows of a chunk; 0 to read all at once; if omitted, files above 256 MB are read in chunks.
+    classes : bool, optional
+        Whether the target holds classes; if omitted, that of text and booleans does.
     notes : list of str
         Sentences about rows and columns left out.
     n_rows : int
@@ -250,6 +253,7 @@ class TableTasks:
     seed: int = 0
     rows: int | None = None
     text_columns: Collection[str] = ()
+    classes: bool | None = None
     notes: list[str] = field(default_factory=list)
     n_rows: int = 0
     total: int | None = None
@@ -348,20 +352,26 @@ class TableTasks:
         if held:
             yield together()
 
-    def _split(self, frame: Any) -> tuple[Any, Any, Floats]:
+    def _split(self, frame: Any) -> tuple[Any, Any, NDArray[Any]]:
         """Return the column of tasks, features and targets of the rows of a frame that have a target."""
         self._check_columns([str(name) for name in frame.columns])
         check_labelled(self.path, frame[self.task], self.n_rows)
         self.n_rows += len(frame)
-        y = np.column_stack([self._target(frame[name], name, self.n_rows - len(frame)) for name in self.targets])
-        complete = np.all(np.isfinite(y), axis=1)
+        if self.classes is None:
+            self.classes = len(self.targets) == 1 and _holds_classes(frame[self.targets[0]], self.targets[0])
+        if self.classes:
+            y, complete = _labels(frame[self.targets[0]], self.targets[0])
+        else:
+            first_row = self.n_rows - len(frame)
+            y = np.column_stack([self._target(frame[name], name, first_row) for name in self.targets])
+            complete = np.all(np.isfinite(y), axis=1)
         self.n_without_target += int(np.sum(~complete))
         self.columns = self._names([str(name) for name in frame.columns])
         X = frame[self.columns]
         column = frame[self.task]
         if not complete.all():
             X, y, column = X[complete], y[complete], column[complete]
-        return column, X, y[:, 0] if len(self.targets) == 1 else y
+        return column, X, y[:, 0] if y.ndim > 1 and len(self.targets) == 1 else y
 
     def _target(self, column: Any, name: str, first_row: int) -> Floats:
         """Return the numbers of a target; ValueError with the line where a value is not one."""
@@ -378,7 +388,7 @@ class TableTasks:
             place, value = line_of(self.path, first_row + row), printable(str(column.iloc[row]), 40)
             raise ValueError(
                 f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds strings, e.g. {value!r}; "
-                "correct it, or leave it empty; for classes use fl.ContinualRidgeClassifier in Python"
+                "correct it, or leave it empty; --classes takes numbers for classes too"
             )
         if counts:
             self.notes.append(f"{', '.join(map(repr, counts))} in the target {name!r} was taken for missing")
@@ -423,6 +433,30 @@ def located_errors(path: Path) -> Iterator[None]:
     except BadValueError as error:
         line = line_with(path, error.column, error.value)
         raise ValueError(f"{path.name}{line and ', '}{line}: {error}") from error
+
+
+def _holds_classes(column: Any, name: str) -> bool:
+    """Return whether a target holds classes: booleans, or strings of which most are no numbers."""
+    if column.dtype == bool or str(column.dtype) == "boolean":
+        return True
+    values = values_of(column, name)
+    if values.kind != "string":
+        return False
+    counts = not_numbers(values, decimal_sign(values) or ".")
+    bad = [i for i, text in enumerate(values.labels) if text in counts and not is_missing_sign(text)]
+    return bool(np.isin(values.codes, bad).sum() > 0.5 * np.sum(values.codes >= 0))
+
+
+def _labels(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the class of every row as a string, and whether it has one."""
+    if column.dtype == bool or str(column.dtype) == "boolean":
+        column = column.map({True: "True", False: "False"}).astype(object)
+    values = values_of(column, name)
+    if values.kind == "string":
+        labels = np.array([*values.labels, ""])[values.codes]
+    else:
+        labels = np.array(["" if math.isnan(number) else format_number(number) for number in values.numbers.tolist()])
+    return labels, ~values.missing
 
 
 def label(task: Any) -> str:
