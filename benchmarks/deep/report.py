@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from deep import rivals
+from deep.language import LANGUAGES
 from deep.methods import METHODS, METRICS
 from deep.protocol import counted
 from deep.streams import STREAMS
@@ -16,10 +18,12 @@ from forgetless.reporting.table import Table
 PAIRS = tuple(m.name for m in METHODS.values() if m.schedule in ("increasing", "decreasing"))
 """Schedules that are claimed to be better than the fixed one of the same kind; Holm's correction is over these."""
 
+ALONG = ("EWC linear", "EWC increasing", "lr cosine", "EMA", "merge inverse", "EWC linear, EMA")
+
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """Return the records of all finished streams of a folder, in the order in which they are listed."""
-    files = [folder / f"{name}.json" for name in STREAMS]
+    files = [folder / f"{name}.json" for name in (*STREAMS, *LANGUAGES)]
     records = [json.loads(file.read_text()) for file in files if file.exists()]
     return [record for record in records if record["phase"] == "done"]
 
@@ -29,7 +33,9 @@ def write(folder: Path) -> list[Path]:
     records = read(folder)
     if not records:
         return []
-    tables = [overview(records), untuned(records), *map(table, records)]
+    compared_alike = [rivals.standing(records), rivals.decision(records), rivals.quarters(records, ALONG)]
+    complete = [record for record in records if set(PAIRS) <= set(record["report"])]
+    tables = [*compared_alike, *([overview(complete), untuned(complete)] if complete else []), *map(table, records)]
     text = "\n\n".join("\n".join([each.title, each.text(), *each.facts]) for each in tables)
     compared = json.dumps([row for record in records for row in gains(record)], indent=1)
     for name, content in (("table.txt", text + "\n"), ("gains.json", compared)):
@@ -111,10 +117,11 @@ def table(record: dict[str, Any]) -> Table:
         ]
         for key, cell in zip(columns, cells, strict=True):
             columns[key].append(cell)
-    unit = "R²" if spec["outputs"] == 1 else "accuracy"
+    unit = {1: "R²", 256: "1 − bits/8 per byte"}.get(spec["outputs"], "accuracy")
+    kind = ", ".join(str(spec[key]) for key in ("data", "network", "loss", "optimizer", "rank") if key in spec)
     title = (
         f"{record['stream']}: {unit} in % over all {spec['n_tasks']} tasks after {spec['k']} steps "
-        f"({spec['data']}, {spec['network']}, {spec['loss']}, {spec['optimizer']}; {len(record['report_seeds'])} seeds)"
+        f"({kind}; {len(record['report_seeds'])} seeds)"
     )
     formats = dict.fromkeys(("score", "± sd", "learned", "forgotten", "worst task"), ".1f")
     facts = () if learns(record) else ("fine-tuning does not learn its tasks here; choose another learning rate",)
