@@ -3,6 +3,7 @@
 ``import forgetless`` does not import this package; it needs torch.
 """
 
+from importlib import import_module
 from typing import Any
 
 try:
@@ -15,6 +16,7 @@ except ImportError as error:
 
 from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
+from forgetless.torch.continual import Continual
 from forgetless.torch.importance import PathIntegral, Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
@@ -24,6 +26,7 @@ __all__ = [
     "DEFAULT_SCALE",
     "Anchor",
     "Budget",
+    "Continual",
     "FrozenStatistics",
     "Linearized",
     "PathIntegral",
@@ -39,9 +42,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Avalanche plugin on first access: Avalanche brings about fifty packages."""
+    """Import callbacks and plugins of trainers on first access: these bring many packages."""
     if name == "AvalanchePlugin":
         from forgetless.torch.avalanche import AvalanchePlugin
 
         return AvalanchePlugin
+    if name in ("lightning", "transformers"):
+        return import_module(f"forgetless.torch.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
