@@ -26,7 +26,8 @@ class Averages:
         self.mean = [p.clone() for p in params] if "mean" in reads else None
         self.moving = [p.clone() for p in params] if "moving" in reads else None
         rates = [-math.expm1(-1 / (plan.horizon * steps)) if plan.horizon > 0 else 1.0 for plan in plans]
-        self.rate, self.count = column(rates).to(dtype), 0
+        self.rate = torch.tensor(rates, dtype=torch.float64).to(device, dtype)[:, None, None]
+        self.count = 0
 
     def step(self, params: Sequence[Any]) -> None:
         """Include the weights of one step."""

@@ -1,8 +1,8 @@
 """Continual fine-tuning of a pretrained byte language model on domains of text, many runs at once.
 
-A transformer is pretrained on a mix of four domains, then fine-tuned on others by Adam with clipped gradients, one after
-another; Adam begins anew at every task. The proximal term, averages and merging count the pretrained network as the
-first task. Score: 1 − bits/8 per byte, the mean over the mix and all domains.
+A transformer is pretrained on a mix of four domains, then fine-tuned on others by Adam with clipped gradients, one
+after another; Adam begins anew at every task. The proximal term, averages and merging count the pretrained network as
+the first task. Score: 1 − bits/8 per byte, the mean over the mix and all domains.
 """
 
 import math

@@ -2,9 +2,9 @@
 
 - All runs of a seed share tasks, order, initial weights and batches: differences between methods are paired.
 - Every method is tuned alike: nine values of its parameter on a fixed geometric grid, then two more around an inner
-  optimum, or beyond one at the edge. The criterion is the mean validation score over all tasks after the last step, over
-  the tuning seeds. An optimum that is then still at an edge is flagged. A second parameter is tuned after the first, with
-  as many values.
+  optimum, or beyond one at the edge. The criterion is the mean validation score over all tasks after the last step,
+  over the tuning seeds. An optimum that is then still at an edge is flagged. A second parameter is tuned after the
+  first, with as many values.
 - The report is on other seeds and on test rows, with that one value; and with up to two others that resampled tuning
   seeds would have chosen, so that intervals can include the noise of tuning.
 

@@ -15,7 +15,7 @@ from deep.streams import STREAMS
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.table import Table
 
-PAIRS = tuple(m.name for m in METHODS.values() if m.schedule in ("increasing", "decreasing"))
+PAIRS = tuple(m.name for m in METHODS.values() if m.base and m.schedule in ("increasing", "decreasing"))
 """Schedules that are claimed to be better than the fixed one of the same kind; Holm's correction is over these."""
 
 ALONG = ("EWC linear", "EWC increasing", "lr cosine", "EMA", "merge inverse", "EWC linear, EMA")
@@ -48,6 +48,8 @@ def learns(record: dict[str, Any]) -> bool:
 
     Where it does not, training diverged or hardly moved, and nothing is to be forgotten.
     """
+    if not {"finetune", "joint"} <= set(record["report"]):
+        return True  # not to be judged where only some methods were run
     learned = np.mean(counted(record["report"]["finetune"]["learned"]))
     return bool(learned >= 0.5 * np.mean(counted(record["report"]["joint"]["score"])))
 
@@ -61,9 +63,9 @@ def gains(record: dict[str, Any]) -> list[dict[str, Any]]:
 
     rows = []
     for method in METHODS.values():
-        if method.base is None or method.name not in record["report"]:
+        if method.base not in record["report"] or method.name not in record["report"]:
             continue
-        d = _points(record, method.name) - _points(record, method.base)
+        d = _points(record, method.name) - _points(record, str(method.base))
         n, mean = len(d), float(np.mean(d))
         error = float(np.std(d, ddof=1)) / math.sqrt(n)
         half = float(student.ppf(0.975, n - 1)) * error

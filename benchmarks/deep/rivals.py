@@ -117,7 +117,8 @@ def quarters(records: list[dict[str, Any]], names: tuple[str, ...]) -> Table:
             if not along:
                 continue
             means = 100 * np.mean([counted(row) for row in along], 0)
-            cells = [record["stream"], name, *means] if len(means) == 4 else [record["stream"], name, *[math.nan] * 3, means[-1]]
+            quarterly = means if len(means) == 4 else [math.nan, math.nan, math.nan, means[-1]]
+            cells = [record["stream"], name, *quarterly]
             for key, cell in zip(columns, cells, strict=True):
                 columns[key].append(cell)
     return Table("Along the stream", columns, formats=dict.fromkeys(("1/4", "1/2", "3/4", "1"), ".1f"))

@@ -93,7 +93,7 @@ def test_step_sizes_are_those_of_another_learning_rate(name, step_size, factors)
 
 
 def test_a_step_that_fails_leaves_the_learning_rate():
-    net, optimizer, continual = begin(step_size="minimax", n_tasks=3)
+    net, optimizer, _ = begin(step_size="minimax", n_tasks=3)
     handle = optimizer.register_step_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         train(net, optimizer, batches(1))

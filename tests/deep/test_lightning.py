@@ -30,10 +30,10 @@ class Module(LightningModule):
     def training_step(self, batch, _):
         return functional.cross_entropy(self.net(batch[0]), batch[1])
 
-    def validation_step(self, batch, _):
+    def validation_step(self, batch, index):
         self.validated.append(weights(self.net))
 
-    def test_step(self, batch, _):
+    def test_step(self, batch, index):
         self.validated.append(weights(self.net))
 
     def configure_optimizers(self):

@@ -31,7 +31,9 @@ class Tokens(Dataset):
 
 def language_model(lora=False):
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    config = GPT2Config(
+        vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    )
     model = GPT2LMHeadModel(config)
     if lora:
         model = get_peft_model(model, LoraConfig(r=2, target_modules=["c_attn"], lora_dropout=0.0))

@@ -36,7 +36,7 @@ class Anchor:
         The network; wrappers of ``torch.compile`` and data parallelism are looked through.
     optimizer : torch.optim.Optimizer
         SGD, Adam, AdamW, NAdam, RAdam, RMSprop or Adagrad in all their variants; others with ``metric="decoupled"`` or
-        ``mode="loss"``. Parameters that it does not hold are not regularized. Wrappers of accelerate are looked through.
+        ``mode="loss"``. Parameters that it does not hold are not regularized. Accelerate's wrapper is looked through.
     schedule : number, sequence, callable, schedule or filter
         λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
         radius 1, so that its ``scale`` is λ in the unit of the loss's curvature. Find the scale with ``flt.advise``

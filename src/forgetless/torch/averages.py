@@ -63,8 +63,8 @@ class Average(ABC):
         """Resume from ``state()``; ValueError if it is damaged, or of another kind or model."""
         if (state["kind"], state["scale"]) != (self.name, self.scale):
             raise ValueError(
-                f"the saved average is {(state['kind'], state['scale'])}, this one {(self.name, self.scale)}; create it "
-                "with the same average"
+                f"the saved average is {(state['kind'], state['scale'])}, this one {(self.name, self.scale)}; give the "
+                "same average"
             )
         count = validate.integer("state['average']['count']", state["count"], 0, "a number of steps or tasks")
         lost = [name for name in params if name not in state["tensors"]]

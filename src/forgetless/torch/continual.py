@@ -1,4 +1,4 @@
-"""Continual fine-tuning: a proximal term, step sizes that decrease over tasks, averages of weights, and combinations."""
+"""Continual fine-tuning: proximal term, step sizes that decrease over tasks, averages of weights, combinations."""
 
 import contextlib
 import math
@@ -26,8 +26,8 @@ class Continual:
     """Train a network on one task after another: three mechanisms against forgetting, alone or combined.
 
     The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer do the rest. No
-    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise_mechanism`` compares them
-    on your tasks.
+    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise_mechanism`` compares
+    them on your tasks.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Continual:
         Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t + 1)/(k + 1) or 1/t,
         numbers, or t ↦ factor. Schedulers of the learning rate within tasks are left alone.
     average : {"moving", "mean", "merge"} or (name, number), optional
-        ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps; ``"mean"``: of the weights
-        at the ends of tasks; both are evaluated in ``averaged_weights()`` and do not enter training. ``("merge", c)``:
-        w ← w₀ + min(1, c/t)(w − w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
+        ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps; ``"mean"``: of the
+        weights at the ends of tasks; both are evaluated in ``averaged_weights()`` and do not enter training.
+        ``("merge", c)``: w ← w₀ + min(1, c/t)(w − w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
     n_tasks : int, optional
         k, which ``"linear"``, ``"cosine"`` and ``"minimax"`` need.
     **options
@@ -106,8 +106,11 @@ class Continual:
             horizon = None if _is_number(proximal) else n_tasks
             self.anchor = Anchor(model, optimizer, schedule, horizon, mode="manual", **options)
         elif set(options) - {"start", "beyond"}:
-            raise TypeError(f"{min(set(options) - {'start', 'beyond'})!r} is an option of the proximal term; give proximal")
+            raise TypeError(
+                f"{min(set(options) - {'start', 'beyond'})!r} is an option of the proximal term; give proximal"
+            )
         self._hooks: StepHooks | None = None
+        self._trained: tuple[tuple[int, ...], Tensors] | None = None
         self._average: Average | None = None
         self._bind(unwrapped(model), optimizer)
         self._average = average_of(average, self._params(), pretrained=bool(start))
@@ -123,15 +126,16 @@ class Continual:
         return 1.0 if self._fractions is None else self._fractions.at(self._task, self.beyond)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def next_task(self, importance: Mapping[str, Any] | None = None, *, untrained: bool = False) -> None:
+    def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
         """Close a task.
 
         Raises RuntimeError if the optimizer made no step in it: trainers may have created another one.
 
         Parameters
         ----------
-        importance : dict of tensors by parameter name, optional
-            Ω of the proximal term, such as ``flt.fisher(model, loader)``; for every task or for none.
+        importance : dict of tensors by parameter name, or callable, optional
+            Ω of the proximal term, such as ``flt.fisher(model, loader)``; for every task or for none. A function
+            without arguments is called after weights were merged.
         untrained : bool, default False
             Whether the task was learned elsewhere, or not at all.
         """
@@ -141,6 +145,9 @@ class Continual:
             raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
         if self._average is not None:
             self._average.close(self._params())
+        if callable(importance):
+            with torch.enable_grad():
+                importance = importance()
         if self.anchor is not None:
             self.anchor.next_task(importance, untrained=True)
         self._task, self._n_steps = self._task + 1, 0
@@ -204,7 +211,9 @@ class Continual:
         n_steps = validate.integer("state['n_steps']", state["n_steps"], 0, "the number of steps of the task")
         for name, own in (("anchor", self.anchor), ("average", self._average)):
             if (state[name] is None) != (own is None):
-                raise ValueError(f"state[{name!r}] is {'missing' if own else 'there'}; create it with the same mechanisms")
+                raise ValueError(
+                    f"state[{name!r}] is {'missing' if own else 'there'}; create it with the same mechanisms"
+                )
         if list(state["fractions"]) != [self._fraction(t) for t in range(1, task + 1)]:
             raise ValueError("state['fractions'] are of another step_size; create it with the one it was saved with")
         if self._average is not None:
@@ -227,7 +236,7 @@ class Continual:
         self.remove()
         self.model, self.optimizer = model, inner_optimizer(optimizer)
         self._hooks = StepHooks(self.optimizer, self._before_step, self._after_step)
-        self._trained: tuple[tuple[int, ...], Tensors] | None = None
+        self._trained = None
 
     def _before_step(self) -> None:
         if self.anchor is not None:
@@ -264,7 +273,9 @@ class Continual:
             named = self.model.named_parameters()
             params = {name: p for name, p in named if id(p) in in_optimizer and p.requires_grad}
             if not params:
-                raise ValueError("the optimizer holds no trained parameter of the model; make it from model.parameters()")
+                raise ValueError(
+                    "the optimizer holds no trained parameter of the model; make it from model.parameters()"
+                )
             if self._average is not None:
                 self._average.follow(params)
             self._trained = sizes, params

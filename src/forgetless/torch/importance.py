@@ -45,8 +45,8 @@ def fisher(
         transformers do; or predictions for ``likelihood="gaussian"``. A sequence is one sample, whose log likelihood is
         the sum over its positions.
     data : iterable of batches, or tensors
-        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of tensors, the arguments of
-        the model; or one tensor x, or a pair (x, y). Of dictionaries ``labels`` is left out, and positions where
+        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of tensors, the arguments
+        of the model; or one tensor x, or a pair (x, y). Of dictionaries ``labels`` is left out, and positions where
         ``attention_mask`` is 0 do not count.
     labels : {"expected", "sampled", "true"}, default "expected"
         ``"expected"``: every label, weighted by the probability the model gives it: the Fisher information, one
@@ -239,7 +239,7 @@ def _ones(outputs: Any) -> Any:
 def _categorical(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         raise ValueError(
-            f"model must return logits of shape (batch, classes) or (batch, time, classes) with two classes or more, got "
+            f"model must return logits of shape (batch, classes) or (batch, time, classes), two classes or more, got "
             f"{tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
         )
     if labels == "expected":

@@ -119,7 +119,7 @@ def at_task(values: Sequence[float], task: int, beyond: str) -> float:
 
 
 def check_schedule(saved: Sequence[float], own: Strengths, task: int) -> None:
-    """Raise ValueError if the λ of a saved state, up to its task, are not those of a schedule; later ones may differ."""
+    """Raise ValueError if the λ of a saved state, up to its task, are not those of a schedule."""
     expected = own.first(len(saved))
     learned = min(task, len(saved))
     if list(saved[:learned]) != list(expected[:learned]):

@@ -32,7 +32,8 @@ class Follower:
     def end(self, model: Any, loader: Any) -> None:
         """Close a task."""
         assert self.continual is not None
-        self.continual.next_task(None if self.importance is None else self.importance(model, loader))
+        importance = self.importance
+        self.continual.next_task(None if importance is None else lambda: importance(model, loader))
         self.continual.remove()  # a trainer may hold the optimizer, and the next one be another
 
     def state_dict(self) -> dict[str, Any]:
