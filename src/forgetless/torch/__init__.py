@@ -19,6 +19,7 @@ from forgetless.torch.anchor import Anchor
 from forgetless.torch.continual import Continual
 from forgetless.torch.importance import PathIntegral, Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
+from forgetless.torch.mechanisms import MechanismAdvice, advise_mechanism
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
 from forgetless.torch.schedules import Budget
 
@@ -29,10 +30,12 @@ __all__ = [
     "Continual",
     "FrozenStatistics",
     "Linearized",
+    "MechanismAdvice",
     "PathIntegral",
     "Relative",
     "ScaleAdvice",
     "advise",
+    "advise_mechanism",
     "fisher",
     "freeze_statistics",
     "linearize",

@@ -121,6 +121,11 @@ class Continual:
         return self._task
 
     @property
+    def n_steps(self) -> int:
+        """Steps of the optimizer in the present task."""
+        return self._n_steps
+
+    @property
     def fraction(self) -> float:
         """The factor of the learning rates at the present task."""
         return 1.0 if self._fractions is None else self._fractions.at(self._task, self.beyond)
