@@ -33,7 +33,8 @@ def write(folder: Path) -> list[Path]:
     records = read(folder)
     if not records:
         return []
-    compared_alike = [rivals.standing(records), rivals.decision(records), rivals.quarters(records, ALONG)]
+    compared_alike = [each(records) for each in (rivals.standing, rivals.decision, rivals.robustness)]
+    compared_alike.append(rivals.quarters(records, ALONG))
     complete = [record for record in records if set(PAIRS) <= set(record["report"])]
     tables = [*compared_alike, *([overview(complete), untuned(complete)] if complete else []), *map(table, records)]
     text = "\n\n".join("\n".join([each.title, each.text(), *each.facts]) for each in tables)

@@ -108,6 +108,22 @@ def standing(records: list[dict[str, Any]]) -> Table:
     return Table("Scores in % on the reporting seeds", columns, tuple(best))
 
 
+def robustness(records: list[dict[str, Any]]) -> Table:
+    """Return how far methods without old data are below the best of them, in points: mean and maximum over streams."""
+    names = [name for name in METHODS if name not in OTHERS and METHODS[name].announced == 1.0]
+    names = [name for name in names if all(name in record["report"] for record in records)]
+    scores = np.array([[points(record, name).mean() for name in names] for record in records])
+    below = scores.max(1, keepdims=True) - scores
+    order = np.argsort(below.mean(0))
+    columns = {
+        "method": [names[i] for i in order],
+        "below the best, mean": below.mean(0)[order].tolist(),
+        "largest": below.max(0)[order].tolist(),
+    }
+    fact = f"of {len(records)} streams, on the reporting seeds: a description, not a test"
+    return Table("Robustness", columns, (fact,), formats={"below the best, mean": ".1f", "largest": ".1f"})
+
+
 def quarters(records: list[dict[str, Any]], names: tuple[str, ...]) -> Table:
     """Return the mean score over the tasks so far at each quarter of the stream."""
     columns: dict[str, list[Any]] = {key: [] for key in ("stream", "method", "1/4", "1/2", "3/4", "1")}

@@ -96,6 +96,9 @@ def test_the_decision_is_between_methods_chosen_by_tuning():
     assert table.columns["single"] == [SINGLES[-1]]
     assert table.columns["combination"] == [COMBINATIONS[-1]]
     assert table.facts[0].endswith("on 1 of 1")
+    below = rivals.robustness([record]).columns
+    assert below["method"][0] == COMBINATIONS[-1]
+    assert below["largest"][0] == 0.0
     assert rivals.standing([record]).facts == (f"x: best without old data {COMBINATIONS[-1]}",)
 
 

@@ -47,8 +47,9 @@ class Average(ABC):
         """Return the weights to be evaluated after ``n_steps`` steps of a task, as if it ended now."""
 
     def _lerp(self, params: Tensors, weight: float) -> None:
-        for name, p in params.items():
-            self.tensors[name].lerp_(p.to(self.tensors[name].dtype), weight)
+        tensors = [self.tensors[name] for name in params]
+        weights = [p.detach().to(tensor.dtype) for p, tensor in zip(params.values(), tensors, strict=True)]
+        torch._foreach_lerp_(tensors, weights, weight)
 
     def state(self) -> dict[str, Any]:
         """Return numbers and tensors."""
