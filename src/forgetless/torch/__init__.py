@@ -17,10 +17,11 @@ except ImportError as error:
 from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.continual import Continual
-from forgetless.torch.importance import PathIntegral, Relative, fisher, mas, mean_over_processes
+from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
 from forgetless.torch.mechanisms import MechanismAdvice, advise_mechanism
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
+from forgetless.torch.path_integral import PathIntegral
 from forgetless.torch.schedules import Budget
 
 __all__ = [

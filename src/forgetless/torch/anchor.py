@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from forgetless.torch._proximal import Bucket, Plan, Scalar, metric_of
+from forgetless.torch._metrics import metric_of
+from forgetless.torch._proximal import Bucket, Plan, Scalar
 from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
 from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
 from forgetless.torch.schedules import Strengths, check_choice, check_schedule

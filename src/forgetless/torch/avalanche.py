@@ -11,7 +11,8 @@ except ImportError as error:
     ) from error
 from torch.utils.data import DataLoader
 
-from forgetless.torch.importance import PathIntegral, fisher, mas
+from forgetless.torch.importance import fisher, mas
+from forgetless.torch.path_integral import PathIntegral
 from forgetless.torch.schedules import check_choice
 from forgetless.torch.trainers import Follower
 
