@@ -67,20 +67,18 @@ class Method:
         horizon = max(1, round(self.announced * k))
         at = [min(t, horizon) - 1 for t in range(1, k + 1)]
         first = 1.0 if self.data == "stream" and not pretrained else None  # not tuned, but for the references
-        penalty = self._strengths(values.get(self.knob, 1.0), horizon, pretrained)
         decay = self._curve(self.schedule if self.knob == "lr" else self.rate, horizon) ** values.get("power", 1.0)
         rates = values.get("lr", 1.0) * decay
         steps = values.get("steps", 1.0) * self._curve(self.schedule if self.knob == "steps" else "fixed", horizon)
         merges = self._merges(values.get("merge", 1.0), horizon, pretrained)
-        zeros = (0.0,) * k
 
         def per_task(curve: object, start: float | None = None) -> tuple[float, ...]:
             row = [float(curve[i]) for i in at]  # type: ignore[index]
             return tuple(row) if start is None else (start, *row[1:])
 
         return Plan(
-            per_task(penalty) if self.knob == "penalty" else zeros,
-            per_task(penalty) if self.knob == "distill" else zeros,
+            per_task(self._strengths(values.get("penalty", 0.0), horizon, pretrained)),
+            per_task(self._strengths(values.get("distill", 0.0), horizon, pretrained)),
             per_task(rates, first),
             per_task(steps, first),
             per_task(merges),
@@ -89,6 +87,8 @@ class Method:
 
     def _strengths(self, c: float, k: int, pretrained: bool) -> tuple[float, ...]:
         """Return λ_1..λ_k. The first task of a new network is free, whatever λ_1 is."""
+        if c == 0.0:
+            return (0.0,) * k
         if self.schedule == "linear":  # of mean c; beside a mean Ω it is the sum that online EWC, SI and MAS keep
             return tuple(2 * c * (t / (k + 1) if pretrained else (t - 1) / k) for t in range(1, k + 1))
         if self.schedule in ("increasing", "reversed"):
@@ -172,6 +172,13 @@ def _announced() -> list[Method]:
         wrong += [
             Method(f"lr cosine, {label}", rate="cosine", given=(("lr", "lr cosine"),), announced=factor),
             Method(f"lr decreasing, {label}", rate="decreasing", given=(("lr", "lr decreasing"),), announced=factor),
+            Method(
+                f"EWC increasing, {label}",
+                metric="fisher",
+                schedule="increasing",
+                given=(("penalty", "EWC increasing"),),
+                announced=factor,
+            ),
         ]
     return wrong
 

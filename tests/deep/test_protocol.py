@@ -50,6 +50,8 @@ def test_plans_are_those_of_the_schedules():
 def test_a_wrong_number_of_tasks_is_held_or_cut():
     half, double = (plan(f"lr cosine, {label}", 1.0, 4, {"lr": 1.0}).rates for label in ("half", "double"))
     assert half == pytest.approx([1, 0.5, 0.5, 0.5])
+    ewc = plan("EWC increasing, half", 1.0, 4, {"penalty": 2.0}).strengths
+    assert ewc == pytest.approx([2.0, 3.0, 3.0, 3.0])
     assert double == pytest.approx([1, *(0.5 * (1 + math.cos(math.pi * t / 8)) for t in (1, 2, 3))])
 
 
