@@ -70,7 +70,15 @@ def overhead(device: str, repeats: int) -> str:
         plain = times.pop("plain")
         ratios = [statistics.median(a / b for a, b in zip(each, plain, strict=True)) for each in times.values()]
         rows.append([name, f"{1e3 * statistics.median(plain) / steps:.2f} ms", *(f"{each:.3f}" for each in ratios)])
-    header = ["optimizer", "plain step", "weights copied", "pull", "pull, importances", "penalty in the loss", "average"]
+    header = [
+        "optimizer",
+        "plain step",
+        "weights copied",
+        "pull",
+        "pull, importances",
+        "penalty in the loss",
+        "average",
+    ]
     return table(f"Training with a pull, {device}", "python benchmarks/torch_overhead.py", header, rows)
 
 

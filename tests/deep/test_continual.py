@@ -5,6 +5,7 @@ import io
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -275,6 +276,13 @@ def test_arguments_are_checked():
     ]:
         with pytest.raises(error, match=message):
             begin(**options)
+    net = mlp()
+    optimizer = OPTIMIZERS["sgd"](net.parameters())
+    with pytest.raises(ValueError, match="average must be one of"):
+        flt.Continual(net, optimizer, average="max")
+    flt.Continual(net, optimizer, average="mean")  # the error before left no hook behind
+    assert begin(proximal=np.float32(0.5), start=True)[2].anchor.lambdas == (0.5,)
+    assert begin(proximal=np.float32(0.5))[2].anchor.lambdas == (0.0,)
     net, optimizer, continual = begin(average="mean")
     train(net, optimizer, batches(1))
     with pytest.raises(ValueError, match="importance belongs to the proximal term"):

@@ -1,6 +1,7 @@
 """``Continual`` as a plugin of Avalanche: one task for every experience."""
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 try:
@@ -62,7 +63,7 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
         super().__init__()
         if isinstance(importance, str):
             check_choice("importance", importance, ("fisher", "mas", "si"))
-        if isinstance(schedule, int | float):
+        if isinstance(schedule, Real):
             fixed = float(schedule)
             schedule = lambda _: fixed  # noqa: E731
         self.importance, self.n_samples = importance, n_samples

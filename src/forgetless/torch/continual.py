@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Real
 from typing import Any
 
 import torch
@@ -112,8 +113,9 @@ class Continual:
         self._hooks: StepHooks | None = None
         self._trained: tuple[tuple[int, ...], Tensors] | None = None
         self._average: Average | None = None
-        self._bind(unwrapped(model), optimizer)
+        self.model, self.optimizer = unwrapped(model), inner_optimizer(optimizer)
         self._average = average_of(average, self._params(), pretrained=bool(start))
+        self._bind(self.model, self.optimizer)  # last, so that an error leaves no hook behind
 
     @property
     def task(self) -> int:
@@ -288,7 +290,7 @@ class Continual:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _linear(c: Any, pretrained: bool) -> Callable[[int], float]:
