@@ -250,6 +250,7 @@ def test_other_states_are_rejected():
         ({"n_steps": -1}, r"state\['n_steps'\] must be at least 0"),
         ({"anchor": None}, r"state\['anchor'\] is missing"),
         ({"fractions": [1.0, 0.5]}, "another step_size"),
+        ({"anchor": state["anchor"] | {"names": []}}, r"state\['names'\] must name the parameters"),
         ({"average": state["average"] | {"kind": "merge"}}, r"the saved average is \('merge', None\)"),
         ({"average": state["average"] | {"tensors": {}}}, "lacks '0.weight'"),
         (
@@ -260,7 +261,7 @@ def test_other_states_are_rejected():
         other = begin(proximal=0.5, average="mean")[2]
         with pytest.raises(ValueError, match=message):
             other.load_state_dict(state | changed)
-        assert other.task == 1
+        assert (other.task, other.anchor.task, other.state_dict()["average"]["count"]) == (1, 1, 0)
 
 
 def test_arguments_are_checked():

@@ -60,20 +60,23 @@ class Average(ABC):
             "tensors": {name: tensor.clone() for name, tensor in self.tensors.items()},
         }
 
-    def load(self, state: Mapping[str, Any], params: Tensors) -> None:
-        """Resume from ``state()``; ValueError if it is damaged, or of another kind or model."""
+    def check(self, state: Mapping[str, Any], params: Tensors) -> None:
+        """Raise ValueError if a saved state is damaged, or of another kind or model."""
         if (state["kind"], state["scale"]) != (self.name, self.scale):
             raise ValueError(
                 f"the saved average is {(state['kind'], state['scale'])}, this one {(self.name, self.scale)}; give the "
                 "same average"
             )
-        count = validate.integer("state['average']['count']", state["count"], 0, "a number of steps or tasks")
+        validate.integer("state['average']['count']", state["count"], 0, "a number of steps or tasks")
         lost = [name for name in params if name not in state["tensors"]]
         if lost:
             raise ValueError(f"state['average']['tensors'] lacks {lost[0]!r}; load it into the same model")
         for name, tensor in state["tensors"].items():
             check_tensor(f"state['average']['tensors'][{name!r}]", tensor, params.get(name), nonnegative=False)
-        self.count = count
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Resume from ``state()``, once it was checked."""
+        self.count = int(state["count"])
         self.tensors = {
             name: state["tensors"][name].to(own.device, own.dtype, copy=True) for name, own in self.tensors.items()
         }

@@ -224,9 +224,11 @@ class Continual:
         if list(state["fractions"]) != [self._fraction(t) for t in range(1, task + 1)]:
             raise ValueError("state['fractions'] are of another step_size; create it with the one it was saved with")
         if self._average is not None:
-            self._average.load(state["average"], self._params())
+            self._average.check(state["average"], self._params())
         if self.anchor is not None:
             self.anchor.load_state_dict(state["anchor"])
+        if self._average is not None:
+            self._average.load(state["average"])
         self._task, self._n_steps = task, n_steps
 
     def __repr__(self) -> str:
