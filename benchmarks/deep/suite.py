@@ -90,11 +90,11 @@ def packed(streams: Sequence[str], data: Path | None, out: Path) -> list[Path]:
 
 
 def _checked(streams: Sequence[str]) -> Sequence[str]:
-    known = [*STREAMS, *LANGUAGES]
+    names = [*STREAMS, *LANGUAGES]
     for name in streams:
-        if name not in known:
-            raise ValueError(f"stream must be one of {', '.join(known)}, got {name!r}")
-    return streams or known
+        if name not in names:
+            raise ValueError(f"stream must be one of {', '.join(names)}, got {name!r}")
+    return streams or names
 
 
 def _chosen(names: Sequence[str]) -> list[Method]:

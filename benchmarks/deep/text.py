@@ -28,12 +28,12 @@ LANGUAGES = ("de", "fr", "ru", "pl", "zh_CN", "ja", "sv", "tr", "vi", "es", "uk"
 
 def domains() -> dict[str, bytes]:
     """Return the domains of which this machine has enough text, N_TRAIN + 2 N_EVAL bytes each."""
-    rng, found = random.Random(0), {}
+    rng, texts = random.Random(0), {}
     for name, patterns in FILES.items():
-        found[name] = _joined(patterns, _read, rng)
+        texts[name] = _joined(patterns, _read, rng)
     for language in LANGUAGES:
-        found[language] = _joined((f"/usr/share/locale/{language}/LC_MESSAGES/*.mo",), _messages, rng)
-    return {name: text[:SIZE] for name, text in found.items() if len(text) >= SIZE}
+        texts[language] = _joined((f"/usr/share/locale/{language}/LC_MESSAGES/*.mo",), _messages, rng)
+    return {name: text[:SIZE] for name, text in texts.items() if len(text) >= SIZE}
 
 
 def pack(out: Path) -> Path:

@@ -42,14 +42,14 @@ def start(seeds: list[int], width: int, layers: int, length: int, device: Any) -
 
 def adapters(weights: Weights, rank: int, seed: int) -> Weights:
     """Return A and B of every matrix of the layers, B = 0, so that the network is unchanged."""
-    generator, made = torch.Generator().manual_seed(seed), {}
+    generator, matrices = torch.Generator().manual_seed(seed), {}
     for name, weight in weights.items():
         if name.split(".")[-1] in ("attention", "mix", "up", "down"):
             n_runs, rows, columns = weight.shape
             a = torch.randn(rows, rank, generator=generator) / math.sqrt(rows)
-            made[f"{name}.a"] = a.to(weight.device).expand(n_runs, -1, -1).clone()
-            made[f"{name}.b"] = torch.zeros(n_runs, rank, columns, device=weight.device)
-    return made
+            matrices[f"{name}.a"] = a.to(weight.device).expand(n_runs, -1, -1).clone()
+            matrices[f"{name}.b"] = torch.zeros(n_runs, rank, columns, device=weight.device)
+    return matrices
 
 
 def forward(weights: Weights, x: Any, heads: int) -> Any:
