@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """``knob``: the tuned parameter; ``given``: others, each with the method whose tuned value is taken."""
+    """``knob``: the tuned parameter; ``sources``: others, each with the method whose tuned value is taken."""
 
     name: str
     knob: str = "none"  # a key of GRIDS
@@ -46,13 +46,13 @@ class Method:
     rate: str = "fixed"  # of the learning rate, where the knob is another parameter
     merge: str = "none"  # of merging, where the knob is another parameter
     read: str = "last"  # weights that are evaluated: last, mean (of task ends), moving (average of steps)
-    given: tuple[tuple[str, str], ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
     announced: float = 1.0  # the number of tasks that schedules are told, as a multiple of the true one
 
     @property
     def base(self) -> str | None:
         """The name of the method with a fixed schedule that this one is compared with."""
-        plain = self.data == "stream" and self.read == "last" and not self.given
+        plain = self.data == "stream" and self.read == "last" and not self.sources
         if not plain or self.schedule == "fixed" or self.knob not in ("penalty", "steps", "lr"):
             return None
         return f"{self.name.split()[0]} fixed"
@@ -147,20 +147,20 @@ def _combined() -> list[Method]:
     ewc = {"knob": "penalty", "metric": "fisher", "schedule": "linear"}
     average, merge, cosine = ("average", "EMA"), ("merge", "merge inverse"), ("lr", "lr cosine")
     return [
-        Method("cosine, power", "power", rate="cosine", given=(cosine,)),
-        Method("EMA, lr", "lr", read="moving", given=(average,)),
-        Method("merge inverse, lr", "lr", merge="inverse", given=(merge,)),
-        Method("EWC linear, EMA", **ewc, read="moving", given=(average,)),  # type: ignore[arg-type]
-        Method("EWC linear, merge inverse", **ewc, merge="inverse", given=(merge,)),  # type: ignore[arg-type]
-        Method("EWC linear, cosine", **ewc, rate="cosine", given=(cosine,)),  # type: ignore[arg-type]
-        Method("EWC linear, lr decreasing", **ewc, rate="decreasing", given=(("lr", "lr decreasing"),)),  # type: ignore[arg-type]
-        Method("cosine, EMA", "average", rate="cosine", read="moving", given=(cosine,)),
+        Method("cosine, power", "power", rate="cosine", sources=(cosine,)),
+        Method("EMA, lr", "lr", read="moving", sources=(average,)),
+        Method("merge inverse, lr", "lr", merge="inverse", sources=(merge,)),
+        Method("EWC linear, EMA", **ewc, read="moving", sources=(average,)),  # type: ignore[arg-type]
+        Method("EWC linear, merge inverse", **ewc, merge="inverse", sources=(merge,)),  # type: ignore[arg-type]
+        Method("EWC linear, cosine", **ewc, rate="cosine", sources=(cosine,)),  # type: ignore[arg-type]
+        Method("EWC linear, lr decreasing", **ewc, rate="decreasing", sources=(("lr", "lr decreasing"),)),  # type: ignore[arg-type]
+        Method("cosine, EMA", "average", rate="cosine", read="moving", sources=(cosine,)),
         Method(
             "EWC linear, cosine, EMA",
             **ewc,  # type: ignore[arg-type]
             rate="cosine",
             read="moving",
-            given=(cosine, ("average", "cosine, EMA")),
+            sources=(cosine, ("average", "cosine, EMA")),
         ),
     ]
 
@@ -170,13 +170,13 @@ def _announced() -> list[Method]:
     wrong = []
     for factor, label in ((0.5, "half"), (2.0, "double")):
         wrong += [
-            Method(f"lr cosine, {label}", rate="cosine", given=(("lr", "lr cosine"),), announced=factor),
-            Method(f"lr decreasing, {label}", rate="decreasing", given=(("lr", "lr decreasing"),), announced=factor),
+            Method(f"lr cosine, {label}", rate="cosine", sources=(("lr", "lr cosine"),), announced=factor),
+            Method(f"lr decreasing, {label}", rate="decreasing", sources=(("lr", "lr decreasing"),), announced=factor),
             Method(
                 f"EWC increasing, {label}",
                 metric="fisher",
                 schedule="increasing",
-                given=(("penalty", "EWC increasing"),),
+                sources=(("penalty", "EWC increasing"),),
                 announced=factor,
             ),
         ]
@@ -203,12 +203,12 @@ METHODS = _all()
 
 
 def stages(methods: list[Method]) -> list[list[Method]]:
-    """Return the methods in the order of tuning: those whose given values are tuned in earlier stages."""
+    """Return the methods in the order of tuning: those whose values are taken from methods tuned in earlier stages."""
     left, tuned, order = list(methods), set[str](), []
     while left:
-        stage = [method for method in left if all(source in tuned for _, source in method.given)]
+        stage = [method for method in left if all(source in tuned for _, source in method.sources)]
         if not stage:
-            missing = {source for method in left for _, source in method.given} - tuned - {m.name for m in left}
+            missing = {source for method in left for _, source in method.sources} - tuned - {m.name for m in left}
             raise ValueError(f"methods take tuned values of {', '.join(sorted(missing))}; add them")
         order.append(stage)
         tuned |= {method.name for method in stage}

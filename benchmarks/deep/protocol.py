@@ -169,7 +169,7 @@ def _trained(
         own = sorted((each for each in configs if each[0].group == group), key=lambda each: ORDER.index(each[0].metric))
         for i in range(0, len(own), width):
             stack = own[i : i + width]
-            runs = [Run(method, c, seed, _given(record, method)) for method, c in stack for seed in seeds]
+            runs = [Run(method, c, seed, _tuned_values(record, method)) for method, c in stack for seed in seeds]
             if time.monotonic() > effort.deadline:
                 raise OutOfTime
             results, _ = problem.train(stream, runs, deadline=effort.deadline, **options)
@@ -178,8 +178,8 @@ def _trained(
                 yield method, c, {key: _plain(value[rows]) for key, value in results.items()}
 
 
-def _given(record: dict[str, Any], method: Method) -> tuple[tuple[str, float], ...]:
-    return tuple((parameter, record["tuning"][source]["best"]) for parameter, source in method.given)
+def _tuned_values(record: dict[str, Any], method: Method) -> tuple[tuple[str, float], ...]:
+    return tuple((parameter, record["tuning"][source]["best"]) for parameter, source in method.sources)
 
 
 def _plain(values: Any) -> Any:

@@ -48,12 +48,12 @@ class Run:
     method: Method
     c: float
     seed: int
-    given: tuple[tuple[str, float], ...] = ()
+    tuned: tuple[tuple[str, float], ...] = ()
 
     @property
     def values(self) -> dict[str, float]:
         """The values of all parameters."""
-        return dict(self.given) | {self.method.knob: self.c}
+        return dict(self.tuned) | {self.method.knob: self.c}
 
 
 class OutOfTime(Exception):  # noqa: N818

@@ -19,7 +19,7 @@ CASES = {
     "regression": Spec("", "angle", 3, 4, "random", outputs=1, loss="mse"),
 }
 GIVEN = {
-    method.name: tuple((parameter, 0.4 + 0.3 * i) for i, (parameter, _) in enumerate(method.given))
+    method.name: tuple((parameter, 0.4 + 0.3 * i) for i, (parameter, _) in enumerate(method.sources))
     for method in METHODS.values()
 }
 

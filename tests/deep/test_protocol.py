@@ -59,7 +59,7 @@ def test_methods_are_tuned_after_those_they_take_values_from():
     order = stages(list(METHODS.values()))
     at = {method.name: i for i, stage in enumerate(order) for method in stage}
     assert len(at) == len(METHODS)
-    assert all(at[source] < at[method.name] for method in METHODS.values() for _, source in method.given)
+    assert all(at[source] < at[method.name] for method in METHODS.values() for _, source in method.sources)
     with pytest.raises(ValueError, match="take tuned values of lr cosine"):
         stages([METHODS["cosine, EMA"]])
 
