@@ -1,4 +1,4 @@
-.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
+.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -57,6 +57,22 @@ test-avalanche: .venv-avalanche/.installed
 	$(PYTHON) -m venv --clear .venv-avalanche
 	.venv-avalanche/bin/python $(INSTALL) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
 	.venv-avalanche/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
+	touch $@
+
+# Trainers, each with an environment of its own: torch by its exact version first, so that no other one replaces it.
+test-lightning: build/lightning/.installed
+	$(ONE_THREAD) build/lightning/bin/pytest tests/deep/test_lightning.py
+
+test-transformers: build/transformers/.installed
+	$(ONE_THREAD) build/transformers/bin/pytest tests/deep/test_transformers.py
+
+TRAINER_lightning := lightning==2.6.6
+TRAINER_transformers := transformers==5.22.2 accelerate==1.15.0 peft==0.21.2
+build/%/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear build/$*
+	build/$*/bin/python $(INSTALL) torch==2.13.0
+	build/$*/bin/python $(INSTALL) torch==2.13.0 $(TRAINER_$*)
+	build/$*/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
 	touch $@
 
 # The explorer in a real browser: Debian's Chromium (apt-get install chromium), or the one that CHROMIUM names.

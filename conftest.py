@@ -1,4 +1,4 @@
-"""What needs torch, Avalanche or a browser as a whole: marked here, and left out where they are missing."""
+"""What needs torch, a trainer or a browser as a whole: marked here, and left out where they are missing."""
 
 import importlib.util
 from pathlib import Path
@@ -8,12 +8,15 @@ import pytest
 ROOT = Path(__file__).parent
 DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
 
-AVALANCHE = [ROOT / file for file in ("src/forgetless/torch/avalanche.py", "tests/deep/test_avalanche.py")]
+TRAINERS = ("avalanche", "lightning", "transformers")
+"""Packages with an environment of their own; each has one module and one file of tests."""
 
 BROWSER = ROOT / "tests/explorer/browser"
 
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
-collect_ignore += [] if importlib.util.find_spec("avalanche") else [str(file) for file in AVALANCHE]
+for trainer in TRAINERS:
+    if not importlib.util.find_spec(trainer):
+        collect_ignore += [f"{ROOT}/src/forgetless/torch/{trainer}.py", f"{ROOT}/tests/deep/test_{trainer}.py"]
 collect_ignore += [] if importlib.util.find_spec("playwright") else [str(BROWSER)]
 
 

@@ -40,7 +40,9 @@ def training(device: str, make: Callable, pull: str | None, steps: int) -> Calla
     mode = "loss" if pull == "loss" else "proximal"
     params = [p.detach() for p in net.parameters()]
     copies = [p.clone() for p in params]
-    if pull and pull != "copy":
+    if pull == "moving":
+        flt.Continual(net, optimizer, average="moving")  # its hooks keep it
+    elif pull and pull != "copy":
         ones = {name: torch.rand_like(p) for name, p in net.named_parameters()}
         start = ones if pull == "diagonal" else True
         anchor = flt.Anchor(net, optimizer, 1.0, 2, start=start, mode=mode)
@@ -63,11 +65,20 @@ def overhead(device: str, repeats: int) -> str:
     steps, pairs, rows = (3, 3 * repeats, []) if device == "cpu" else (10, 15 * repeats, [])
     for name, make in OPTIMIZERS.items():
         kinds = {"plain": None, "copy": "copy", "pull": "identity", "importances": "diagonal", "penalty": "loss"}
+        kinds["average"] = "moving"
         times = paired({kind: training(device, make, pull, steps) for kind, pull in kinds.items()}, pairs)
         plain = times.pop("plain")
         ratios = [statistics.median(a / b for a, b in zip(each, plain, strict=True)) for each in times.values()]
         rows.append([name, f"{1e3 * statistics.median(plain) / steps:.2f} ms", *(f"{each:.3f}" for each in ratios)])
-    header = ["optimizer", "plain step", "weights copied", "pull", "pull, importances", "penalty in the loss"]
+    header = [
+        "optimizer",
+        "plain step",
+        "weights copied",
+        "pull",
+        "pull, importances",
+        "penalty in the loss",
+        "average",
+    ]
     return table(f"Training with a pull, {device}", "python benchmarks/torch_overhead.py", header, rows)
 
 

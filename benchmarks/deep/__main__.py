@@ -13,6 +13,7 @@ from forgetless.cli.shared import print_lines
 @click.argument("streams", nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default="results-deep", show_default=True)
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder with idx files.")
+@click.option("--method", "methods", multiple=True, help="Only these; may be repeated.")
 @click.option("--tuning-seeds", type=click.IntRange(1), default=4, show_default=True)
 @click.option("--report-seeds", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--minutes", type=click.FloatRange(0.0, min_open=True), default=math.inf, help="Stop after so long.")
@@ -26,6 +27,7 @@ def main(
     streams: tuple[str, ...],
     out: Path,
     data: Path | None,
+    methods: tuple[str, ...],
     tuning_seeds: int,
     report_seeds: int,
     minutes: float,
@@ -50,6 +52,7 @@ def main(
         streams,
         out,
         data=data,
+        methods=methods,
         tuning_seeds=tuning_seeds,
         report_seeds=report_seeds,
         minutes=minutes,

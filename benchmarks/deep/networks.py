@@ -93,6 +93,17 @@ def loss_of(out: Any, y: Any, loss: str) -> Any:
     return 0.5 * (out - targets(y, out)).square().sum(-1)
 
 
+def distillation(out: Any, old: Any, loss: str, temperature: float = 2.0) -> Any:
+    """Return the mean over rows, (R,), of the distance of outputs (R, n, C) from those of earlier weights.
+
+    For cross-entropy T²KL(old ‖ new) of softened probabilities (Hinton et al., 2015; Li & Hoiem, 2016).
+    """
+    if loss != "ce":
+        return 0.5 * (out - old).square().sum(-1).mean(1)
+    new, old = ((each / temperature).log_softmax(-1) for each in (out, old))
+    return temperature**2 * functional.kl_div(new, old, reduction="none", log_target=True).sum(-1).mean(1)
+
+
 def targets(y: Any, out: Any) -> Any:
     """Return what squared error compares outputs with: numbers, or classes as unit vectors."""
     return y[..., None].to(out.dtype) if y.is_floating_point() else functional.one_hot(y, out.shape[-1]).to(out.dtype)

@@ -1,104 +1,135 @@
 """The rules, and one stream under them.
 
 - All runs of a seed share tasks, order, initial weights and batches: differences between methods are paired.
-- Every method is tuned alike: nine values of its strength c on a fixed geometric grid, then two more around an inner
-  optimum, or beyond one at the edge. What counts is the mean validation score over all tasks after the last step, over
-  the tuning seeds. An optimum that is then still at an edge is flagged.
-- The report is on other seeds and on test rows, with that one c.
+- Every method is tuned alike: nine values of its parameter on a fixed geometric grid, then two more around an inner
+  optimum, or beyond one at the edge. The criterion is the mean validation score over all tasks after the last step,
+  over the tuning seeds. An optimum that is then still at an edge is flagged. A second parameter is tuned after the
+  first, with as many values.
+- The report is on other seeds and on test rows, with that one value; and with up to two others that resampled tuning
+  seeds would have chosen, so that intervals can include the noise of tuning.
 
-A stream's results are one JSON file, written after every phase; a phase that is there is not computed again.
+A stream's results are one JSON file, written after every stack of runs; what is there is not computed again.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from deep.data import Pool
-from deep.methods import METHODS, Method
-from deep.streams import Spec, Stream, make
-from deep.training import ORDER, Run, Settings, train
+from deep.methods import Method, stages
+from deep.training import ORDER, OutOfTime, Run
 from forgetless.io.atomic import replace_file
 
-VERSION = 1
+VERSION = 2
 FIRST_REPORTED = 1000
 """Reporting seeds count from here, tuning seeds from 0."""
+N_RESAMPLED = 1000
 
 
-def run(
-    name: str,
-    spec: Spec,
-    pool: Pool,
-    out: Path,
-    *,
-    how: Settings,
-    tuning_seeds: int,
-    report_seeds: int,
-    device: str,
-    at_once: int,
-    deadline: float,
-    tell: Callable[[str], None],
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Problem:
+    """A stream to be learned: its identity as JSON holds it, the data of some seeds, and the trainer of a stack."""
+
+    name: str
+    spec: dict[str, Any]
+    settings: dict[str, Any]
+    make: Callable[[list[int]], Any]
+    train: Callable[..., Any]  # stream, runs, *, part, full, deadline → (arrays with one row a run, parameters)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Numbers of seeds, runs trained together, the deadline, and the methods."""
+
+    methods: list[Method]
+    tuning_seeds: int
+    report_seeds: int
+    at_once: int
+    deadline: float = math.inf
+    alternatives: int = 2
+
+
+def run(problem: Problem, effort: Effort, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """Tune and report every method on one stream; return the record that is also in ``out/name.json``."""
-    tuning, reporting = list(range(tuning_seeds)), list(range(FIRST_REPORTED, FIRST_REPORTED + report_seeds))
-    given = {
+    file = out / f"{problem.name}.json"
+    identity = {
         "version": VERSION,
-        "stream": name,
-        "spec": asdict(spec),
-        "settings": {**asdict(how), "hidden": list(how.hidden)},
-        "tuning_seeds": tuning,
-        "report_seeds": reporting,
+        "stream": problem.name,
+        "spec": problem.spec,
+        "settings": problem.settings,
+        "tuning_seeds": list(range(effort.tuning_seeds)),
+        "report_seeds": list(range(FIRST_REPORTED, FIRST_REPORTED + effort.report_seeds)),
     }
-    record = _resumed(out / f"{name}.json", given)
-    methods = list(METHODS.values())
+    record, begun = _resumed(file, identity), time.monotonic()
+    record |= {"device": _device(), "torch": torch.__version__}
+    earlier = record["seconds"]
 
-    def save(phase: str, begun: float) -> None:
-        record["phase"] = phase
-        record["seconds"][phase] = round(time.monotonic() - begun, 1)
-        replace_file(out / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
-        tell(f"{name}: {phase} after {record['seconds'][phase]:.0f} s")
+    def save(phase: str) -> None:
+        record["phase"], record["seconds"] = phase, round(earlier + time.monotonic() - begun, 1)
+        replace_file(file, json.dumps(record, indent=1, ensure_ascii=False).encode())
 
-    def tried(configs: list[tuple[Method, float]], stream: Stream) -> None:
-        for method, c, found in _trained(configs, stream, how, at_once, part="val", deadline=deadline):
-            record["tuning"][method.name]["tried"].append([c, found["score"]])
-
-    if record["phase"] in ("begun", "coarse"):
-        stream = make(spec, tuning, pool, how.n, how.n_eval, device)
-    if record["phase"] == "begun":
-        begun = time.monotonic()
-        record |= {"device": _device(device), "torch": torch.__version__}
-        record["tuning"] = {method.name: {"tried": []} for method in methods}
-        tried([(method, c) for method in methods for c in method.grid()], stream)
-        save("coarse", begun)
-    if record["phase"] == "coarse":
-        begun = time.monotonic()
-        tried([(method, c) for method in methods for c in method.finer(best(record, method.name))], stream)
-        for method in methods:
-            values, chosen = [c for c, _ in record["tuning"][method.name]["tried"]], best(record, method.name)
-            edge = len(values) > 1 and chosen in (min(values), max(values))
-            record["tuning"][method.name] |= {"best": chosen, "edge": edge}
-        save("tuned", begun)
-    if record["phase"] == "tuned":
-        begun = time.monotonic()
-        stream = make(spec, reporting, pool, how.n, how.n_eval, device)
-        final = [(method, record["tuning"][method.name]["best"]) for method in methods]
-        record["report"] = {}
-        for method, c, found in _trained(final, stream, how, at_once, part="test", full=True, deadline=deadline):
-            record["report"][method.name] = {"c": c} | found
-        save("done", begun)
+    if record["phase"] == "tuning" or any(method.name not in record["tuning"] for method in effort.methods):
+        stream = problem.make(record["tuning_seeds"])
+        for n, stage in enumerate(stages(effort.methods), 1):
+            for configs in (_coarse, _finer):
+                for method, c, scores in _trained(problem, stream, configs(record, stage), record, effort, part="val"):
+                    record["tuning"].setdefault(method.name, {"tried": []})["tried"].append([c, scores["score"]])
+                    save("tuning")
+            for method in stage:
+                values, chosen = [c for c, _ in record["tuning"][method.name]["tried"]], best(record, method.name)
+                record["tuning"][method.name] |= {
+                    "best": chosen,
+                    "edge": len(values) > 1 and chosen in (min(values), max(values)),
+                }
+            tell(f"{problem.name}: stage {n} tuned after {time.monotonic() - begun:.0f} s")
+        save("tuned")
+        del stream
+    if record["phase"] == "tuned" or any(method.name not in record["report"] for method in effort.methods):
+        stream = problem.make(record["report_seeds"])
+        final = [
+            (method, c)
+            for method in effort.methods
+            for c in candidates(record, method.name, effort.alternatives)
+            if f"{c:.6g}" not in record["report"].get(method.name, {}).get("others", {})
+        ]
+        for method, c, scores in _trained(problem, stream, final, record, effort, part="test", full=True):
+            row = record["report"].setdefault(method.name, {"others": {}})
+            row["others"][f"{c:.6g}"] = scores["score"]
+            if c == record["tuning"][method.name]["best"]:
+                row |= {"c": c} | scores
+            save("tuned")
+        save("done")
+        tell(f"{problem.name}: done after {time.monotonic() - begun:.0f} s")
     return record
 
 
 def best(record: dict[str, Any], method: str) -> float:
-    """Return the value of c with the best mean validation score so far; what diverged counts as −1."""
+    """Return the value with the best mean validation score so far; what diverged counts as −1."""
     tried = record["tuning"][method]["tried"]
     return float(max(tried, key=lambda each: np.mean(counted(each[1])))[0])
+
+
+def choices(record: dict[str, Any], method: str) -> Any:
+    """Return the value that each of 1000 resamples of the tuning seeds chooses, the same resamples for all methods."""
+    tried = record["tuning"][method]["tried"]
+    scores = np.array([counted(each[1]) for each in tried])
+    n = scores.shape[1]
+    picks = np.random.default_rng(0).integers(n, size=(N_RESAMPLED, n))
+    return np.array([c for c, _ in tried])[scores[:, picks].mean(-1).argmax(0)]
+
+
+def candidates(record: dict[str, Any], method: str, alternatives: int) -> list[float]:
+    """Return the chosen value, and those that resampled tuning seeds choose most often otherwise."""
+    chosen = best(record, method)
+    values, counts = np.unique(choices(record, method), return_counts=True)
+    order = [float(values[i]) for i in np.argsort(-counts) if values[i] != chosen]
+    return [chosen, *order[:alternatives]]
 
 
 def counted(scores: list[float | None]) -> Any:
@@ -106,17 +137,49 @@ def counted(scores: list[float | None]) -> Any:
     return np.maximum([-1.0 if score is None else score for score in scores], -1.0)
 
 
-def _trained(configs: list[tuple[Method, float]], stream: Stream, how: Settings, at_once: int, **options: Any) -> Any:
-    """Yield every configuration with what was found for it, a list over seeds by name; ``at_once`` runs at a time."""
-    configs = sorted(configs, key=lambda each: ORDER.index(each[0].metric))
-    seeds = range(len(stream.seeds))
-    width = max(1, at_once // len(seeds))
-    for i in range(0, len(configs), width):
-        mine = configs[i : i + width]
-        found, _ = train(stream, [Run(method, c, seed) for method, c in mine for seed in seeds], how, **options)
-        for j, (method, c) in enumerate(mine):
-            rows = slice(j * len(seeds), (j + 1) * len(seeds))
-            yield method, c, {key: _plain(value[rows]) for key, value in found.items()}
+def _coarse(record: dict[str, Any], stage: list[Method]) -> list[tuple[Method, float]]:
+    return [(method, c) for method in stage for c in method.grid() if c not in _tried(record, method)]
+
+
+def _finer(record: dict[str, Any], stage: list[Method]) -> list[tuple[Method, float]]:
+    configs = []
+    for method in stage:
+        grid = [(c, scores) for c, scores in record["tuning"][method.name]["tried"] if c in method.grid()]
+        chosen = max(grid, key=lambda each: np.mean(counted(each[1])))[0]
+        configs += [(method, c) for c in method.finer(chosen) if c not in _tried(record, method)]
+    return configs
+
+
+def _tried(record: dict[str, Any], method: Method) -> list[float]:
+    return [c for c, _ in record["tuning"].get(method.name, {"tried": []})["tried"]]
+
+
+def _trained(
+    problem: Problem,
+    stream: Any,
+    configs: list[tuple[Method, float]],
+    record: dict[str, Any],
+    effort: Effort,
+    **options: Any,
+) -> Iterator[tuple[Method, float, dict[str, Any]]]:
+    """Yield every configuration with its results, a list over seeds by name; ``at_once`` runs at a time."""
+    seeds = range(len(record["tuning_seeds"] if options["part"] == "val" else record["report_seeds"]))
+    width = max(1, effort.at_once // len(seeds))
+    for group in sorted({method.group for method, _ in configs}):
+        own = sorted((each for each in configs if each[0].group == group), key=lambda each: ORDER.index(each[0].metric))
+        for i in range(0, len(own), width):
+            stack = own[i : i + width]
+            runs = [Run(method, c, seed, _tuned_values(record, method)) for method, c in stack for seed in seeds]
+            if time.monotonic() > effort.deadline:
+                raise OutOfTime
+            results, _ = problem.train(stream, runs, deadline=effort.deadline, **options)
+            for j, (method, c) in enumerate(stack):
+                rows = slice(j * len(seeds), (j + 1) * len(seeds))
+                yield method, c, {key: _plain(value[rows]) for key, value in results.items()}
+
+
+def _tuned_values(record: dict[str, Any], method: Method) -> tuple[tuple[str, float], ...]:
+    return tuple((parameter, record["tuning"][source]["best"]) for parameter, source in method.sources)
 
 
 def _plain(values: Any) -> Any:
@@ -126,13 +189,13 @@ def _plain(values: Any) -> Any:
     return [round(float(value), 6) if math.isfinite(value) else None for value in values]
 
 
-def _resumed(file: Path, given: dict[str, Any]) -> dict[str, Any]:
+def _resumed(file: Path, identity: dict[str, Any]) -> dict[str, Any]:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        return {**given, "phase": "begun", "seconds": {}}
+        return {**identity, "phase": "tuning", "seconds": 0.0, "tuning": {}, "report": {}}
     try:
         record: dict[str, Any] = json.loads(file.read_text())
-        other = [key for key, value in given.items() if record.get(key) != value]
+        other = [key for key, value in identity.items() if record.get(key) != value]
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{file} is not a record of this benchmark ({error}); remove it") from error
     if other:
@@ -142,5 +205,19 @@ def _resumed(file: Path, given: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _device(device: str) -> str:
-    return torch.cuda.get_device_name() if device.startswith("cuda") else "processor"
+def _device() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "processor"
+
+
+def problem_of_images(name: str, spec: Any, pool: Any, how: Any, device: str) -> Problem:
+    """Return a stream of images or of a table as a problem."""
+    from deep.streams import make
+    from deep.training import train
+
+    return Problem(
+        name,
+        asdict(spec),
+        {**asdict(how), "hidden": list(how.hidden)},
+        lambda seeds: make(spec, seeds, pool, how.n, how.n_eval, device),
+        lambda stream, runs, **options: train(stream, runs, how, **options),
+    )

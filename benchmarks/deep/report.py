@@ -7,19 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from deep import rivals
+from deep.language import LANGUAGES
 from deep.methods import METHODS, METRICS
 from deep.protocol import counted
 from deep.streams import STREAMS
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.table import Table
 
-PAIRS = tuple(m.name for m in METHODS.values() if m.schedule in ("increasing", "decreasing"))
+PAIRS = tuple(m.name for m in METHODS.values() if m.base and m.schedule in ("increasing", "decreasing"))
 """Schedules that are claimed to be better than the fixed one of the same kind; Holm's correction is over these."""
+
+ALONG = ("EWC linear", "EWC increasing", "lr cosine", "EMA", "merge inverse", "EWC linear, EMA")
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """Return the records of all finished streams of a folder, in the order in which they are listed."""
-    files = [folder / f"{name}.json" for name in STREAMS]
+    files = [folder / f"{name}.json" for name in (*STREAMS, *LANGUAGES)]
     records = [json.loads(file.read_text()) for file in files if file.exists()]
     return [record for record in records if record["phase"] == "done"]
 
@@ -29,7 +33,10 @@ def write(folder: Path) -> list[Path]:
     records = read(folder)
     if not records:
         return []
-    tables = [overview(records), untuned(records), *map(table, records)]
+    compared_alike = [each(records) for each in (rivals.standing, rivals.decision, rivals.robustness)]
+    compared_alike.append(rivals.quarters(records, ALONG))
+    complete = [record for record in records if set(PAIRS) <= set(record["report"])]
+    tables = [*compared_alike, *([overview(complete), untuned(complete)] if complete else []), *map(table, records)]
     text = "\n\n".join("\n".join([each.title, each.text(), *each.facts]) for each in tables)
     compared = json.dumps([row for record in records for row in gains(record)], indent=1)
     for name, content in (("table.txt", text + "\n"), ("gains.json", compared)):
@@ -42,6 +49,8 @@ def learns(record: dict[str, Any]) -> bool:
 
     Where it does not, training diverged or hardly moved, and nothing is to be forgotten.
     """
+    if not {"finetune", "joint"} <= set(record["report"]):
+        return True  # not to be judged where only some methods were run
     learned = np.mean(counted(record["report"]["finetune"]["learned"]))
     return bool(learned >= 0.5 * np.mean(counted(record["report"]["joint"]["score"])))
 
@@ -55,9 +64,9 @@ def gains(record: dict[str, Any]) -> list[dict[str, Any]]:
 
     rows = []
     for method in METHODS.values():
-        if method.base is None or method.name not in record["report"]:
+        if method.base not in record["report"] or method.name not in record["report"]:
             continue
-        d = _points(record, method.name) - _points(record, method.base)
+        d = _points(record, method.name) - _points(record, str(method.base))
         n, mean = len(d), float(np.mean(d))
         error = float(np.std(d, ddof=1)) / math.sqrt(n)
         half = float(student.ppf(0.975, n - 1)) * error
@@ -111,10 +120,11 @@ def table(record: dict[str, Any]) -> Table:
         ]
         for key, cell in zip(columns, cells, strict=True):
             columns[key].append(cell)
-    unit = "R²" if spec["outputs"] == 1 else "accuracy"
+    unit = {1: "R²", 256: "1 − bits/8 per byte"}.get(spec["outputs"], "accuracy")
+    kind = ", ".join(str(spec[key]) for key in ("data", "network", "loss", "optimizer", "rank") if key in spec)
     title = (
         f"{record['stream']}: {unit} in % over all {spec['n_tasks']} tasks after {spec['k']} steps "
-        f"({spec['data']}, {spec['network']}, {spec['loss']}, {spec['optimizer']}; {len(record['report_seeds'])} seeds)"
+        f"({kind}; {len(record['report_seeds'])} seeds)"
     )
     formats = dict.fromkeys(("score", "± sd", "learned", "forgotten", "worst task"), ".1f")
     facts = () if learns(record) else ("fine-tuning does not learn its tasks here; choose another learning rate",)

@@ -48,6 +48,10 @@ STREAMS = {
     "mnist-rotated": Spec("mnist", "rotated", 30, 30),
     "mnist-split-mse": Spec("mnist", "classes", 5, 25, "random", loss="mse", lr=0.01),
     "carriers": Spec("flights", "groups", 14, 42, "random", outputs=1, loss="mse"),
+    # The lengths that are usual in the literature.
+    "rotated-10": Spec("fashion", "rotated", 10, 10),
+    "permuted-10": Spec("mnist", "permuted", 10, 10),
+    "split-class-once": Spec("mnist", "classes", 5, 5),
 }
 
 

@@ -9,8 +9,11 @@ from typing import Any
 
 import torch
 
+from deep import language, text
 from deep.data import load, pack
-from deep.protocol import run
+from deep.language import LANGUAGES
+from deep.methods import METHODS, Method
+from deep.protocol import Effort, Problem, problem_of_images, run
 from deep.streams import STREAMS, Spec
 from deep.training import OutOfTime, Settings
 
@@ -22,6 +25,7 @@ def bench(
     out: Path,
     *,
     data: Path | None = None,
+    methods: Sequence[str] = (),
     tuning_seeds: int = 4,
     report_seeds: int = 20,
     minutes: float = math.inf,
@@ -38,42 +42,66 @@ def bench(
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.backends.cuda.matmul.allow_tf32 = True
-    deadline, records, pools = time.monotonic() + 60 * minutes, [], {}
-    for name in _known(streams):
-        spec = STREAMS[name]
-        if spec.data not in pools:
-            pools[spec.data] = load(spec.data, data)
+    records, pools = [], dict[str, Any]()
+    effort = Effort(
+        _chosen(methods),
+        2 if toy else tuning_seeds,
+        3 if toy else report_seeds,
+        at_once,
+        time.monotonic() + 60 * minutes,
+    )
+    for name in _checked(streams):
         try:
-            record = run(
-                name,
-                _small(spec) if toy else spec,
-                pools[spec.data],
-                out,
-                how=TOY if toy else Settings(),
-                tuning_seeds=2 if toy else tuning_seeds,
-                report_seeds=3 if toy else report_seeds,
-                device=device,
-                at_once=at_once,
-                deadline=deadline,
-                tell=tell,
-            )
+            records.append(run(*_problem(name, data, pools, device, toy, effort), out, tell))
         except OutOfTime:
-            tell(f"the time is up in {name}; the same command goes on from its last finished phase")
+            tell(f"the time is up in {name}; the same command goes on from its last finished stack of runs")
             break
-        records.append(record)
     return records
+
+
+def _problem(
+    name: str, data: Path | None, pools: dict[str, Any], device: str, toy: bool, effort: Effort
+) -> tuple[Problem, Effort]:
+    if name in LANGUAGES:
+        file = (data or Path("results")) / "text.npz"
+        if not file.exists():
+            text.pack(file.parent)
+        spec, how = LANGUAGES[name], language.TOY if toy else language.LanguageSettings()
+        if toy:
+            spec = replace(spec, n_tasks=2, k=2)
+        usable = [method for method in effort.methods if method.metric in ("identity", "fisher")]
+        usable = [method for method in usable if method.knob not in ("distill", "steps")]
+        return language.problem(name, spec, how, file, device), replace(
+            effort, methods=usable, at_once=max(1, effort.at_once // 3)
+        )
+    image_spec = STREAMS[name]
+    if image_spec.data not in pools:
+        pools[image_spec.data] = load(image_spec.data, data)
+    how_images = TOY if toy else Settings()
+    small = _small(image_spec) if toy else image_spec
+    return problem_of_images(name, small, pools[image_spec.data], how_images, device), effort
 
 
 def packed(streams: Sequence[str], data: Path | None, out: Path) -> list[Path]:
     """Write what the streams need of the data to ``out``, to be taken to another machine."""
-    return pack(list(dict.fromkeys(STREAMS[name].data for name in _known(streams))), data, out)
+    names = _checked(streams)
+    images = pack(list(dict.fromkeys(STREAMS[name].data for name in names if name in STREAMS)), data, out)
+    return images + ([text.pack(out)] if set(names) & set(LANGUAGES) else [])
 
 
-def _known(streams: Sequence[str]) -> Sequence[str]:
+def _checked(streams: Sequence[str]) -> Sequence[str]:
+    names = [*STREAMS, *LANGUAGES]
     for name in streams:
-        if name not in STREAMS:
-            raise ValueError(f"stream must be one of {', '.join(STREAMS)}, got {name!r}")
-    return streams or list(STREAMS)
+        if name not in names:
+            raise ValueError(f"stream must be one of {', '.join(names)}, got {name!r}")
+    return streams or names
+
+
+def _chosen(names: Sequence[str]) -> list[Method]:
+    for name in names:
+        if name not in METHODS:
+            raise ValueError(f"method must be one of {'; '.join(METHODS)}, got {name!r}")
+    return [METHODS[name] for name in names] or list(METHODS.values())
 
 
 def _small(spec: Spec) -> Spec:

@@ -1,13 +1,15 @@
 """Training of many runs at once: each a method, its strength and a seed, on the stream of that seed.
 
 One step of SGD or Adam on a batch and then the pull, as ``Anchor`` makes it: w ← w + s(a − w), s = γλΩ/(D + γλΩ). Tests
-compare with a plain loop of ``Anchor``, ``fisher``, ``mas``, ``PathIntegral`` and ``Budget``. Adam begins anew at
+compare with a plain loop of ``Continual``, ``fisher``, ``mas``, ``PathIntegral`` and ``Budget``. Adam begins anew at
 every task. Importances are divided by their mean after the first task, so that λ has one unit for all metrics.
 
 Batches come from generators on the processor, keyed by seed and step: all runs of a seed see the same ones.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from deep import networks
+from deep.averages import Averages
 from deep.methods import Method
 from deep.streams import Stream
 
@@ -45,6 +48,12 @@ class Run:
     method: Method
     c: float
     seed: int
+    tuned: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The values of all parameters."""
+        return dict(self.tuned) | {self.method.knob: self.c}
 
 
 class OutOfTime(Exception):  # noqa: N818
@@ -80,7 +89,9 @@ def train(
         if full:
             right_after.append(state.scores(part, stream.order[:, t - 1]))
         if t in quarters:
-            along.append(torch.stack([state.scores(part, stream.order[:, u]) for u in range(t)]).mean(0))
+            with state.averaged():
+                along.append(torch.stack([state.scores(part, stream.order[:, u]) for u in range(t)]).mean(0))
+    state.params = state.averages.weights(state.params)
     tasks = [torch.full_like(stream.order[:, 0], m) for m in range(stream.spec.n_tasks)]
     scores = torch.stack([state.scores(part, each) for each in tasks])  # (M, R)
     found = {"score": scores.mean(0)}
@@ -102,17 +113,14 @@ class _State:
         self.kind = torch.tensor([KINDS.index(run.method.data) for run in runs], device=device)
         self.layers = networks.layers_of(spec.network, stream.x["train"].shape[-1], spec.outputs, how.hidden)
         self.params = networks.start(self.layers, [stream.seeds[run.seed] for run in runs], dtype, device)
-        k = spec.k
-        self.strength = _per_task([run.method.strengths(run.c, k) for run in runs], device, dtype)
-        shares = [run.method.fractions(run.c, k) for run in runs]
-        by_steps = [run.method.knob == "steps" for run in runs]
-        self.rate = spec.lr * _per_task(
-            [(1.0,) * k if steps else share for share, steps in zip(shares, by_steps, strict=True)], device, dtype
-        )
-        self.budget = [
-            [max(1, round(how.steps * min(1.0, share[t]))) if steps else how.steps for t in range(k)]
-            for share, steps in zip(shares, by_steps, strict=True)
-        ]
+        plans = [run.method.plan(run.values, spec.k) for run in runs]
+        self.strength = _per_task([plan.strengths for plan in plans], device, dtype)
+        self.distillation = _per_task([plan.distillation for plan in plans], device, dtype)
+        self.rate = spec.lr * _per_task([plan.rates for plan in plans], device, dtype)
+        self.merges = _per_task([plan.merges for plan in plans], device, dtype)
+        self.budget = [[max(1, round(how.steps * min(1.0, share))) for share in plan.steps] for plan in plans]
+        self.averages = Averages(self.params, [run.method for run in runs], plans, how.steps)
+        self.teacher: tuple[list[Any], Any] | None = None
         metrics = [run.method.metric for run in runs]
         self.slices = {
             metric: slice(metrics.index(metric), metrics.index(metric) + metrics.count(metric))
@@ -121,6 +129,15 @@ class _State:
         }
         self.omega = [torch.ones_like(p) for p in self.params] if self.slices else None
         self.unit: dict[str, Any] = {}
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Evaluate averages of the weights where a method asks for them."""
+        last, self.params = self.params, self.averages.weights(self.params)
+        try:
+            yield
+        finally:
+            self.params = last
 
     def learn(self, t: int) -> None:
         """Learn the task of step t, from 1."""
@@ -131,9 +148,11 @@ class _State:
         before = [p.clone() for p in self.params]
         path = self.slices.get("si")
         taken = [torch.zeros_like(p[path]) for p in self.params] if path else []
-        adam = _Adam(self.params) if self.stream.spec.optimizer == "adam" else None
+        adam = StackedAdam(self.params) if self.stream.spec.optimizer == "adam" else None
         share = [each / (1 + each) for each in load] if load and adam is None else []
         picked = self._picked(t)
+        distills = t > 1 and bool(self.distillation[t - 1].any())
+        self.teacher = (before, self.distillation[t - 1]) if distills else None
         for i in range(len(gamma)):
             gradients = self._gradients(picked[i])
             rate = gamma[i][:, None, None]
@@ -149,6 +168,10 @@ class _State:
                     p.lerp_(before[j], share[j])
                 elif load:
                     p.addcdiv_((before[j] - p).mul_(load[j]), root.add_(load[j]))
+            self.averages.step(self.params)
+        for p, start in zip(self.params, before, strict=True):
+            p.copy_(torch.lerp(start, p, self.merges[t - 1][:, None, None]))
+        self.averages.close(self.params, t)
         if t < self.stream.spec.k:
             self._close(t, before, taken)
 
@@ -190,6 +213,11 @@ class _State:
         with torch.enable_grad():
             out, *_ = networks.forward(self.layers, leaves, x.view(*index.shape, -1))
             loss = networks.loss_of(out, y.view(index.shape), self.stream.spec.loss).mean(1).sum()
+            if self.teacher is not None:
+                params, strength = self.teacher
+                with torch.no_grad():
+                    old, *_ = networks.forward(self.layers, params, x.view(*index.shape, -1))
+                loss = loss + (strength * networks.distillation(out, old, self.stream.spec.loss)).sum()
         return torch.autograd.grad(loss, leaves)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -235,7 +263,9 @@ class _State:
         return right / y.shape[1]
 
 
-class _Adam:
+class StackedAdam:
+    """Adam for a stack of runs."""
+
     def __init__(self, params: list[Any]) -> None:
         self.mean = [torch.zeros_like(p) for p in params]
         self.square = [torch.zeros_like(p) for p in params]

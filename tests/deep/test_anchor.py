@@ -73,10 +73,10 @@ def test_words_are_checked():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda p: torch.optim.RMSprop(p), lambda p: Changed(p, lr=0.1)], ids=["rms", "subclass"]
+    "make", [lambda p: torch.optim.Adafactor(p), lambda p: Changed(p, lr=0.1)], ids=["adafactor", "subclass"]
 )
 def test_an_unknown_optimizer_is_told_both_ways_out(make):
-    with pytest.raises(TypeError, match=r"mode='loss'.*metric='decoupled'"):
+    with pytest.raises(TypeError, match=r"metric='decoupled'.*mode='loss'"):
         fresh(make=make)
     for option in ({"mode": "loss"}, {"metric": "decoupled"}):
         net, optimizer, _ = fresh(make=make, **option)
@@ -99,7 +99,7 @@ def test_the_first_task_is_free_and_the_pull_counts_tasks():
     assert torch.equal(weights(net), weights(plain))
     assert (anchor.task, anchor.strength) == (1, 0.0)
     for task, strength in ((2, 2.0), (3, 3.0)):
-        anchor.next_task()
+        anchor.next_task(untrained=True)
         assert (anchor.task, anchor.strength) == (task, strength)
 
 
@@ -157,7 +157,7 @@ def test_all_anchors_are_the_mean_of_their_quadratics():
         for a, f in zip(A, F, strict=True):
             with torch.no_grad():
                 net.weight.copy_(a)
-            anchor.next_task({"weight": f} if weighted else None)
+            anchor.next_task({"weight": f} if weighted else None, untrained=True)
         with torch.no_grad():
             net.weight.copy_(torch.rand(1, 6, generator=generator))
         explicit = torch.autograd.grad((F / 4 * (net.weight - A) ** 2).sum(), net.weight)[0]
@@ -171,8 +171,8 @@ def test_all_anchors_are_the_mean_of_their_quadratics():
 def test_importance_is_the_mean_over_tasks():
     net, _, anchor = fresh(mode="loss")
     ones = {n: torch.ones_like(p) for n, p in net.named_parameters()}
-    anchor.next_task({n: 4 * value for n, value in ones.items()})
-    anchor.next_task(ones)
+    anchor.next_task({n: 4 * value for n, value in ones.items()}, untrained=True)
+    anchor.next_task(ones, untrained=True)
     assert all(torch.equal(value, 2.5 * ones[n]) for n, value in anchor.state_dict()["omega"].items())
 
 
@@ -191,7 +191,7 @@ def test_importances_that_are_refused():
     with pytest.raises(TypeError, match="dictionary"):
         anchor.next_task([1.0])
     assert (anchor.task, anchor.strength) == (1, 0.0)  # a refusal changes nothing
-    anchor.next_task(good)
+    anchor.next_task(good, untrained=True)
     with pytest.raises(ValueError, match="of every task, or of none"):
         anchor.next_task()
 
@@ -248,7 +248,7 @@ def test_resuming_is_bit_identical(name, weighted, center):
 
 def test_a_saved_state_does_not_change_later():
     net, optimizer, anchor = fresh()
-    anchor.next_task()
+    anchor.next_task(untrained=True)
     state = anchor.state_dict()
     saved = copy.deepcopy(state)
     train(net, optimizer, batches(3))
@@ -263,8 +263,8 @@ NAN = float("nan")
     ("changes", "message"),
     [
         (
-            {"schedule": [1.0, 1.0, 2.0]},
-            r"state\['schedule'\] has 3 strengths from 1 to 2, this .* from 1 to 1",
+            {"schedule": [2.0, 1.0, 1.0]},
+            r"state\['schedule'\] has 3 strengths from 2 to 1, this .* from 1 to 1",
         ),
         ({"center_of": "all"}, "center='all'"),
         ({"version": 1}, "not that of an Anchor of this version"),
@@ -286,7 +286,7 @@ NAN = float("nan")
 )
 def test_damaged_states_are_rejected_and_change_nothing(changes, message):
     net, _, anchor = fresh()
-    anchor.next_task({name: torch.ones_like(p) for name, p in net.named_parameters()})
+    anchor.next_task({name: torch.ones_like(p) for name, p in net.named_parameters()}, untrained=True)
     state = anchor.state_dict()
     for key, value in changes.items():
         part, _, name = key.partition(" ")
@@ -325,7 +325,7 @@ def test_an_interruption_of_next_task_leaves_the_old_state_or_the_new_one():
     """Ctrl-C before each line: centers, their number and the task are those before the call or those after it."""
     for line in itertools.count():
         net, optimizer, anchor = fresh(center="all")
-        anchor.next_task()
+        anchor.next_task(untrained=True)
         train(net, optimizer, batches(1))
         old, twin = copy.deepcopy(anchor.state_dict()), fresh(center="all")[2]
         came = _interrupted(anchor.next_task, line)
@@ -368,8 +368,8 @@ def test_a_list_without_a_number_of_tasks_is_its_own_horizon():
     for schedule in ([1.0, 2.0], fl.Ridge([1.0, 2.0]), fl.schedules.from_coefficients([1.0, 2.0])):
         net, optimizer, anchor = fresh(schedule=schedule, n_tasks=None)
         assert anchor.lambdas == (1.0, 2.0)
-        anchor.next_task()
-        anchor.next_task()
+        anchor.next_task(untrained=True)
+        anchor.next_task(untrained=True)
         with pytest.raises(ValueError, match="task 3 is beyond the horizon of 2 tasks"):
             train(net, optimizer, batches(1))
 
@@ -378,7 +378,7 @@ def test_a_list_without_a_number_of_tasks_is_its_own_horizon():
 def test_a_growing_head(weighted):
     net, optimizer, anchor = fresh(schedule=1e6, make=OPTIMIZERS["sgd"], n_tasks=9)
     ones = None if not weighted else {n: torch.ones_like(p) for n, p in net.named_parameters()}
-    anchor.next_task(ones)
+    anchor.next_task(ones, untrained=True)
     before = copy.deepcopy(net)
     old, net[2] = net[2], nn.Linear(8, 5)
     with torch.no_grad():

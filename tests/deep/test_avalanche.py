@@ -72,7 +72,7 @@ def test_bit_identical_to_a_plain_loop(make, importance):
     given = (lambda strategy: flt.fisher(strategy.model, data[0][0])) if importance == "own" else importance
     plugin = flt.AvalanchePlugin(LAMBDAS, 4, importance=given, n_samples=None if importance == "own" else 30)
     avalanche(net, make(net), data, plugin)
-    assert plugin.anchor.task == 5
+    assert plugin.continual.task == 5
 
     plain = fresh()
     optimizer = make(plain)
@@ -105,6 +105,26 @@ def test_a_pull_changes_what_is_learned():
         avalanche(net, OPTIMIZERS["sgd"](net), tasks(), flt.AvalanchePlugin(strength, 4))
         found.append(torch.cat([p.detach().ravel() for p in net.parameters()]))
     assert not torch.allclose(*found, atol=1e-2)
+
+
+@pytest.mark.parametrize("average", ["mean", ("moving", 7), ("merge", 0.5)])
+def test_other_mechanisms_are_those_of_a_plain_loop(average):
+    options = {"step_size": "inverse", "average": average}
+    data, net = tasks(), fresh()
+    plugin = flt.AvalanchePlugin(**options)
+    avalanche(net, OPTIMIZERS["adam"](net), data, plugin, epochs=1)
+    plain = fresh()
+    optimizer = OPTIMIZERS["adam"](plain)
+    continual = flt.Continual(plain, optimizer, **options)
+    for x, y in data:
+        for i in range(0, 60, 20):
+            optimizer.zero_grad()
+            functional.cross_entropy(plain(x[i : i + 20]), y[i : i + 20]).backward()
+            optimizer.step()
+        continual.next_task()
+    with continual.averaged_weights(), plugin.continual.averaged_weights():
+        for a, b in zip(net.parameters(), plain.parameters(), strict=True):
+            assert torch.equal(a, b)
 
 
 class Growing(nn.Module):

@@ -18,14 +18,18 @@ CASES = {
     "convolutions, adam, mse": Spec("", "classes", 2, 2, network="conv", optimizer="adam", loss="mse", lr=1e-3),
     "regression": Spec("", "angle", 3, 4, "random", outputs=1, loss="mse"),
 }
+GIVEN = {
+    method.name: tuple((parameter, 0.4 + 0.3 * i) for i, (parameter, _) in enumerate(method.sources))
+    for method in METHODS.values()
+}
 
 
 @pytest.mark.parametrize("spec", CASES.values(), ids=CASES.keys())
 def test_stacked_training_is_plain_training(spec):
-    """Every method, two seeds at once, against one network at a time with an Anchor."""
+    """Every method, two seeds at once, against one network at a time with Continual."""
     stream = make(spec, [3, 8], pool(), SMALL.n, SMALL.n_eval, "cpu")
     chosen = sorted(METHODS.values(), key=lambda method: ORDER.index(method.metric))
-    runs = [Run(method, 0.7, seed) for method in chosen for seed in (0, 1)]
+    runs = [Run(method, 0.7, seed, GIVEN[method.name]) for method in chosen for seed in (0, 1)]
     found, params = train(stream, runs, SMALL, part="test", full=True, dtype=torch.float64)
     state = _State(stream, runs, SMALL, torch.float64)
     picked = [state._picked(t) for t in range(1, spec.k + 1)]

@@ -1,6 +1,7 @@
 """Importances against a loop over samples and labels; no trace is left in the model."""
 
 import copy
+import types
 
 import pytest
 import torch
@@ -230,3 +231,96 @@ def test_wrappers_do_not_change_names():
     model, x, _, _ = made("mlp")
     wrapped = nn.DataParallel(torch.compile(model, backend="eager"))
     assert flt.fisher(wrapped, x).keys() == dict(model.named_parameters()).keys()
+
+
+# ------------------------------------------------------------------------------------------------------ sequences
+
+
+class Sequences(nn.Module):
+    """Logits (batch, time, 3) of tokens, by layers whose gradients factor, or with an embedding, whose do not."""
+
+    def __init__(self, embedded, output):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(5, 4)
+        self.embedding.requires_grad_(embedded)
+        self.hidden, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+        self.output = output
+
+    def forward(self, input_ids, attention_mask=None):
+        logits = self.head(torch.tanh(self.hidden(self.embedding(input_ids).cumsum(1))))
+        if self.output == "object":
+            return types.SimpleNamespace(logits=logits, loss=None)
+        return {"logits": logits} if self.output == "dictionary" else logits
+
+
+TOKENS = torch.tensor([[0, 1, 2, 3], [4, 3, 0, 0], [1, 1, 4, 2]])
+MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
+
+
+def by_autograd(net, squares_of):
+    """Mean over sequences of what ``squares_of(logits of one sequence, its number)`` differentiates and weights."""
+    params = {n: p for n, p in net.named_parameters() if p.requires_grad}
+    total = {n: torch.zeros_like(p) for n, p in params.items()}
+    for i in range(len(TOKENS)):
+        out = net(TOKENS[i : i + 1])
+        out = out if isinstance(out, torch.Tensor) else out["logits"] if isinstance(out, dict) else out.logits
+        for value, weight in squares_of(out[0].log_softmax(-1), i):
+            gradients = torch.autograd.grad(value, list(params.values()), retain_graph=True)
+            for n, g in zip(params, gradients, strict=True):
+                total[n] += weight * g.square() / len(TOKENS)
+    return total
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+@pytest.mark.parametrize("output", ["tensor", "object", "dictionary"])
+def test_sequences_by_definition(output, embedded):
+    net = Sequences(embedded, output)
+    masked = {"input_ids": TOKENS, "attention_mask": MASK, "labels": TOKENS}
+    for data, mask in ((TOKENS, torch.ones_like(MASK)), ([masked], MASK)):
+
+        def each(log, i, mask=mask):
+            for t in range(4):
+                for c in range(3):
+                    yield log[t, c], float(mask[i, t]) * float(log[t, c].detach().exp())
+
+        found, wanted = flt.fisher(net, data), by_autograd(net, each)
+        for name, value in wanted.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-7)
+        generator = torch.Generator().manual_seed(0)
+        repeated = [flt.fisher(net, data, labels="sampled", generator=generator) for _ in range(300)]
+        mean = torch.stack([each["head.bias"] for each in repeated]).mean(0)
+        spread = torch.stack([each["head.bias"] for each in repeated]).std(0) / 300**0.5
+        assert bool(((mean - wanted["head.bias"]).abs() < 4.5 * spread).all())
+
+
+def test_true_labels_of_sequences_stand_beside_their_logits():
+    net, y = Sequences(False, "tensor"), torch.tensor([[0, 2, 1, -100], [1, -100, 0, 0], [2, 2, 2, 1]])
+
+    def total(log, i):
+        yield sum(log[t, y[i, t]] for t in range(4) if y[i, t] >= 0), 1.0
+
+    found, wanted = flt.fisher(net, (TOKENS, y), labels="true"), by_autograd(net, total)
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-7)
+    with pytest.raises(ValueError, match=r"labels have shape \(3, 3\), logits \(3, 4, 3\)"):
+        flt.fisher(net, (TOKENS, y[:, :3]), labels="true")
+    with pytest.raises(ValueError, match="labels='true' needs labels beside the logits"):
+        flt.fisher(net, [{"input_ids": TOKENS}], labels="true")
+    with pytest.raises(ValueError, match=r"4 positions and 1000 classes.*labels='sampled'"):
+        flt.fisher(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 1000)), TOKENS)
+    with pytest.raises(TypeError, match="an object with one called logits, got SimpleNamespace"):
+        flt.fisher(Scores(), torch.ones(2, 2))
+    assert set(flt.mas(Sequences(True, "object"), [{"input_ids": TOKENS}], n_samples=2)) == set(
+        dict(Sequences(True, "object").named_parameters())
+    )
+
+
+class Scores(nn.Linear):
+    """Returns an object without logits."""
+
+    def __init__(self):
+        super().__init__(2, 2)
+
+    def forward(self, x):
+        return types.SimpleNamespace(scores=super().forward(x))

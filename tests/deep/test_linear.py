@@ -7,7 +7,7 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
-from support.deep.networks import OPTIMIZERS
+from support.deep.networks import OPTIMIZERS, SLOWER
 
 D, N, K = 5, 3, 3
 SCHEDULE = fl.schedules.increasing(scale=2.0)
@@ -62,6 +62,17 @@ def test_converged_training_is_the_step_of_the_equation(name, weighted, rng):
     for accumulate in (False, True):
         found = learn(tasks, OPTIMIZERS[name], omega, accumulate=accumulate)
         assert np.linalg.norm(found - wanted) <= 1e-12 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("name", SLOWER)
+def test_other_metrics_rest_there_too(name, rng):
+    """NAdam's momentum changes for ever, so that its steps are those of its metric up to 1e-4 after 2000 of them."""
+    tasks, omega = linear_tasks(rng), rng.uniform(0.5, 2.0, D)
+    wanted = literal(tasks, SCHEDULE(K, 1.0).coefficient, omega)
+    found = learn(tasks, SLOWER[name], omega, steps=2000)
+    assert np.linalg.norm(found - wanted) <= (1e-4 if name == "nadam" else 1e-9) * np.linalg.norm(wanted)
+    decoupled = learn(tasks, SLOWER[name], omega, steps=2000, metric="decoupled")
+    assert np.linalg.norm(decoupled - wanted) > 1e-2 * np.linalg.norm(wanted)
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum"])

@@ -191,11 +191,11 @@ def test_running_statistics_are_warned_of_once():
     net = normalized()
     anchor = flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 5)
     with pytest.warns(UserWarning, match=r"1 layers .* \(the first is '1'\).*freeze_statistics"):
-        anchor.next_task()
-    anchor.next_task()  # warnings are errors here
+        anchor.next_task(untrained=True)
+    anchor.next_task(untrained=True)  # warnings are errors here
     net = normalized()
     flt.freeze_statistics(net)
-    flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 5).next_task()
+    flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 5).next_task(untrained=True)
 
 
 def test_frozen_statistics_stay_through_training():

@@ -8,28 +8,100 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from deep import data, report, suite
+from deep import data, language, report, rivals, suite
 from deep.__main__ import main
-from deep.methods import METHODS
-from deep.protocol import best, counted
+from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES, stages
+from deep.protocol import best, candidates, choices, counted
 from deep.streams import STREAMS
 from support.deep.pools import idx_files, pictures
 
 
-def test_strengths_are_those_of_the_schedules():
+def plan(name, c=0.5, k=5, given=(), **options):
+    method = METHODS[name]
+    return method.plan(dict(given) | {method.knob: c}, k, **options)
+
+
+def test_plans_are_those_of_the_schedules():
     k, c = 5, 0.5
-    assert METHODS["L2 fixed"].strengths(c, k) == (c,) * k
+    assert plan("L2 fixed").strengths == (c,) * k
     increasing = [c * (k + 1) / (k - t + 2) for t in range(1, k + 1)]
-    assert METHODS["EWC increasing"].strengths(c, k) == pytest.approx(increasing)
-    assert METHODS["L2 reversed"].strengths(c, k) == pytest.approx(increasing[::-1])
-    linear = METHODS["SI linear"].strengths(c, k)
-    assert linear == pytest.approx([2 * c * (t - 1) / k for t in range(1, k + 1)])
-    assert METHODS["lr decreasing"].fractions(c, k) == pytest.approx(
-        [1, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.5 * 3 / 6, 0.5 * 2 / 6]
-    )
-    assert METHODS["steps fixed"].fractions(c, k) == (1.0, c, c, c, c)
-    assert METHODS["replay"].fractions(c, k) == (c,) * k
-    assert METHODS["finetune"].strengths(c, k) == (0.0,) * k
+    assert plan("EWC increasing").strengths == pytest.approx(increasing)
+    assert plan("L2 reversed").strengths == pytest.approx(increasing[::-1])
+    assert plan("SI linear").strengths == pytest.approx([2 * c * (t - 1) / k for t in range(1, k + 1)])
+    assert plan("SI linear", pretrained=True).strengths == pytest.approx([2 * c * t / (k + 1) for t in range(1, k + 1)])
+    assert plan("lr decreasing").rates == pytest.approx([1, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.5 * 3 / 6, 0.5 * 2 / 6])
+    cosine = [0.5 * (1 + math.cos(math.pi * t / k)) for t in range(k)]
+    assert plan("lr cosine").rates == pytest.approx([1, *(c * each for each in cosine[1:])])
+    assert plan("lr cosine", pretrained=True).rates == pytest.approx([c * each for each in cosine])
+    assert plan("cosine, power", given={"lr": 0.3}).rates[1:] == pytest.approx([0.3 * e**c for e in cosine[1:]])
+    assert plan("steps fixed").steps == (1.0, c, c, c, c)
+    assert plan("replay").rates == (c,) * k
+    assert plan("finetune").strengths == (0.0,) * k
+    assert plan("LwF fixed").distillation == (c,) * k
+    assert plan("merge inverse", 2.0).merges == pytest.approx([1, 1, 2 / 3, 2 / 4, 2 / 5])
+    assert plan("merge inverse", 2.0, pretrained=True).merges == pytest.approx([1, 2 / 3, 2 / 4, 2 / 5, 2 / 6])
+    assert plan("EMA").horizon == c
+    both = plan("EWC linear, cosine, EMA", given={"lr": 0.3, "average": 2.0})
+    assert both.strengths == plan("EWC linear").strengths
+    assert both.rates == plan("lr cosine", 0.3).rates
+    assert both.horizon == 2.0
+
+
+def test_a_wrong_number_of_tasks_is_held_or_cut():
+    half, double = (plan(f"lr cosine, {label}", 1.0, 4, {"lr": 1.0}).rates for label in ("half", "double"))
+    assert half == pytest.approx([1, 0.5, 0.5, 0.5])
+    ewc = plan("EWC increasing, half", 1.0, 4, {"penalty": 2.0}).strengths
+    assert ewc == pytest.approx([2.0, 3.0, 3.0, 3.0])
+    assert double == pytest.approx([1, *(0.5 * (1 + math.cos(math.pi * t / 8)) for t in (1, 2, 3))])
+
+
+def test_methods_are_tuned_after_those_they_take_values_from():
+    order = stages(list(METHODS.values()))
+    at = {method.name: i for i, stage in enumerate(order) for method in stage}
+    assert len(at) == len(METHODS)
+    assert all(at[source] < at[method.name] for method in METHODS.values() for _, source in method.sources)
+    with pytest.raises(ValueError, match="take tuned values of lr cosine"):
+        stages([METHODS["cosine, EMA"]])
+
+
+def test_intervals_include_the_noise_of_tuning():
+    """Two values that tuning seeds choose about equally often, with far scores: the second interval is wider."""
+    rng = np.random.default_rng(0)
+    base = 0.5 + 0.01 * rng.random(8)
+    other = (base - 0.1).tolist()
+    tried = [[1.0, [0.52, 0.48, 0.52, 0.49]], [4.0, [0.49, 0.51, 0.5, 0.5]]]
+    report_ = {"score": base.tolist(), "others": {"1": base.tolist(), "4": other}}
+    plain = {"score": (base - 0.02 - 0.002 * rng.random(8)).tolist()}
+    record = {
+        "tuning": {"a": {"tried": tried}, "b": {"tried": [[1.0, [0.5, 0.5, 0.5, 0.5]]]}},
+        "report": {"a": report_, "b": plain | {"others": {"1": plain["score"]}}},
+    }
+    assert candidates(record, "a", 2) == [1.0, 4.0]
+    row = rivals.difference(record, "a", "b")
+    test = stats.ttest_rel(report_["score"], plain["score"])
+    assert (row["low"], row["high"]) == pytest.approx([100 * each for each in test.confidence_interval()])
+    assert row["low"] > 0 > row["low_tuning"]
+    share = np.mean(choices(record, "a") == 4.0)
+    assert 0.1 < share < 0.9
+    record["report"]["a"]["others"]["4"] = base.tolist()
+    assert rivals.difference(record, "a", "b")["low_tuning"] > 0
+
+
+def test_the_decision_is_between_methods_chosen_by_tuning():
+    rng = np.random.default_rng(0)
+    record = {"stream": "x", "tuning": {}, "report": {}}
+    for i, name in enumerate((*SINGLES, *COMBINATIONS)):
+        record["tuning"][name] = {"tried": [[1.0, [0.01 * i] * 3]], "edge": False}
+        scores = (0.01 * i + 0.001 * rng.random(6)).tolist()
+        record["report"][name] = {"score": scores, "others": {"1": scores}}
+    table = rivals.decision([record])
+    assert table.columns["single"] == [SINGLES[-1]]
+    assert table.columns["combination"] == [COMBINATIONS[-1]]
+    assert table.facts[0].endswith("on 1 of 1")
+    below = rivals.robustness([record]).columns
+    assert below["method"][0] == COMBINATIONS[-1]
+    assert below["largest"][0] == 0.0
+    assert rivals.standing([record]).facts == (f"x: best without old data {COMBINATIONS[-1]}",)
 
 
 def test_every_method_gets_as_many_points():
@@ -39,6 +111,7 @@ def test_every_method_gets_as_many_points():
             assert method.finer(1.0) == []
             continue
         grid = method.grid()
+        assert method.knob in GRIDS
         ratio = grid[1] / grid[0]
         assert len(grid) == 9
         assert np.allclose(np.diff(np.log(grid)), math.log(ratio))
@@ -156,6 +229,7 @@ def test_the_command_runs_and_resumes(tmp_path):
         assert len(tried) == (1 if method.knob == "none" else 11)
         assert all(len(scores) == len(record["tuning_seeds"]) for _, scores in tried)
         assert record["report"][name]["c"] in [c for c, _ in tried]
+        assert len(record["report"][name]["others"]) <= 3
     before = (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns
     drawn = run(main, [*arguments, "--figures"])
     assert drawn.exit_code == 0
@@ -178,11 +252,12 @@ def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
     idx_files(tmp_path)
     options = {"data": tmp_path, "toy": True, "tell": lambda _: None}
     whole = suite.bench(["split-domain"], tmp_path / "whole", **options)[0]
-    cut = {key: value for key, value in whole.items() if key != "report"} | {"phase": "tuned"}
-    (tmp_path / "cut").mkdir()
-    (tmp_path / "cut" / "split-domain.json").write_text(json.dumps(cut))
-    again = suite.bench(["split-domain"], tmp_path / "cut", **options)[0]
-    assert again["report"] == whole["report"]
+    begun = {"phase": "tuning", "report": {}, "tuning": {key: whole["tuning"][key] for key in ("finetune", "EMA")}}
+    for name, cut in (("tuned", {"phase": "tuned", "report": {}}), ("tuning", begun)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "split-domain.json").write_text(json.dumps(whole | cut))
+        again = suite.bench(["split-domain"], tmp_path / name, **options)[0]
+        assert again["report"] == whole["report"]
     single = report.untuned([whole]).columns
     at = single["pull"].index("EWC increasing") + METHODS["EWC increasing"].grid().index(0.25)
     means = {c: 100 * np.mean(scores) for c, scores in whole["tuning"]["EWC increasing"]["tried"]}
@@ -192,3 +267,29 @@ def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
     table = report.overview([whole])
     assert table.columns["stream"] == ["split-domain"]
     assert table.facts[0].startswith("of 6 comparisons ")
+
+
+def test_language_streams_run_and_resume(tmp_path):
+    """A toy transformer with and without adapters on text of two alphabets; runs of one seed do not mix."""
+    rng = np.random.default_rng(0)
+    size = language.N_TRAIN + 2 * language.N_EVAL
+    letters = rng.integers(97, 100, (6, size), dtype=np.uint8) + 10 * np.arange(6, dtype=np.uint8)[:, None]
+    np.savez(tmp_path / "text.npz", names=np.arange(6), text=letters)
+    options = {"data": tmp_path, "toy": True, "tell": lambda _: None}
+    names = ["finetune", "EMA", "EWC linear", "EWC linear, EMA", "merge inverse", "replay"]
+    records = suite.bench(["language", "language-lora"], tmp_path / "out", methods=names, **options)
+    for record in records:
+        assert set(record["report"]) == set(names)
+        assert all(len(record["report"][name]["along"][0]) == 2 for name in names)
+    few = [names[0], names[2]]
+    alone = suite.bench(["language"], tmp_path / "few", methods=few, **options)[0]
+    for name in few:
+        mine, theirs = (dict(map(tuple_of, r["tuning"][name]["tried"])) for r in (alone, records[0]))
+        assert mine.keys() == theirs.keys()
+        for c in mine:
+            np.testing.assert_allclose(mine[c], theirs[c], atol=2e-4)
+    assert "language-lora" in (report.write(tmp_path / "out")[0]).read_text()
+
+
+def tuple_of(tried):
+    return tried[0], tried[1]

@@ -3,6 +3,7 @@
 ``import forgetless`` does not import this package; it needs torch.
 """
 
+from importlib import import_module
 from typing import Any
 
 try:
@@ -15,21 +16,27 @@ except ImportError as error:
 
 from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
 from forgetless.torch.anchor import Anchor
-from forgetless.torch.importance import PathIntegral, Relative, fisher, mas, mean_over_processes
+from forgetless.torch.continual import Continual
+from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
+from forgetless.torch.mechanisms import MechanismAdvice, advise_mechanism
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
+from forgetless.torch.path_integral import PathIntegral
 from forgetless.torch.schedules import Budget
 
 __all__ = [
     "DEFAULT_SCALE",
     "Anchor",
     "Budget",
+    "Continual",
     "FrozenStatistics",
     "Linearized",
+    "MechanismAdvice",
     "PathIntegral",
     "Relative",
     "ScaleAdvice",
     "advise",
+    "advise_mechanism",
     "fisher",
     "freeze_statistics",
     "linearize",
@@ -39,9 +46,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Avalanche plugin on first access: Avalanche brings about fifty packages."""
+    """Import callbacks and plugins of trainers on first access: these bring many packages."""
     if name == "AvalanchePlugin":
         from forgetless.torch.avalanche import AvalanchePlugin
 
         return AvalanchePlugin
+    if name in ("lightning", "transformers"):
+        return import_module(f"forgetless.torch.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ sample; for sequences and convolutions one small matrix product a sample. One ba
 Models with other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,33 @@ _TOGETHER = 2**23
 """Numbers that came back from several probes and are held at a time: one product for all of them is quicker."""
 
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+def logits_of(model: Any, x: Any) -> Any:
+    """Return the outputs of a model for a batch, a tensor or a dictionary; of objects with logits, those."""
+    return _logits(model(**x) if isinstance(x, Mapping) else model(x))
+
+
+def _logits(outputs: Any) -> Any:
+    if isinstance(outputs, torch.Tensor):
+        return outputs
+    logits = outputs.get("logits") if isinstance(outputs, Mapping) else getattr(outputs, "logits", None)
+    if not isinstance(logits, torch.Tensor):
+        raise TypeError(
+            f"model must return a tensor, or an object with one called logits, got {type(outputs).__name__}; wrap the "
+            "model in one that returns its logits"
+        )
+    return logits
+
+
+def n_rows(x: Any) -> int:
+    """Return the number of samples of a batch."""
+    return len(next(iter(x.values()))) if isinstance(x, Mapping) else len(x)
+
+
+def rows_of(x: Any, rows: slice) -> Any:
+    """Return some samples of a batch."""
+    return {name: value[rows] for name, value in x.items()} if isinstance(x, Mapping) else x[rows]
 
 
 def trained(model: Any) -> Tensors:
@@ -55,10 +82,10 @@ def by_layers(
     owners = {module: name for name, module in model.named_modules() if _is_trained(module)}
     outputs, calls = _recorded_calls(model, x, owners)
     once = len(calls) == len(owners) == len({module for module, _, _ in calls})
-    if not once or any(len(output) != len(x) for _, _, output in calls):
+    if not once or any(len(output) != n_rows(x) for _, _, output in calls):
         return False
     factors = [_factor(module, inputs) for module, inputs, _ in calls]
-    index, places = torch.arange(len(x), device=x.device), [output for _, _, output in calls]
+    index, places = torch.arange(n_rows(x), device=outputs.device), [output for _, _, output in calls]
     at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
     for first in range(0, len(probes), at_once):
         back, weights = [], []
@@ -92,7 +119,7 @@ def _recorded_calls(model: Any, x: Any, modules: Iterable[Any]) -> tuple[Any, li
 
     hooks = [module.register_forward_hook(record) for module in modules]
     try:
-        return model(x), calls
+        return logits_of(model, x), calls
     finally:
         for hook in hooks:
             hook.remove()
@@ -192,7 +219,7 @@ def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Ten
 
         def scalar(params: Tensors, row: Any, i: Any, probe: Probe = probe) -> Any:
             outputs = torch.func.functional_call(model, {**params, **rest}, (row[None],))
-            values, weights = probe(outputs, i[None])
+            values, weights = probe(_logits(outputs), i[None])
             return values[0], weights[0]
 
         gradient = torch.func.vmap(torch.func.grad(scalar, has_aux=True), in_dims=(None, 0, 0))
@@ -200,3 +227,17 @@ def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Ten
             gradients, weights = gradient(params, rows, i)
             for name, g in gradients.items():
                 total[name].add_(torch.einsum("b,b...->...", weights, reduce(g)))
+
+
+def by_loop(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors) -> None:
+    """As ``by_layers``, for any model and inputs: one sample at a time, for models that ``vmap`` cannot take."""
+    params = trained(model)
+    for i in range(n_rows(x)):
+        outputs = logits_of(model, rows_of(x, slice(i, i + 1)))
+        index = torch.tensor([i], device=outputs.device)
+        for probe in probes:
+            values, weights = probe(outputs, index)
+            gradients = torch.autograd.grad(values.sum(), list(params.values()), retain_graph=True, allow_unused=True)
+            for name, gradient in zip(params, gradients, strict=True):
+                if gradient is not None:
+                    total[name].add_(weights[0] * reduce(gradient))

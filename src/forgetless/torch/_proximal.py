@@ -216,12 +216,12 @@ class Scalar:
             return
         changes = torch._foreach_sub(bucket.centers, bucket.params)
         if bucket.omegas is None:
-            torch._foreach_mul_(changes, _tensor(load / (1.0 + load), changes[0]))
+            torch._foreach_mul_(changes, beside(load / (1.0 + load), changes[0]))
         else:
-            loads = torch._foreach_mul(bucket.omegas, _tensor(load, changes[0]))
+            loads = torch._foreach_mul(bucket.omegas, beside(load, changes[0]))
             torch._foreach_mul_(changes, torch._foreach_div(loads, torch._foreach_add(loads, 1.0)))
         if scale is not None:
-            torch._foreach_mul_(changes, _tensor(scale, changes[0]))
+            torch._foreach_mul_(changes, beside(scale, changes[0]))
         torch._foreach_add_(bucket.params, changes)
 
 
@@ -233,14 +233,14 @@ class Momentum(Scalar):
         return (1.0 - momentum) / (1.0 - group["dampening"]) if momentum else 1.0
 
 
-def _tensor(value: Any, like: Any) -> Any:
+def beside(value: Any, like: Any) -> Any:
     """Return a number or a tensor of one element as a tensor beside ``like``; without synchronising the device."""
     if isinstance(value, torch.Tensor):
         return value.reshape(()).to(device=like.device, dtype=like.dtype, non_blocking=True)
     return torch.full((), value, device=like.device, dtype=like.dtype)
 
 
-class Adaptive:
+class Adaptive(Scalar):
     """Adam and AdamW: D = √v̂ + ε, v̂ with its correction c² = 1 − β₂^t for the start.
 
     The weight of the center is γλΩc / (√v + c(ε + γλΩ)).
@@ -331,20 +331,3 @@ def _apply_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> 
         w.addcdiv_(change.mul_(*omega), root.add_(*omega, alpha=c * load).add_(c * eps), value=c * load)
     else:
         w.addcdiv_(change, root.add_(c * (eps + load)), value=c * load)
-
-
-def metric_of(optimizer: Any, metric: str) -> Scalar | Adaptive:
-    """Return the metric of an optimizer; TypeError for one whose metric is not known."""
-    if metric == "decoupled":
-        return Scalar()
-    # A subclass that steps in a way of its own is another optimizer.
-    step = type(optimizer).step
-    if step is torch.optim.SGD.step:
-        return Momentum()
-    if step in (torch.optim.Adam.step, torch.optim.AdamW.step):
-        return Adaptive()
-    raise TypeError(
-        f"the metric in which {type(optimizer).__name__} steps is not known, so that a proximal step could not mean "
-        "the same λ; use mode='loss' and add anchor.penalty() to the loss, or metric='decoupled', whose λ "
-        "depends on the optimizer"
-    )

@@ -268,7 +268,7 @@ class _Start:
             torch.manual_seed(self.seed + 1)
             model, optimizer = copy.deepcopy((self.model, self.optimizer))
             anchor = Anchor(model, optimizer, lambdas, len(tasks), center=center)
-            anchor.next_task(self.weights)
+            anchor.next_task(self.weights, untrained=True)
             for task in tasks[1:]:
                 train(model, optimizer, task)
                 anchor.next_task(None if importance is None else importance(model, task))

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from forgetless.torch._proximal import Adaptive, Bucket, Plan, Scalar, metric_of
+from forgetless.torch._metrics import metric_of
+from forgetless.torch._proximal import Bucket, Plan, Scalar
+from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
 from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
 from forgetless.torch.schedules import Strengths, check_choice, check_schedule
 
@@ -34,8 +36,8 @@ class Anchor:
     model : torch.nn.Module
         The network; wrappers of ``torch.compile`` and data parallelism are looked through.
     optimizer : torch.optim.Optimizer
-        SGD, Adam or AdamW in all their variants; others with ``mode="loss"``. Parameters that it does not hold are not
-        regularized.
+        SGD, Adam, AdamW, NAdam, RAdam, RMSprop or Adagrad in all their variants; others with ``metric="decoupled"`` or
+        ``mode="loss"``. Parameters that it does not hold are not regularized. Accelerate's wrapper is looked through.
     schedule : number, sequence, callable, schedule or filter
         λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
         radius 1, so that its ``scale`` is λ in the unit of the loss's curvature. Find the scale with ``flt.advise``
@@ -105,7 +107,8 @@ class Anchor:
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
         self._state = _State(1, 0, None, {}, {})
         self._warned = False
-        self._handles: list[Any] = []
+        self._hooks: StepHooks | None = None
+        self._n_steps: int | None = 0  # proximal steps, or penalties, of the task; None where a saved state lacks it
         self._plan: tuple[Plan, _State] | None = None
         self._bind(unwrapped(model), optimizer)
         warn_if_coarse(self._params().values(), stacklevel=3)
@@ -130,6 +133,7 @@ class Anchor:
     def step(self) -> None:
         """Make one proximal step; called after every optimizer step in ``mode="proximal"``."""
         strength = self.strength
+        self._n_steps = (self._n_steps or 0) + 1
         if strength == 0.0:
             return
         if self._own is None:
@@ -152,6 +156,7 @@ class Anchor:
             raise RuntimeError(
                 f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
             )
+        self._n_steps = (self._n_steps or 0) + 1
         strength, total, (_, _, _, center, omega) = self.strength, None, self._state
         for name, p in self._params().items():
             if name in center and p.requires_grad:
@@ -163,20 +168,26 @@ class Anchor:
         return 0.5 * strength * total
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def next_task(self, importance: Mapping[str, Any] | None = None) -> None:
+    def next_task(self, importance: Mapping[str, Any] | None = None, *, untrained: bool = False) -> None:
         """Close a task: its weights become the center of the next ones.
+
+        Raises RuntimeError if no step was made in it: another optimizer has trained the model.
 
         Parameters
         ----------
         importance : dict of tensors by parameter name, optional
             Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks. Give them for every
             task or for none (Ω = 1).
+        untrained : bool, default False
+            Whether the task was learned without this anchor, or not at all.
         """
+        state = self._closed(importance)
+        if not untrained and (self.mode == "proximal" or self.strength > 0):
+            check_trained(self._n_steps, self.task, "anchor")
         if not self._warned:
             self._warned = True
             warn_if_tracking(self.model, stacklevel=3)
-        state = self._closed(importance)
-        self._state = state._replace(task=state.task + 1)
+        self._state, self._n_steps = state._replace(task=state.task + 1), 0
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
@@ -201,9 +212,9 @@ class Anchor:
 
     def remove(self) -> None:
         """Remove the hooks from the optimizer."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        if self._hooks is not None:
+            self._hooks.remove()
+        self._hooks = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
@@ -213,6 +224,7 @@ class Anchor:
             "schedule": list(self.lambdas),
             "center_of": self.center,
             "names": list(state.center),
+            "n_steps": self._n_steps,
             **state._asdict(),
             "center": dict(state.center),
             "omega": dict(state.omega),
@@ -225,7 +237,7 @@ class Anchor:
         check_state(state, params)
         if state["center_of"] != self.center:
             raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={self.center!r}")
-        check_schedule(state["schedule"], self._strengths)
+        check_schedule(state["schedule"], self._strengths, state["task"])
 
         def beside(tensors: Mapping[str, Any]) -> Tensors:
             return {
@@ -234,6 +246,7 @@ class Anchor:
 
         numbers = (state["task"], state["n_anchors"], state["weighted"])
         self._state = _State(*numbers, beside(state["center"]), beside(state["omega"]))
+        self._n_steps = state.get("n_steps")
 
     def __repr__(self) -> str:
         low, high = min(self.lambdas), max(self.lambdas)
@@ -242,19 +255,18 @@ class Anchor:
         return f"Anchor({self.task - 1}{horizon} tasks learned, center={self.center!r}, {span})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
+        optimizer = inner_optimizer(optimizer)
         step_metric = None if self.mode == "loss" else metric_of(optimizer, self.metric)
         self.remove()
         self.model, self.optimizer = model, optimizer
-        self._own: Scalar | Adaptive | None = step_metric
+        self._own: Scalar | None = step_metric
         self._plan = None
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights are unchanged.
-            self._handles.append(optimizer.register_step_pre_hook(lambda *_: self._check_horizon()))
-            # Not traced by torch.compile: λ and the bias corrections of Adam would be constants of the trace.
-            proximal_step = torch.compiler.disable(self.step)
-            self._handles.append(optimizer.register_step_post_hook(lambda *_: proximal_step()))
+            self._hooks = StepHooks(optimizer, self.check_horizon, self.step)
 
-    def _check_horizon(self) -> None:
+    def check_horizon(self) -> None:
+        """Raise ValueError if the task is beyond the horizon."""
         self._strengths.at(self.task, self.beyond)
 
     def _closed(self, importance: Mapping[str, Any] | None) -> _State:

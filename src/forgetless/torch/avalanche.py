@@ -1,6 +1,7 @@
-"""An ``Anchor`` as a plugin of Avalanche: one λ for every experience."""
+"""``Continual`` as a plugin of Avalanche: one task for every experience."""
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 try:
@@ -11,21 +12,22 @@ except ImportError as error:
     ) from error
 from torch.utils.data import DataLoader
 
-from forgetless.torch.anchor import Anchor
-from forgetless.torch.importance import PathIntegral, fisher, mas
+from forgetless.torch.importance import fisher, mas
+from forgetless.torch.path_integral import PathIntegral
 from forgetless.torch.schedules import check_choice
+from forgetless.torch.trainers import Follower
 
 
 class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
-    """Regularize a strategy's model towards its weights after earlier experiences: an ``Anchor`` for Avalanche.
+    """Train a strategy's model on one experience after another by the mechanisms of ``Continual``.
 
     It makes a proximal step after every update, follows models that grow and optimizers that are replaced, and closes a
-    task after every experience. Weights are those of a plain loop with an ``Anchor``, bit for bit.
+    task after every experience. Weights are those of a plain loop, bit for bit.
 
     Parameters
     ----------
-    schedule : number, sequence, callable, schedule or filter
-        λ_t, as in ``Anchor``.
+    schedule : number, sequence, callable, schedule or filter, optional
+        λ_t of the proximal term, as in ``Anchor``: a number is the same for all experiences.
     n_experiences : int, optional
         k, the horizon; if omitted, any number, as in ``Anchor``.
     importance : {"fisher", "mas", "si"} or callable, optional
@@ -34,12 +36,13 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
     n_samples : int, optional
         Samples of the experience that ``"fisher"`` and ``"mas"`` look at; all if omitted.
     **options
-        Of ``Anchor``: ``center``, ``metric``, ``start``, ``beyond``.
+        Of ``Continual``: ``step_size``, ``average``, ``start``, ``beyond``, ``center``, ``metric``.
 
     Attributes
     ----------
-    anchor : Anchor or None
-        The anchor, from the first experience on; put its ``state_dict`` into checkpoints.
+    continual : Continual or None
+        From the first experience on; put its ``state_dict`` into checkpoints, and evaluate in
+        ``with plugin.continual.averaged_weights():``.
 
     Examples
     --------
@@ -51,7 +54,7 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
 
     def __init__(
         self,
-        schedule: Any,
+        schedule: Any = None,
         n_experiences: int | None = None,
         importance: str | Callable[[Any], Mapping[str, Any]] | None = None,
         n_samples: int | None = None,
@@ -60,36 +63,30 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
         super().__init__()
         if isinstance(importance, str):
             check_choice("importance", importance, ("fisher", "mas", "si"))
-        self.schedule, self.n_experiences, self.options = schedule, n_experiences, options
+        if isinstance(schedule, Real):
+            fixed = float(schedule)
+            schedule = lambda _: fixed  # noqa: E731
         self.importance, self.n_samples = importance, n_samples
-        self.anchor: Anchor | None = None
+        self._follower = Follower(None, {"proximal": schedule, "n_tasks": n_experiences, **options})
         self._path: PathIntegral | None = None
+
+    @property
+    def continual(self) -> Any:
+        """The ``Continual``, or None before the first experience."""
+        return self._follower.continual
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Follow the model and the optimizer, which Avalanche may have changed."""
-        if self.anchor is None:
-            self.anchor = Anchor(
-                strategy.model, strategy.optimizer, self.schedule, self.n_experiences, mode="manual", **self.options
-            )
-        else:
-            self.anchor.grow(strategy.model, strategy.optimizer)
-        _ = self.anchor.strength  # past the horizon it raises, before weights move
+        self._follower.begin(strategy.model, strategy.optimizer)
         if self.importance == "si":
             self._path = PathIntegral(strategy.model, strategy.optimizer)
 
-    def after_update(self, strategy: Any, **kwargs: Any) -> None:
-        """Make one proximal step."""
-        assert self.anchor is not None
-        self.anchor.step()
-
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Close the task."""
-        assert self.anchor is not None
-        self.anchor.next_task(self._weights(strategy))
+        self._follower.importance = None if self.importance is None else lambda *_: self._weights(strategy)
+        self._follower.end(strategy.model, None)
 
     def _weights(self, strategy: Any) -> Any:
-        if self.importance is None:
-            return None
         if self._path is not None:
             path, self._path = self._path, None
             path.remove()

@@ -1,4 +1,4 @@
-"""Importance of every weight: diagonal Fisher information, memory-aware synapses, path integrals."""
+"""Importance of every weight from data: diagonal Fisher information, memory-aware synapses."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -6,9 +6,22 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch._per_sample import Probe, by_layers, by_vmap, can_factor, trained
+from forgetless.torch._per_sample import (
+    Probe,
+    by_layers,
+    by_loop,
+    by_vmap,
+    can_factor,
+    logits_of,
+    n_rows,
+    rows_of,
+    trained,
+)
 from forgetless.torch.models import Tensors, inspected, unwrapped
 from forgetless.torch.schedules import check_choice
+
+_MOST_PASSES = 2048
+"""Backward passes for the expected labels of a sequence."""
 
 
 def fisher(
@@ -28,13 +41,18 @@ def fisher(
     Parameters
     ----------
     model : torch.nn.Module
-        Returns logits (batch, classes), or predictions for ``likelihood="gaussian"``.
+        Returns logits (batch, classes) or (batch, time, classes), or an object with ``logits``, as the models of
+        transformers do; or predictions for ``likelihood="gaussian"``. A sequence is one sample, whose log likelihood is
+        the sum over its positions.
     data : iterable of batches, or tensors
-        A loader whose batches are inputs, or begin with inputs and labels; or one tensor x, or a pair (x, y).
+        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of tensors, the arguments
+        of the model; or one tensor x, or a pair (x, y). Of dictionaries ``labels`` is left out, and positions where
+        ``attention_mask`` is 0 do not count.
     labels : {"expected", "sampled", "true"}, default "expected"
         ``"expected"``: every label, weighted by the probability the model gives it: the Fisher information, one
-        backward pass per class. ``"sampled"``: one label drawn for each sample, unbiased. ``"true"``: the labels of
-        the data, known as the empirical Fisher, which vanishes where the data are fitted.
+        backward pass per class and position, at most 2048. ``"sampled"``: one label drawn for each sample and
+        position, unbiased. ``"true"``: the labels of the data, beside logits of the same position (−100 does not
+        count): the empirical Fisher, which vanishes where the data are fitted.
     likelihood : {"categorical", "gaussian"}, default "categorical"
         Cross-entropy, or squared error with unit variance.
     n_samples : int, optional
@@ -61,9 +79,14 @@ def fisher(
     check_choice("likelihood", likelihood, ("categorical", "gaussian"))
     make = _categorical if likelihood == "categorical" else _gaussian
 
-    def probes(outputs: Any, y: Any) -> Sequence[Probe]:
+    def probes(outputs: Any, y: Any, mask: Any) -> Sequence[Probe]:
         if labels == "true" and y is None:
-            raise ValueError("labels='true' needs labels; give batches of (inputs, labels), or use labels='expected'")
+            raise ValueError(
+                "labels='true' needs labels beside the logits; give batches of (inputs, labels), or use 'sampled' or "
+                "'expected'"
+            )
+        if likelihood == "categorical" and outputs.ndim == 3:
+            return _sequential(outputs, y, mask, labels, generator)
         return make(outputs, y, labels, generator)
 
     return _mean(model, data, probes, torch.square, n_samples, chunk)
@@ -145,7 +168,7 @@ def mean_over_processes(importance: Tensors) -> Tensors:
 def _mean(
     model: Any,
     data: Any,
-    probes: Callable[[Any, Any], Sequence[Probe]],
+    probes: Callable[[Any, Any, Any], Sequence[Probe]],
     reduce: Callable[[Any], Any],
     n_samples: int | None,
     chunk: int | None,
@@ -163,14 +186,18 @@ def _mean(
     layered, first = can_factor(model), True
     with inspected(model), torch.enable_grad():
         for x, y in _batches(data):
-            x = x[: None if left is None else left - n_seen].to(device)
+            x = _on(rows_of(x, slice(None if left is None else left - n_seen)), device)
+            mask = x.get("attention_mask") if isinstance(x, Mapping) else None
             with torch.no_grad():
-                batch_probes = probes(model(x), None if y is None else y[: len(x)].to(device))
+                y = None if y is None else y[: n_rows(x)].to(device)
+                batch_probes = probes(logits_of(model, x), y, mask)
             if layered:
                 layered = by_layers(model, x, batch_probes, reduce, total, check=first)
-            if not layered:
+            if not layered and isinstance(x, Mapping):
+                by_loop(model, x, batch_probes, reduce, total)
+            elif not layered:
                 by_vmap(model, x, batch_probes, reduce, total, chunk)
-            first, n_seen = False, n_seen + len(x)
+            first, n_seen = False, n_seen + n_rows(x)
             if n_seen == left:
                 break
     if not n_seen:
@@ -183,14 +210,26 @@ def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
     if pair or isinstance(data, torch.Tensor):
         data = [data]
     for batch in data:
+        if isinstance(batch, Mapping):
+            tensors = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and k != "labels"}
+            if not tensors:
+                raise TypeError(f"a batch must have tensors, got a dictionary with {sorted(batch)}")
+            for i in range(0, n_rows(tensors), 8):  # logits of sequences are large
+                yield rows_of(tensors, slice(i, i + 8)), None
+            continue
         x, y = (batch, None) if isinstance(batch, torch.Tensor) else (batch[0], batch[1] if len(batch) > 1 else None)
         if not isinstance(x, torch.Tensor):
             raise TypeError(
-                f"a batch must be a tensor or begin with one, got {type(x).__name__}; give (inputs, labels)"
+                f"a batch must be a tensor, a dictionary of tensors or begin with a tensor, got {type(x).__name__}; "
+                "give (inputs, labels)"
             )
         size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
         for i in range(0, len(x), size):
             yield x[i : i + size], None if y is None else y[i : i + size]
+
+
+def _on(x: Any, device: Any) -> Any:
+    return {name: value.to(device) for name, value in x.items()} if isinstance(x, Mapping) else x.to(device)
 
 
 def _ones(outputs: Any) -> Any:
@@ -200,8 +239,8 @@ def _ones(outputs: Any) -> Any:
 def _categorical(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
     if outputs.ndim != 2 or outputs.shape[1] < 2:
         raise ValueError(
-            f"model must return logits of shape (batch, classes) with two classes or more, got {tuple(outputs.shape)}; "
-            "for predictions use likelihood='gaussian'"
+            f"model must return logits of shape (batch, classes) or (batch, time, classes), two classes or more, got "
+            f"{tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
         )
     if labels == "expected":
 
@@ -218,6 +257,42 @@ def _categorical(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[
     return [lambda out, index: (out.log_softmax(1).gather(1, y[index][:, None])[:, 0], _ones(out))]
 
 
+def _sequential(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -> Sequence[Probe]:
+    """Return probes of logits (batch, time, classes): labels of different positions are independent given the inputs.
+
+    The expected square of their sum is therefore the sum of the expected squares.
+    """
+    n, length, classes = outputs.shape
+    counted = torch.ones(n, length, dtype=torch.bool, device=outputs.device) if mask is None else mask.bool()
+    if labels == "expected":
+        if length * classes > _MOST_PASSES:
+            raise ValueError(
+                f"labels='expected' needs a backward pass for each of {length} positions and {classes} classes, of "
+                f"which {_MOST_PASSES} are allowed; use labels='sampled'"
+            )
+
+        def of(t: int, c: int) -> Probe:
+            def probe(out: Any, index: Any) -> tuple[Any, Any]:
+                values = out[:, t].log_softmax(1)[:, c]
+                return values, values.detach().exp() * counted[index, t]
+
+            return probe
+
+        return [of(t, c) for t in range(length) for c in range(classes)]
+    if labels == "sampled":
+        y = torch.multinomial(outputs.softmax(2).flatten(0, 1), 1, generator=generator).view(n, length)
+    elif y.shape != (n, length):
+        raise ValueError(f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give (batch, time)")
+    counted = counted & (y != -100)
+    y = y.clamp(min=0)
+
+    def drawn(out: Any, index: Any) -> tuple[Any, Any]:
+        values = out.log_softmax(2).gather(2, y[index][:, :, None])[:, :, 0]
+        return (values * counted[index]).sum(1), _ones(out)
+
+    return [drawn]
+
+
 def _gaussian(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
     if labels == "expected":
         return [lambda out, _, c=c: (out.flatten(1)[:, c], _ones(out)) for c in range(outputs.flatten(1).shape[1])]  # type: ignore[misc]
@@ -229,113 +304,3 @@ def _gaussian(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Pro
         noise = y - outputs
     # −½(y − f)² has the gradient (y − f)∂f
     return [lambda out, index: ((noise[index] * out).flatten(1).sum(1), _ones(out))]
-
-
-class PathIntegral:
-    """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the task.
-
-    The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own movement and g the
-    gradient it used (clipped, if it was), without regularization: an ``Anchor`` on the same optimizer acts later, in
-    whichever order they were created.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    optimizer : torch.optim.Optimizer
-    damping : float, default 0.1
-        Keeps the importance of a weight that hardly moved small.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import forgetless.torch as flt
-    >>> net = torch.nn.Linear(2, 1, bias=False)
-    >>> _ = torch.nn.init.zeros_(net.weight)
-    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
-    >>> path = flt.PathIntegral(net, optimizer)
-    >>> net(torch.tensor([[2.0, 0.0]])).sum().backward()  # g = (2, 0), Δw = (−1, 0)
-    >>> optimizer.step()
-    >>> round(path.importance()["weight"][0, 0].item(), 4)  # 2 / (1 + 0.1)
-    1.8182
-
-    References
-    ----------
-    Zenke, Poole & Ganguli (2017). They sum over tasks; ``Anchor`` takes the mean, and the schedule grows.
-    """
-
-    def __init__(self, model: Any, optimizer: Any, damping: float = 0.1) -> None:
-        self.model, self.optimizer = unwrapped(model), optimizer
-        self.damping = validate.number("damping", damping, "0.1 is usual", positive=True)
-        before = optimizer.register_step_pre_hook(lambda *_: self._before())
-        after = optimizer.register_step_post_hook(lambda *_: self._after())
-        # Ahead of the proximal step of an anchor that was created earlier.
-        optimizer._optimizer_step_post_hooks.move_to_end(after.id, last=False)
-        self._handles = [before, after]
-        self._reset()
-
-    def _reset(self) -> None:
-        params = self._params()
-        self._path = {name: torch.zeros_like(p) for name, p in params.items()}
-        self._start = {name: p.detach().clone() for name, p in params.items()}
-        self._old: Tensors = {}
-
-    def _params(self) -> Tensors:
-        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer and p.requires_grad}
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def _before(self) -> None:
-        self._old = {name: p.clone() for name, p in self._params().items() if p.grad is not None}
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def _after(self) -> None:
-        # A scaler lets fused optimizers run into gradients that are not finite, and they then stay where they are.
-        skipping = getattr(self.optimizer, "found_inf", None) is not None
-        for name, p in self._params().items():
-            old = self._old.pop(name, None)
-            if old is None:
-                continue
-            if name not in self._path or self._path[name].shape != p.shape:  # grown since the task began
-                self._path[name], self._start[name] = torch.zeros_like(p), old
-            change = old.sub_(p) if self._start[name] is not old else old - p
-            gradient = torch.where(change == 0, 0.0, p.grad) if skipping else p.grad
-            self._path[name].addcmul_(gradient, change)
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def importance(self) -> Tensors:
-        """Return the importance of the task that ends here, by parameter name, and begin the next."""
-        importances = {}
-        for name, p in self._params().items():
-            if name in self._path and self._path[name].shape == p.shape:
-                squared_change = (p - self._start[name]).square_()
-                importances[name] = self._path[name].clamp(min=0).div_(squared_change.add_(self.damping))
-            else:
-                importances[name] = torch.zeros_like(p)
-        self._reset()
-        return importances
-
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        for handle in self._handles:
-            handle.remove()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the path so far, to resume within a task."""
-        return {
-            "path": {name: t.clone() for name, t in self._path.items()},
-            "start": {name: t.clone() for name, t in self._start.items()},
-        }
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from ``state_dict``."""
-        params = self._params()
-        for name, p in params.items():
-            if name not in state["path"] or state["path"][name].shape != p.shape:
-                raise ValueError(
-                    f"the saved path lacks {name!r} of shape {tuple(p.shape)}; load it into the same model"
-                )
-        self._path, self._start = (
-            {name: state[key][name].to(p.device, p.dtype, copy=True) for name, p in params.items()}
-            for key in ("path", "start")
-        )

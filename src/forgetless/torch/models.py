@@ -171,10 +171,10 @@ def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         if lost:
             raise ValueError(f"state[{key!r}] lacks {lost[0]!r}; the file is incomplete, or of another model")
         for name, tensor in state[key].items():
-            _check_tensor(f"state[{key!r}][{name!r}]", tensor, params.get(name), nonnegative=key == "omega")
+            check_tensor(f"state[{key!r}][{name!r}]", tensor, params.get(name), nonnegative=key == "omega")
 
 
-def _check_tensor(key: str, tensor: Any, p: Any, *, nonnegative: bool) -> None:
+def check_tensor(key: str, tensor: Any, p: Any, *, nonnegative: bool) -> None:
     """Raise ValueError unless a saved tensor is one of finite numbers in the shape of the parameter ``p``."""
     if p is None:
         raise ValueError(f"{key} is no parameter of this model that the optimizer holds")

@@ -118,10 +118,11 @@ def at_task(values: Sequence[float], task: int, beyond: str) -> float:
     return values[min(task, len(values)) - 1]
 
 
-def check_schedule(saved: Sequence[float], own: Strengths) -> None:
-    """Raise ValueError if the λ of a saved state are not those of a schedule."""
+def check_schedule(saved: Sequence[float], own: Strengths, task: int) -> None:
+    """Raise ValueError if the λ of a saved state, up to its task, are not those of a schedule."""
     expected = own.first(len(saved))
-    if list(saved) != list(expected):
+    learned = min(task, len(saved))
+    if list(saved[:learned]) != list(expected[:learned]):
         ends = [f"{len(each)} strengths from {each[0]:.6g} to {each[-1]:.6g}" for each in (saved, expected) if each]
         raise ValueError(
             f"state['schedule'] has {ends[0]}, this anchor {ends[-1]}; make it with the schedule it was saved with"

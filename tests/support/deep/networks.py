@@ -22,6 +22,14 @@ OPTIMIZERS = {
     "adamw fused": lambda params, lr=0.05: torch.optim.AdamW(params, lr=lr, weight_decay=0.0, fused=True),
 }
 
+SLOWER = {  # of other metrics; they take more steps to rest
+    "nadam": lambda params, lr=0.05: torch.optim.NAdam(params, lr=lr),
+    "radam": lambda params, lr=0.05: torch.optim.RAdam(params, lr=lr),
+    "rmsprop": lambda params, lr=0.01: torch.optim.RMSprop(params, lr=lr),
+    "rmsprop, momentum": lambda params, lr=0.005: torch.optim.RMSprop(params, lr=lr, momentum=0.5),
+    "adagrad": lambda params, lr=0.5: torch.optim.Adagrad(params, lr=lr),
+}
+
 
 def mlp(seed=0, sizes=(6, 8, 3)):
     torch.manual_seed(seed)

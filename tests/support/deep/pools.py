@@ -1,5 +1,6 @@
 """Small data for the tests of the benchmark, and its training written as anybody would: one network, plain loops."""
 
+import copy
 import gzip
 
 import numpy as np
@@ -64,47 +65,73 @@ def shaped(x, layers):
 
 
 def literal(stream, layers, start, run, how, picked):
-    """Train one run by the public parts of forgetless.torch; ``picked``: the rows of every task and step."""
+    """Train one run by the public parts of forgetless.torch; ``picked``: the rows of every task and step.
+
+    Returns the network with the weights that are evaluated.
+    """
     spec, method, k = stream.spec, run.method, stream.spec.k
+    plan = method.plan(run.values, k)
     net = network(layers, start, 0)
     adam = spec.optimizer == "adam"
     optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(net.parameters(), lr=spec.lr)
-    anchor = flt.Anchor(net, optimizer, list(method.strengths(run.c, k)), k)
+    averages = {"moving": ("moving", plan.horizon * how.steps), "mean": "mean", "last": None}
+    inverse = "inverse" in (method.merge, method.schedule if method.knob == "merge" else None)
+    continual = flt.Continual(
+        net,
+        optimizer,
+        proximal=list(plan.strengths),
+        step_size=list(plan.rates),
+        average=("merge", run.values["merge"]) if inverse else averages[method.read],
+        n_tasks=k,
+    )
     path = flt.PathIntegral(net, optimizer, damping=how.damping)
     x_all = networks.scaled(stream.x["train"], torch.float64).flatten(0, 2)
     y_all = stream.y["train"].flatten()
-    scale = None
+    relative = flt.Relative()
     for t in range(1, k + 1):
         optimizer.state.clear()
-        share, steps = method.fractions(run.c, k)[t - 1], how.steps
-        if method.knob == "lr":
-            optimizer.param_groups[0]["lr"] = spec.lr * share
-        if method.knob == "steps":
-            steps = flt.Budget([min(1.0, share)], 1, n_steps=how.steps).n_steps[0]
+        before = copy.deepcopy(net)
+        steps = flt.Budget([min(1.0, plan.steps[t - 1])], 1, n_steps=how.steps).n_steps[0]
         for rows in picked[t - 1][:steps]:
             x, y = shaped(x_all[rows], layers), y_all[rows]
             optimizer.zero_grad()
-            if spec.loss == "ce":
-                loss = functional.cross_entropy(net(x), y)
-            else:
-                out = net(x)
-                target = y[:, None].double() if spec.regression else functional.one_hot(y, spec.outputs).double()
-                loss = 0.5 * (out - target).square().sum(1).mean()
+            loss = _loss(spec, net(x), y)
+            if t > 1 and plan.distillation[t - 1]:
+                loss = loss + plan.distillation[t - 1] * _distance(spec, net(x), before(x).detach())
             loss.backward()
             optimizer.step()
+        if not inverse:  # merging by another schedule is written out
+            with torch.no_grad():
+                for p, old in zip(net.parameters(), before.parameters(), strict=True):
+                    p.copy_(old + plan.merges[t - 1] * (p - old))
         task = int(stream.order[run.seed, t - 1])
         x = networks.scaled(stream.x["train"][run.seed, task], torch.float64)[: how.importance_samples]
-        x = shaped(x, layers)
-        fresh = None
-        if method.metric == "fisher":
-            fresh = flt.fisher(net, x, likelihood="categorical" if spec.loss == "ce" else "gaussian")
-        elif method.metric == "mas":
-            fresh = flt.mas(net, x)
-        elif method.metric == "si":
-            fresh = path.importance()
-        if fresh is not None:
-            if scale is None:
-                scale = sum(f.numel() for f in fresh.values()) / sum(f.sum() for f in fresh.values())
-            fresh = {name: scale * f for name, f in fresh.items()}
-        anchor.next_task(fresh)
-    return net
+        continual.next_task(_importance(method.metric, net, shaped(x, layers), spec, path, relative))
+    with continual.averaged_weights():
+        return copy.deepcopy(net)
+
+
+def _loss(spec, out, y):
+    if spec.loss == "ce":
+        return functional.cross_entropy(out, y)
+    target = y[:, None].double() if spec.regression else functional.one_hot(y, spec.outputs).double()
+    return 0.5 * (out - target).square().sum(1).mean()
+
+
+def _distance(spec, out, old):
+    """Distillation as Li & Hoiem write it: 4 times the cross-entropy at temperature 2, up to a constant."""
+    if spec.loss == "ce":
+        return -4.0 * ((old / 2).softmax(1) * (out / 2).log_softmax(1)).sum(1).mean()
+    return 0.5 * (out - old).square().sum(1).mean()
+
+
+def _importance(metric, net, x, spec, path, relative):
+    """Return a function, which is called once weights were merged; None without importances."""
+    if metric == "identity":
+        return None
+    compute = {
+        "fisher": lambda: flt.fisher(net, x, likelihood="categorical" if spec.loss == "ce" else "gaussian"),
+        "mas": lambda: flt.mas(net, x),
+        "si": path.importance,
+    }[metric]
+    return lambda: relative(compute())

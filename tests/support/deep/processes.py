@@ -32,12 +32,30 @@ def distributed_training():
     """Three tasks with Adam, a pull that grows and importances of all processes."""
     import forgetless.torch as flt
 
+    net, anchor = _trained(lambda model, optimizer: flt.Anchor(model, optimizer, [0.0, 1.0, 100.0], 3))
+    assert set(anchor.state_dict()["center"]) == set(dict(net.named_parameters()))
+    return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+def continual_training():
+    """The same with all mechanisms at once, and the averaged weights."""
+    import forgetless.torch as flt
+
+    options = {"proximal": 0.5, "step_size": "inverse", "average": "moving"}
+    net, continual = _trained(lambda model, optimizer: flt.Continual(model, optimizer, **options))
+    with continual.averaged_weights():
+        return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+def _trained(create):
+    import forgetless.torch as flt
+
     rank = torch.distributed.get_rank()
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     model = torch.nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    anchor = flt.Anchor(model, optimizer, [0.0, 1.0, 100.0], 3)
+    own = create(model, optimizer)
     generator = torch.Generator().manual_seed(rank)
     for _ in range(3):
         for _ in range(10):
@@ -45,10 +63,8 @@ def distributed_training():
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
             optimizer.step()
-        own = flt.fisher(model, x)
-        anchor.next_task(flt.mean_over_processes(own))
-    assert set(anchor.state_dict()["center"]) == set(dict(net.named_parameters()))
-    return torch.cat([p.detach().ravel() for p in net.parameters()])
+        own.next_task(flt.mean_over_processes(flt.fisher(model, x)))
+    return net, own
 
 
 if __name__ == "__main__":

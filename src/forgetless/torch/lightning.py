@@ -1,0 +1,91 @@
+"""``Continual`` as a callback of Lightning: one task for every ``trainer.fit``."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+try:
+    from lightning.pytorch.callbacks import Callback
+except ImportError:
+    try:
+        from pytorch_lightning.callbacks import Callback
+    except ImportError as error:
+        raise ImportError(
+            "forgetless.torch.lightning needs Lightning, which is not installed here: python -m pip install "
+            "lightning==2.6.6"
+        ) from error
+
+from forgetless.torch.trainers import Follower, Importance
+
+
+class ContinualCallback(Callback):  # type: ignore[misc]
+    """Train a module on one task after another, each by a ``fit`` of its own with this same callback.
+
+    Lightning creates a new optimizer for every ``fit``, which the callback follows. Its state is in Lightning's
+    checkpoints, so that ``fit(ckpt_path=…)`` resumes. Validation and tests use averaged weights.
+
+    Parameters
+    ----------
+    importance : callable, optional
+        ``importance(module, train_dataloader)`` at the end of a task, such as
+        ``lambda module, loader: flt.fisher(module, loader, n_samples=500)``.
+    **options
+        Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``, ``n_tasks`` and others.
+
+    Attributes
+    ----------
+    continual : Continual or None
+        From the first task on.
+
+    Examples
+    --------
+    >>> from forgetless.torch.lightning import ContinualCallback
+    >>> callback = ContinualCallback(proximal=0.1, average="moving")
+
+    Then ``Trainer(callbacks=[callback], …).fit(module, loader)`` for every task.
+    """
+
+    def __init__(self, importance: Importance | None = None, **options: Any) -> None:
+        self._follower = Follower(importance, options)
+        self._evaluation: AbstractContextManager[None] | None = None
+
+    @property
+    def continual(self) -> Any:
+        """The ``Continual``, or None before the first task."""
+        return self._follower.continual
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Follow the optimizer of this task."""
+        if len(trainer.optimizers) != 1:
+            raise ValueError(f"ContinualCallback needs a module with one optimizer, got {len(trainer.optimizers)}")
+        self._follower.begin(pl_module, trainer.optimizers[0])
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Close the task."""
+        self._follower.end(pl_module, trainer.train_dataloader)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Switch to averaged weights."""
+        if self.continual is not None:
+            self._evaluation = self.continual.averaged_weights()
+            self._evaluation.__enter__()
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Switch back to the weights of training."""
+        if self._evaluation is not None:
+            evaluation, self._evaluation = self._evaluation, None
+            evaluation.__exit__(None, None, None)
+
+    on_test_start, on_test_end = on_validation_start, on_validation_end
+    on_predict_start, on_predict_end = on_validation_start, on_validation_end
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Switch back where an evaluation was interrupted."""
+        self.on_validation_end(trainer, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for Lightning's checkpoints."""
+        return self._follower.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Resume when training starts."""
+        self._follower.load_state_dict(state_dict)

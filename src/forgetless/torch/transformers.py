@@ -1,0 +1,81 @@
+"""``Continual`` as a callback of the Trainer of transformers: one task for every ``trainer.train``."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+try:
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise ImportError(
+        "forgetless.torch.transformers needs transformers, which is not installed here: python -m pip install "
+        "transformers==5.22.2 accelerate==1.15.0"
+    ) from error
+
+from forgetless.torch.trainers import Follower, Importance
+
+FILE = "continual.pt"
+"""Beside the weights in the folder of every checkpoint."""
+
+
+class ContinualCallback(TrainerCallback):  # type: ignore[misc]
+    """Fine-tune a model on one task after another, each by a ``train`` of its own with this same callback.
+
+    For ``Trainer`` and those built on it, such as trl's; adapters (LoRA of peft) are regularized alone, since only
+    they are trained. Every checkpoint gets a file ``continual.pt``; ``train(resume_from_checkpoint=…)`` reads it.
+
+    Parameters
+    ----------
+    importance : callable, optional
+        ``importance(model, train_dataloader)`` at the end of a task, such as
+        ``lambda model, loader: flt.fisher(model, loader, labels="sampled", n_samples=64)``.
+    **options
+        Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``, ``n_tasks`` and others.
+        ``start=True`` counts the pretrained model as the first task.
+
+    Attributes
+    ----------
+    continual : Continual or None
+        From the first task on; evaluate in ``with callback.continual.averaged_weights():``.
+
+    Examples
+    --------
+    >>> from forgetless.torch.transformers import ContinualCallback
+    >>> callback = ContinualCallback(proximal=0.1, average="merge", start=True)
+
+    Then ``Trainer(model=model, train_dataset=task, callbacks=[callback], …).train()`` for every task.
+    """
+
+    def __init__(self, importance: Importance | None = None, **options: Any) -> None:
+        self._follower = Follower(importance, options)
+
+    @property
+    def continual(self) -> Any:
+        """The ``Continual``, or None before the first task."""
+        return self._follower.continual
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Follow the optimizer of this task; of one that is resumed, read the state beside its checkpoint."""
+        file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
+        if state.global_step > 0 and file.exists():
+            self.load_state_dict(torch.load(file, weights_only=True))
+        self._follower.begin(kwargs["model"], kwargs["optimizer"])
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Close the task."""
+        self._follower.end(kwargs["model"], kwargs.get("train_dataloader"))
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write the state beside the checkpoint."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.is_world_process_zero and folder.is_dir():
+            torch.save(self.state_dict(), folder / FILE)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a run to be resumed."""
+        return self._follower.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume when training begins."""
+        self._follower.load_state_dict(state)

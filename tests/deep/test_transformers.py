@@ -1,0 +1,155 @@
+"""The callback of the Trainer of transformers against plain loops, with adapters and resumed runs."""
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.utils.data import Dataset
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+
+import forgetless.torch as flt
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and accelerate
+
+MECHANISMS = {
+    "proximal": {"proximal": 5.0},
+    "step_size": {"step_size": "linear", "n_tasks": 3},
+    "moving": {"average": ("moving", 3)},
+    "all": {"proximal": 0.5, "step_size": "inverse", "average": "merge", "start": True},
+}
+
+
+class Tokens(Dataset):
+    def __init__(self, task, n=8, length=6):
+        self.rows = torch.randint(11, (n, length), generator=torch.Generator().manual_seed(task))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return {"input_ids": self.rows[i], "labels": self.rows[i], "attention_mask": torch.ones_like(self.rows[i])}
+
+
+def language_model(lora=False):
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    )
+    model = GPT2LMHeadModel(config)
+    if lora:
+        model = get_peft_model(model, LoraConfig(r=2, target_modules=["c_attn"], lora_dropout=0.0))
+    return model
+
+
+def arguments(tmp_path, **options):
+    return TrainingArguments(
+        output_dir=str(tmp_path),
+        **{
+            "per_device_train_batch_size": 2,
+            "num_train_epochs": 1,
+            "learning_rate": 0.01,
+            "lr_scheduler_type": "constant",
+            "report_to": [],
+            "save_strategy": "no",
+            "use_cpu": True,
+            "disable_tqdm": True,
+            "seed": 0,
+            "max_grad_norm": 0.0,
+            "dataloader_pin_memory": False,
+            "logging_strategy": "no",
+        }
+        | options,
+    )
+
+
+def weights(model):
+    return torch.cat([p.detach().ravel() for p in model.parameters() if p.requires_grad])
+
+
+class Recorder(TrainerCallback):
+    """Records the gradients of every step, so that a plain loop can repeat it whatever the trainer does to the loss."""
+
+    def __init__(self):
+        self.gradients = []
+
+    def on_pre_optimizer_step(self, args, state, control, model, **_):
+        self.gradients.append([p.grad.clone() for p in model.parameters() if p.requires_grad])
+
+
+def plain(recorded, options, lora):
+    """Repeat all tasks with a new optimizer each, and the recorded gradients."""
+    model, continual = language_model(lora), None
+    params = [p for p in model.parameters() if p.requires_grad]
+    for gradients in recorded:
+        optimizer = torch.optim.AdamW(params, lr=0.01, weight_decay=0.0)
+        if continual is None:
+            continual = flt.Continual(model, optimizer, **options)
+        else:
+            continual.grow(optimizer=optimizer)
+        for step in gradients:
+            for p, gradient in zip(params, step, strict=True):
+                p.grad = gradient
+            optimizer.step()
+        continual.next_task()
+    with continual.averaged_weights():
+        return weights(model)
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "adapters"])
+@pytest.mark.parametrize("options", MECHANISMS.values(), ids=MECHANISMS.keys())
+def test_trainers_are_a_plain_loop(tmp_path, options, lora):
+    """A Trainer and an optimizer for every task, wrapped by accelerate."""
+    model, callback, recorded = language_model(lora), flt.transformers.ContinualCallback(**options), []
+    for task in range(3):
+        recorder, args = Recorder(), arguments(tmp_path, optim="adamw_torch")
+        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback, recorder]).train()
+        recorded.append(recorder.gradients)
+    assert callback.continual.task == 4
+    assert [len(gradients) for gradients in recorded] == [4, 4, 4]
+    with callback.continual.averaged_weights():
+        torch.testing.assert_close(weights(model), plain(recorded, options, lora), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "adapters"])
+def test_importances_of_a_language_model(tmp_path, lora):
+    def fisher(model, loader):
+        return flt.fisher(model, loader, labels="sampled", n_samples=4)
+
+    changes = []
+    for strength in (0.0, 1e6):
+        model, callback = language_model(lora), flt.transformers.ContinualCallback(fisher, proximal=strength)
+        for task in range(2):
+            before = weights(model)
+            Trainer(model=model, args=arguments(tmp_path), train_dataset=Tokens(task), callbacks=[callback]).train()
+        changes.append(float((weights(model) - before).norm()))
+    assert changes[1] < 0.5 * changes[0]
+    state = callback.continual.anchor.state_dict()
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert set(state["omega"]) == trained
+    assert all(bool((value >= 0).all()) for value in state["omega"].values())
+    assert sum(float(value.sum()) for value in state["omega"].values()) > 0
+
+
+def test_a_run_resumes_from_a_checkpoint(tmp_path):
+    """Accumulated gradients, a checkpoint within the second task, another process's objects."""
+    options = MECHANISMS["all"]
+    accumulate = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 1}
+    model, callback = language_model(), flt.transformers.ContinualCallback(**options)
+    for task, saving in enumerate(({}, {"save_strategy": "steps", "save_steps": 2})):
+        args = arguments(tmp_path / str(task), **accumulate, **saving)
+        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
+    whole = weights(model)
+    resumed, again = language_model(), flt.transformers.ContinualCallback(**options)
+    args = arguments(tmp_path / "1", **accumulate, save_strategy="no")
+    trainer = Trainer(model=resumed, args=args, train_dataset=Tokens(1), callbacks=[again])
+    trainer.train(resume_from_checkpoint=str(tmp_path / "1" / "checkpoint-2"))
+    assert again.continual.task == 3
+    torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_mixed_precision(tmp_path):
+    model, callback = language_model(True), flt.transformers.ContinualCallback(**MECHANISMS["all"])
+    for task in range(2):
+        args = arguments(tmp_path, bf16=True, max_grad_norm=1.0)
+        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
+    assert callback.continual.task == 3
+    assert bool(torch.isfinite(weights(model)).all())
