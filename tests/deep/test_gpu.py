@@ -141,3 +141,25 @@ def test_a_pull_inside_a_captured_step():
     for _ in range(6):
         made[1]()
     torch.testing.assert_close(weights(net), weights(like), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("average", ["moving", "mean", ("merge", 2.0)], ids=str)
+def test_mechanisms_give_the_same_weights(average):
+    """All three together: proximal term, step sizes and an average."""
+
+    def trained(device):
+        net = mlp().double().to(device)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
+        continual = flt.Continual(net, optimizer, proximal=0.5, step_size="cosine", average=average, n_tasks=3)
+        for task in range(3):
+            for x, y in batches(4, seed=task):
+                optimizer.zero_grad()
+                functional.cross_entropy(net(x.double().to(device)), y.to(device)).backward()
+                optimizer.step()
+            continual.next_task()
+        with continual.averaged_weights():
+            averaged = weights(net).cpu()
+        return weights(net).cpu(), averaged
+
+    for there, here in zip(trained("cuda"), trained("cpu"), strict=True):
+        torch.testing.assert_close(there, here, rtol=1e-6, atol=1e-8)
