@@ -189,7 +189,10 @@ def test_blocks_of_a_task_too_large_for_its_gram_matrix(rng, monkeypatch):
         monkeypatch.setattr("forgetless._core.environment.FACTORIZATION_LIMIT", limit)
         learned(model, tasks)
     assert far(models[1].coef_, models[0].coef_) < 1e-4
-    assert models[1].retained_fraction_ == pytest.approx(models[0].retained_fraction_, rel=1e-4)
+    values = np.linalg.eigvalsh(sum(X.T @ X for X, _ in tasks))[::-1]
+    best = values[:10].sum() / values.sum()  # of 10 vectors, by Eckart and Young
+    for model in models:
+        assert best - 1e-3 < model.retained_fraction_ < best + 1e-9
 
 
 def test_one_row_at_a_time_is_a_task_like_any_other(rng):
