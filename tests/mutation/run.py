@@ -11,8 +11,8 @@ with the reason. The run fails if fewer than 90 % of the others are killed.
 """
 
 import argparse
+import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -32,47 +32,53 @@ SECONDS = ROOT / "build" / "mutation"
 PATIENCE = 20.0
 """Seconds of tests for one mutant; three times as many for compiled loops, which are compiled again."""
 
-HANGS = 900.0
-"""Seconds after which tests that wait without computing are ended; a busy machine does not take as long."""
-
 
 class Workspace:
     """A copy of source and tests to be changed and run; the tree itself may be edited meanwhile."""
 
-    def __init__(self, folder: Path, patience: float) -> None:
+    def __init__(self, folder: Path, patience: float, libraries: list[str]) -> None:
         self.folder, self.source, self.patience = folder, folder / "src", patience
         for name in ("src", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "conftest.py"):
             shutil.copy(ROOT / name, folder)
-        self.environment = {
+        environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(self.source), str(Path(__file__).parent)]),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "SCIPY_ARRAY_API": "1",  # as in conftest.py
             "NUMBA_CACHE_DIR": str(folder / "numba"),
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
+        server = [sys.executable, "-P", str(Path(__file__).with_name("server.py")), *libraries]
+        self.server = subprocess.Popen(
+            server, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def pytest(self, paths: list[Path], limit: int | None = None, **settings: object) -> str | None:
         """Run tests within a limit of processor seconds; return None if they pass, else their output or the limit."""
+        output = self.folder / "output.txt"
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "quickest"]
-        command = [sys.executable, "-m", "pytest", *options, "-m", "not long and not browser", *map(str, paths)]
-        environment = {**self.environment, **{f"MUTATION_{name}": str(value) for name, value in settings.items()}}
-        bound = None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                timeout=None if limit is None else HANGS,
-                check=False,
-                preexec_fn=bound,
-            )
-        except subprocess.TimeoutExpired:
-            return "hangs"
-        return done.stdout.decode() if done.returncode else None
+        request = {
+            "arguments": [*options, "-m", "not long and not browser", *map(str, paths)],
+            "environment": {f"MUTATION_{name}": str(value) for name, value in settings.items()},
+            "limit": limit,
+            "output": str(output),
+        }
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        code = self.server.stdout.readline().strip()
+        assert code, "the server has ended"
+        return None if code == "0" else f"exit code {code}\n{output.read_text(errors='replace')}"
+
+    def close(self) -> None:
+        """End the server."""
+        assert self.server.stdin is not None
+        self.server.stdin.close()
+        self.server.wait()
 
     def measure(self, test: str) -> None:
         """Measure how long each test of a file or folder takes, if that has not been done yet."""
@@ -153,7 +159,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
         spaces: SimpleQueue[Workspace] = SimpleQueue()
         for number in range(options.workers):
-            spaces.put(Workspace(Path(folder, str(number)), options.patience))
+            libraries = ["torch"] if any(module.startswith("torch/") for module in modules) else []
+            spaces.put(Workspace(Path(folder, str(number)), options.patience, libraries))
 
         def attempt(mutant: Mutant) -> None:
             space = spaces.get()
@@ -172,6 +179,8 @@ def main() -> int:
             space.check_examples(modules)
             spaces.put(space)
         list(pool.map(attempt, queue))
+        while not spaces.empty():
+            spaces.get().close()
     return report(sampled, survived, equivalent)
 
 
