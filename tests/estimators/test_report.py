@@ -144,6 +144,14 @@ def test_levels_that_move_are_told_from_features_that_change():
     assert not any("Levels move" in line for line in page.warnings_of(turned))
 
 
+@pytest.mark.parametrize("n", [2, 8, 50])
+def test_worse_than_a_baseline_is_by_more_than_twice_the_deviation_of_a_mean_of_squares(n):
+    """Of n squared Gaussian errors the mean has a relative standard deviation of √(2/n)."""
+    margin = 1.0 + 2.0 * np.sqrt(2.0 / n)
+    before = 3.0 * margin * np.array([0.99, 1.0 - 1e-12, 1.0 + 1e-12, 1.01, np.nan])
+    assert page.worse_than_baseline(before, np.full(5, 3.0), np.full(5, n)) == [2, 3]
+
+
 def test_tasks_of_single_rows_are_decided_by_chance():
     run = evaluated(made(memory=10), stream(200, n=1, seed=1))
     told = [line for line in page.warnings_of(run) if "mean of all targets so far" in line]

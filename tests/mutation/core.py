@@ -12,7 +12,7 @@ DIGITS = ("engines/test_digits.py", "engines/test_stated_errors.py")
 ONE_TASK = ("test_equation.py", "solvers", "test_arrays.py")
 STREAM = ("estimators/test_estimators.py", "estimators/test_safety.py", "estimators/test_model.py")
 UNITS = ("estimators/test_units.py", "estimators/test_report.py", "tables/test_encoded.py")
-MIXTURE = ("estimators/test_evidence.py", "estimators/test_report.py")
+MIXTURE = ("estimators/test_evidence.py", "estimators/test_report.py", "estimators/test_uncertainty.py")
 ENCODER = ("tables", "test_conformance.py", "estimators/test_pipeline.py")
 FILES = ("tables/test_reading.py", "tables/test_tables.py", "tables/test_odd_columns.py", "cli/test_tables.py")
 KEYS = ("sweeps/test_identity.py", "sweeps/test_grid.py", "sweeps/test_workers.py")
@@ -81,20 +81,30 @@ GROUPS = {
         "advice/_reduced.py": ("advice/test_which_lambda.py", "advice/test_sampled.py"),
     },
     "estimators": {
-        "estimators/state.py": ("estimators/test_state.py", "estimators/test_averages.py", *STREAM),
-        "estimators/statistics.py": MIXTURE,
+        "estimators/state.py": (
+            "estimators/test_state.py",
+            "estimators/test_averages.py",
+            "estimators/test_units.py",
+            *STREAM,
+        ),
+        "estimators/statistics.py": (*MIXTURE, "estimators/test_pipeline.py"),
         "estimators/evidence.py": MIXTURE,
         "estimators/low_rank.py": ("estimators/test_low_rank.py",),
         "estimators/_single_rows.py": ("estimators/test_single_rows.py", "estimators/test_low_rank.py", *STREAM),
         "estimators/_uncertainty.py": MIXTURE,
         "estimators/_units.py": UNITS,
-        "estimators/_input.py": (*STREAM, *UNITS),
+        "estimators/_input.py": (*STREAM, *UNITS, "test_sklearn_contract.py"),
         "estimators/standard_blocks.py": UNITS,
         "estimators/counted.py": ("tables", "estimators/test_units.py"),
         "estimators/evaluation.py": ("estimators/test_evaluation.py", "estimators/test_report.py"),
         "estimators/baselines.py": (*STREAM, "estimators/test_averages.py", "test_conformance.py"),
         "estimators/history.py": ("estimators/test_state.py", "estimators/test_model.py"),
-        "estimators/regressor.py": (*STREAM, "estimators/test_units.py", "estimators/test_state.py"),
+        "estimators/regressor.py": (
+            *STREAM,
+            "estimators/test_units.py",
+            "estimators/test_state.py",
+            "test_sklearn_contract.py",
+        ),
         "estimators/ridge.py": (*STREAM, *MIXTURE),
         "estimators/classifier.py": ("estimators/test_classes.py", "estimators/test_safety.py"),
         "estimators/strength.py": ("estimators/test_strength.py", "estimators/test_estimators.py"),
