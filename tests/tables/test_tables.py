@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetless._core.frames import columns_of, read_once, values_of
-from forgetless.tables import read_tasks
+from forgetless.tables import read_table, read_tasks
 from forgetless.tables.readers import BadTableError, read_ahead
 from forgetless.tables.task_files import TableTasks
 from support.tables import LIBRARIES
@@ -45,6 +45,13 @@ def test_tables_of_any_system_are_read(tmp_path, ending, mark):
     path.write_text(mark + ending.join(["a,y,t", "1,2,u", "", "3,4,v", ""]), newline="", encoding="utf-8")
     tasks = read_tasks(path, task="t", target="y")
     assert [(X.tolist(), y.tolist()) for X, y in tasks] == [([[1.0]], [2.0]), ([[3.0]], [4.0])]
+
+
+def test_spaces_around_the_names_of_columns_are_removed(tmp_path):
+    import pandas
+
+    pandas.DataFrame({" a ": [1.0], "b": [2.0]}).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a", "b"]
 
 
 def test_a_name_given_twice_in_a_parquet_file(tmp_path):
