@@ -280,3 +280,17 @@ def test_statistics_are_those_of_all_rows_weighted():
     mean = np.average(X, axis=0, weights=weight)
     np.testing.assert_allclose(units.mean, mean, rtol=1e-14)
     np.testing.assert_allclose(units.scale**2, np.average((X - mean) ** 2, axis=0, weights=weight), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [10_000, 60_000])
+def test_tall_tasks_are_learned_from_their_gram_matrix(n):
+    """In one block or several, as pipelines do."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 1.0]
+    y = X @ [1.0, -2.0, 3.0] + rng.standard_normal(n)
+    tall, usual = (fl.ContinualRidge(alpha=2.0, fit_intercept=True, standardize=True) for _ in "ab")
+    assert tall._learn_tall(X, y)
+    usual.partial_fit(X, y)
+    np.testing.assert_allclose(tall.coef_, usual.coef_, rtol=1e-9)
+    assert tall.intercept_ == pytest.approx(usual.intercept_, rel=1e-9)
+    assert tall.history_["n_rows"].tolist() == [n]
