@@ -13,8 +13,8 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
+from forgetless.torch import _proximal
 from forgetless.torch import anchor as anchor_module
-from forgetless.torch._proximal import Recording
 from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
 
 
@@ -498,9 +498,21 @@ def test_the_center_after_the_first_task_is_its_weights(kind):
 def test_a_recording_fits_the_same_memory_and_constants_only():
     """Of kernels on a GPU, which refer to addresses; the check itself needs none."""
     tensors = [torch.zeros(2), torch.zeros(3)]
-    recording = Recording.__new__(Recording)
+    recording = _proximal.Recording.__new__(_proximal.Recording)
     recording._constants, recording._places = (1e-8, 0.999), [each.data_ptr() for each in tensors]
     assert recording.fits(tensors, (1e-8, 0.999))
     assert not recording.fits(tensors, (1e-8, 0.9))
     assert not recording.fits([tensors[0], torch.zeros(3)], (1e-8, 0.999))
     assert not recording.fits(tensors[:1], (1e-8, 0.999))
+
+
+@pytest.mark.parametrize(("device", "scale", "expected"), [("cpu", None, 0), ("cpu", 1.0, 1), ("meta", None, 1)])
+def test_steps_of_adam_are_made_where_the_parameters_are(monkeypatch, device, scale, expected):
+    calls = []
+    monkeypatch.setattr(_proximal, "_on_device", lambda *arguments: calls.append(arguments))
+    p, center, square = (torch.ones(2, device=device) for _ in range(3))
+    group = {"lr": 0.1, "amsgrad": False, "betas": (0.9, 0.99), "eps": 1e-8, "params": [p]}
+    optimizer = SimpleNamespace(state={p: {"exp_avg_sq": square, "step": torch.tensor(1.0)}})
+    bucket = _proximal.Bucket(group, [p], [center])
+    _proximal.Adaptive().apply(optimizer, bucket, 1.0, None if scale is None else torch.tensor(scale))
+    assert len(calls) == expected
