@@ -295,9 +295,10 @@ def test_first_losses_and_their_rounding_have_the_unit_of_a_loss():
     for name in ("average_loss", "worst_case"):
         assert other.initial(name) == pytest.approx(256 * one.initial(name))
         assert 0 < one.rounding(name) < 1e-12
-        assert other.rounding(name) == pytest.approx(256 * one.rounding(name))
+        assert other.rounding(name) == pytest.approx(256 * one.rounding(name), rel=1e-9, abs=0)
         # Random roundings add up over the steps: with √k.
-        assert one.with_steps(36).rounding(name) == pytest.approx(one.rounding(name) * (1 + 6) / (1 + 3))
+        expected = one.rounding(name) * (1 + 6) / (1 + 3)
+        assert one.with_steps(36).rounding(name) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 def test_runs_of_equal_losses_are_not_heavy():
