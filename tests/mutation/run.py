@@ -2,7 +2,7 @@
 
     make mutants                                     # 45 of each group; 300 with --patience 8 took an hour on one core
     make mutants ARGS="--group sweeps --seed 26 --log results/sweeps.txt"     # resumes where the log ends
-    make mutants ARGS="--group sweeps --log results/sweeps.txt --again --patience 100"          # its survivors again
+    make mutants ARGS="--group sweeps --seed 26 --log results/sweeps.txt --again --patience 60"    # its survivors again
 
 A mutant is one operator, number, comparison or condition changed. Its tests are the module's own examples and those of
 ``GROUPS``, the quickest first and as many as fit into the patience; it is killed when one of them fails or when they
