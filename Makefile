@@ -126,7 +126,7 @@ test-python-%: .venv-%/.installed
 coverage: setup
 	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
 
-# Single tokens of the numerical core changed: does a test notice? ARGS="--only theory --count 50 --seed 1"
+# Single tokens of the modules that compute changed: does a test fail? ARGS="--group engines --count 50 --seed 1"
 mutants: setup
 	PYTHONPATH=tests $(BIN)/python -m mutation.run $(ARGS)
 

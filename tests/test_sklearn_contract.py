@@ -45,6 +45,12 @@ def is_beyond_it(result):
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
+def test_several_targets_are_declared_where_they_are_learned(model):
+    regression = not isinstance(model, fl.ContinualRidgeClassifier)
+    assert model.__sklearn_tags__().target_tags.multi_output == regression
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_all_checks_of_scikit_learn_pass(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks provoke warnings of their own

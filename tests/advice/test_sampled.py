@@ -295,4 +295,22 @@ def test_first_losses_and_their_rounding_have_the_unit_of_a_loss():
     for name in ("average_loss", "worst_case"):
         assert other.initial(name) == pytest.approx(256 * one.initial(name))
         assert 0 < one.rounding(name) < 1e-12
-        assert other.rounding(name) == pytest.approx(256 * one.rounding(name))
+        assert other.rounding(name) == pytest.approx(256 * one.rounding(name), rel=1e-9, abs=0)
+        # Random roundings add up over the steps: with √k.
+        expected = one.rounding(name) * (1 + 6) / (1 + 3)
+        assert one.with_steps(36).rounding(name) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_runs_of_equal_losses_are_not_heavy():
+    losses = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 9.0]])
+    runs = _sampled.Runs(losses, 0.0)
+    assert [runs.heavy(b) for b in range(3)] == [False, False, True]
+
+
+def test_coefficients_lie_between_nodes_by_their_logarithms(rng):
+    tasks, k = fl.TaskCollection(random_pairs(rng, M=4, d=3, rows=(2, 2))), 20
+    problem = Losses(tasks, k, fl.WithReplacement(), None, None)
+    model = ReducedModel(problem.moments, problem.law, k, _losses.average_form(problem.moments))
+    first, second, third = model.strengths[:3]
+    coefficients = np.array([0.0, 0.5 * first, first, np.sqrt(first * second), second, np.sqrt(second * third)])
+    np.testing.assert_allclose(model._places(coefficients), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5], rtol=1e-9)

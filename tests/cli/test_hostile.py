@@ -117,6 +117,9 @@ def test_commands_in_a_terminal(table, commands):
             continue
         code, text = in_terminal(table.parent, *words)
         assert code == 0, text[-2000:]
+        if "csv" in words:  # data for programs: labels are complete, and those of a sweep printable
+            assert text.count("x" * 10_000) == 1
+            text = text.replace("x" * 10_000, "")
         harmless(text)
     code, text = in_terminal(table.parent, "sweep", "refused.toml", "--store", "r.db")
     assert (code, "that can be printed on a line" in text) == (1, True)

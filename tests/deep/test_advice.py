@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
+from forgetless.torch.linear import predicted
 
 
 def lines(targets):
@@ -165,6 +166,19 @@ def test_the_departure_is_zero_for_a_linear_model_and_literal_otherwise(rng):
     linear, other = flt.linearize(line), copy.deepcopy(line)
     other.weight.data.add_(1.0)
     assert linear.departure(other, x) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_departure_is_that_on_the_rows_of_the_first_task():
+    net = wide(5)[0]
+    trained, tasks = copy.deepcopy(net), random_tasks(1.0)
+    for p in trained.parameters():
+        p.data += 0.3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        linear = predicted(net, trained, tasks, lambda scale: (0.0, scale, scale), [0.1, 1.0], 1.0)
+    departures = [flt.linearize(net).departure(trained, x) for x, _ in tasks]
+    assert linear.departure == pytest.approx(departures[0], rel=1e-12)
+    assert abs(departures[1] - departures[0]) > 1e-3
 
 
 def test_the_linear_search_is_the_linear_model():

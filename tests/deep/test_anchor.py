@@ -4,6 +4,7 @@ import copy
 import io
 import itertools
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 
 import forgetless as fl
 import forgetless.torch as flt
+from forgetless.torch import _proximal
 from forgetless.torch import anchor as anchor_module
 from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
 
@@ -460,3 +462,57 @@ def test_coarse_weights_are_warned_of():
     net = mlp().to(torch.bfloat16)
     with pytest.warns(UserWarning, match=r"torch.bfloat16 lose proximal steps below 2\^-8"):
         flt.Anchor(net, OPTIMIZERS["sgd"](net.parameters()), 1.0, 2)
+
+
+@pytest.mark.parametrize(("overflows", "expected"), [(0.0, True), (1.0, False), (2.0, False)])
+def test_an_overflow_on_some_device_skips_the_proximal_step(overflows, expected):
+    """The number of devices with an overflow is on a device of its own; 0 makes the usual step."""
+    steps = []
+    for found_inf in (None, SimpleNamespace(device=torch.device("cuda"), clamp=torch.tensor(overflows).clamp)):
+        torch.manual_seed(0)
+        net = nn.Linear(3, 1, bias=False)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+        anchor = flt.Anchor(net, optimizer, 1.0, 3)
+        anchor.next_task()
+        net.weight.data += 1.0
+        net.weight.grad, before = torch.zeros_like(net.weight), net.weight.detach().clone()
+        if found_inf is not None:
+            optimizer.found_inf = found_inf
+        anchor.step()
+        steps.append(net.weight.detach() - before)
+    usual, step = steps
+    torch.testing.assert_close(usual, torch.full((1, 3), -1.0 / 3.0))  # γλ/(1 + γλ) of the way back
+    torch.testing.assert_close(step, usual if expected else torch.zeros_like(usual))
+
+
+@pytest.mark.parametrize("kind", ["previous", "all"])
+def test_the_center_after_the_first_task_is_its_weights(kind):
+    start, w, importance = torch.zeros(3), torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 4.0])
+    for center in (None, start):
+        for omega in (importance, None):
+            after, mean = anchor_module.joined(center, None, w, omega, 1, kind)
+            torch.testing.assert_close(after, w)
+            assert mean is omega
+
+
+def test_a_recording_fits_the_same_memory_and_constants_only():
+    """Of kernels on a GPU, which refer to addresses; the check itself needs none."""
+    tensors = [torch.zeros(2), torch.zeros(3)]
+    recording = _proximal.Recording.__new__(_proximal.Recording)
+    recording._constants, recording._places = (1e-8, 0.999), [each.data_ptr() for each in tensors]
+    assert recording.fits(tensors, (1e-8, 0.999))
+    assert not recording.fits(tensors, (1e-8, 0.9))
+    assert not recording.fits([tensors[0], torch.zeros(3)], (1e-8, 0.999))
+    assert not recording.fits(tensors[:1], (1e-8, 0.999))
+
+
+@pytest.mark.parametrize(("device", "scale", "expected"), [("cpu", None, 0), ("cpu", 1.0, 1), ("meta", None, 1)])
+def test_steps_of_adam_are_made_where_the_parameters_are(monkeypatch, device, scale, expected):
+    calls = []
+    monkeypatch.setattr(_proximal, "_on_device", lambda *arguments: calls.append(arguments))
+    p, center, square = (torch.ones(2, device=device) for _ in range(3))
+    group = {"lr": 0.1, "amsgrad": False, "betas": (0.9, 0.99), "eps": 1e-8, "params": [p]}
+    optimizer = SimpleNamespace(state={p: {"exp_avg_sq": square, "step": torch.tensor(1.0)}})
+    bucket = _proximal.Bucket(group, [p], [center])
+    _proximal.Adaptive().apply(optimizer, bucket, 1.0, None if scale is None else torch.tensor(scale))
+    assert len(calls) == expected

@@ -324,3 +324,19 @@ class Scores(nn.Linear):
 
     def forward(self, x):
         return types.SimpleNamespace(scores=super().forward(x))
+
+
+def test_an_importance_of_zero_has_no_unit():
+    with pytest.raises(ValueError, match="importance is zero everywhere after the first task"):
+        flt.Relative()({"weight": torch.zeros(3)})
+
+
+def test_a_path_follows_what_the_optimizer_trains():
+    """Neither frozen parameters nor those of which the optimizer does not know."""
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1), nn.Linear(1, 1))
+    net[0].weight.requires_grad_(False)
+    optimizer = torch.optim.SGD([*net[0].parameters(), *net[1].parameters()], lr=0.1)
+    path = flt.PathIntegral(net, optimizer)
+    net(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    assert set(path.importance()) == {"0.bias", "1.weight", "1.bias"}

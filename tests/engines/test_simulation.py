@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless import metrics
 from forgetless.engines._trials_numba import CompiledRun
 from support import literal
 from support.agreement import METRICS, check_against_literal, drawn_order, literal_path
@@ -273,3 +274,26 @@ def test_weights_of_wide_tasks_are_made_a_few_at_a_time(backend, rng):
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * trace.weights.nbytes
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ([0, -1, 1], r"indices must lie in 0\.\.1, got -1\.\.1"),
+        ([0, 2], r"indices must lie in 0\.\.1, got 0\.\.2"),
+        ([], "one task index per step"),
+        ([[0, 1]], "one task index per step"),
+        ([0.0, 1.0], "one task index per step"),
+    ],
+)
+def test_orders_of_metrics_are_validated(indices, message):
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
+    with pytest.raises(ValueError, match=message):
+        metrics._order(tasks, indices)
+
+
+def test_orders_of_metrics_have_one_index_per_step():
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
+    assert metrics._order(tasks, [1, 0], 2).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="one task index per step"):
+        metrics._order(tasks, [1, 0], 3)

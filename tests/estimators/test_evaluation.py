@@ -52,7 +52,16 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
         assert result.errors[-1, m] == pytest.approx(np.mean((spy.predict(X[held]) - y[held]) ** 2))
     again = fl.evaluate_stream(Spy(**model.get_params()), tasks, holdout=0.25, seed=3)
     np.testing.assert_array_equal(again.errors, result.errors)
-    assert "on held-out rows" in repr(result)
+    learned, end = np.sqrt(np.diag(result.errors).mean()), np.sqrt(result.errors[-1].mean())
+    assert repr(result).endswith(f"on held-out rows {learned:.4g} after learning their task, {end:.4g} at the end")
+
+
+def test_a_first_task_of_one_row_is_a_task(rng):
+    """The second task has an error before it was learned, and the mean of the first as its baseline."""
+    tasks = [(X[:1], y[:1]) for X, y in stream(rng, 3)]
+    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), tasks)
+    assert np.isnan(result.before).tolist() == [True, False, False]
+    assert result.mean_before[1] == pytest.approx(float(tasks[1][1][0] - tasks[0][1][0]) ** 2)
 
 
 def test_a_pipeline_of_other_steps_is_evaluated(rng):

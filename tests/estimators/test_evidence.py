@@ -1,6 +1,7 @@
 """The default of the estimators: statistics against all rows, the evidence against its definition, and what follows."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -272,6 +273,47 @@ def test_defaults_beat_the_mean_and_the_majority(load, offset, ordered):
     model = fl.ContinualRidge().fit(features[~held], target[~held], groups=groups[~held])
     error = np.mean((model.predict(features[held]) - target[held]) ** 2)
     assert error < 1.02 * np.mean((target[~held].mean() - target[held]) ** 2)
+
+
+def test_fading_memories_hold_the_rows_of_their_definition(rng):
+    """Each task multiplies the weight of all rows before it by 1, 0.9, 0.75 and 0."""
+    model, n_tasks, n = fl.ContinualRidge(schedule=fl.schedules.auto(objective="next"), standardize=False), 6, 5
+    tasks = [(rng.standard_normal((n, D)), rng.standard_normal(n)) for _ in range(n_tasks)]
+    for X, y in tasks:
+        model.partial_fit(X, y)
+    statistics = model._state.memory.statistics
+    assert len(statistics) == 4
+    for each, left in zip(statistics, (1.0, 0.9, 0.75, 0.0), strict=True):
+        weight = np.repeat(left ** np.arange(n_tasks)[::-1], n)
+        X, y = all_rows(tasks)
+        centred = X - np.average(X, axis=0, weights=weight)
+        assert each.rows == pytest.approx(weight.sum(), rel=1e-12)
+        np.testing.assert_allclose(each.gram, (weight[:, None] * centred).T @ centred, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_errors_of_rows_left_out_are_those_of_generalized_cross_validation(rng, n):
+    X, y = rng.standard_normal((n, D)), rng.standard_normal(n)
+    model = fl.ContinualRidge(fit_intercept=False, standardize=False).partial_fit(X, y)
+    statistics = model._state.memory.statistics[0]
+    inverse = np.linalg.inv(X.T @ X + statistics.strength * np.eye(D))
+    residual = y - X @ inverse @ X.T @ y
+    freedom = min(np.trace(inverse @ X.T @ X), 0.95 * n)
+    error, mean_error = statistics.leave_out_errors()
+    assert error == pytest.approx(residual @ residual / (1 - freedom / n) ** 2, rel=1e-9)
+    assert mean_error == pytest.approx(y @ y / max(1 - 1 / n, 0.05) ** 2, rel=1e-9)
+
+
+def test_a_wide_task_takes_no_matrix_of_all_features(rng):
+    d = 3000
+    model = fl.ContinualRidge(memory=3)
+    X, y = rng.standard_normal((4, d)), rng.standard_normal(4)
+    model.partial_fit(X, y)  # what is imported and compiled at first is not counted
+    tracemalloc.start()
+    model.partial_fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < d * d
 
 
 def test_statistics_of_no_rows_are_the_start():

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
 from forgetless.io.document import read, write
+from forgetless.tables.pipeline import _checked_table
 from support.tables import LIBRARIES
 
 MODELS = {
@@ -175,6 +177,41 @@ def test_a_forged_encoder_is_refused(tmp_path):
         write(path, dataclasses.replace(document, header={**document.header, **forged}))
         with pytest.raises(fl.errors.FileError, match="is damaged or not a forgetless file"):
             fl.load(path)
+
+
+SPLIT = {"holdout": 0.2, "seed": 1, "refit": True}
+FACTS = {"task": "t", "targets": ["y"], "tasks": ["u"], "rows": 3, "mean": 1.5, "last": 2, "split": SPLIT}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_facts_about_tables_come_back(several):
+    facts = {**FACTS, "targets": ["y", "z"], "mean": [1.5, 0.0], "last": [2, 3]} if several else FACTS
+    assert _checked_table(facts) == facts
+    assert _checked_table({key: value for key, value in facts.items() if key not in ("mean", "last")}) is not None
+    assert _checked_table(None) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mean": [1.5]}, "not numbers"),
+        ({"mean": math.nan}, "not numbers"),
+        ({"last": math.inf}, "not numbers"),
+        ({"mean": "1.5"}, "not numbers"),
+        ({"targets": ["y", "z"]}, "not numbers"),
+        ({"targets": ["y", "z"], "mean": [1.0, math.nan], "last": [1.0, 2.0]}, "not numbers"),
+        ({"rows": 3.0}, "not strings"),
+        ({"task": 1}, "not strings"),
+        ({"tasks": [1]}, "not strings"),
+        ({"more": 1}, "incomplete"),
+        ({"split": {"holdout": "much"}}, "held-out rows"),
+        ({"split": {**SPLIT, "more": 1}}, "held-out rows"),
+        ({"split": [0.2, 1, True]}, "held-out rows"),
+    ],
+)
+def test_forged_facts_about_tables_are_rejected(change, message):
+    with pytest.raises(ValueError, match=message):
+        _checked_table({**FACTS, **change})
 
 
 def test_collections_are_made_of_tables():

@@ -1,5 +1,7 @@
 """What a report says: warnings, alarms and coefficients, against streams of which the truth is known."""
 
+from types import SimpleNamespace
+
 import html5lib
 import numpy as np
 import pytest
@@ -142,6 +144,42 @@ def test_levels_that_move_are_told_from_features_that_change():
     turned = evaluated(made(memory=10), tasks(np.zeros(10), 5))
     assert "worse than the mean of the last task" in " ".join(page.warnings_of(turned))
     assert not any("Levels move" in line for line in page.warnings_of(turned))
+
+
+def drift_by_definition(errors, t, n):
+    """Whether log e_t lies 5 deviations above the median of up to 20 tasks before it."""
+    window = [e for e in np.log(errors[max(t - 20, 0) : t]) if np.isfinite(e)]
+    if len(window) < 5 or not np.isfinite(errors[t]):
+        return False
+    middle = np.median(window)
+    deviation = max(1.4826 * np.median(np.abs(window - middle)), np.sqrt(2 / n))
+    return bool(np.log(errors[t]) > middle + 5 * deviation)
+
+
+@pytest.mark.parametrize("n_earlier", [0, 3, 27, 40])
+def test_drift_is_that_of_its_definition(n_earlier):
+    """The level rises at task 30, which the median of the last 20 tasks follows ten tasks later."""
+    rng, n = np.random.default_rng(0), 50
+    errors = np.exp(0.1 * rng.standard_normal(60) + 3.0 * (np.arange(60) >= 30))
+    errors[[0, 7]], errors[[12, 58]] = np.nan, errors[[12, 58]] * 20.0
+    expected = [t - n_earlier for t in range(n_earlier, 60) if drift_by_definition(errors, t, n)]
+    earlier = errors[:n_earlier] if n_earlier else None
+    assert page.drifted(errors[n_earlier:], np.full(60 - n_earlier, n), earlier) == expected
+    assert len(expected) >= 1
+
+
+def test_a_sentence_names_five_ranges_of_tasks():
+    run = SimpleNamespace(tasks=[f"t{i}" for i in range(20)])
+    assert page._named(run, [0, 1, 2, 4, 6, 8, 10]) == "t0 to t2, t4, t6, t8, t10"
+    assert page._named(run, [0, 2, 4, 6, 8, 10, 11, 13]) == "t0, t2, t4, t6, t8 and 2 more"
+
+
+@pytest.mark.parametrize("n", [2, 8, 50])
+def test_worse_than_a_baseline_is_by_more_than_twice_the_deviation_of_a_mean_of_squares(n):
+    """Of n squared Gaussian errors the mean has a relative standard deviation of √(2/n)."""
+    margin = 1.0 + 2.0 * np.sqrt(2.0 / n)
+    before = 3.0 * margin * np.array([0.99, 1.0 - 1e-12, 1.0 + 1e-12, 1.01, np.nan])
+    assert page.worse_than_baseline(before, np.full(5, 3.0), np.full(5, n)) == [2, 3]
 
 
 def test_tasks_of_single_rows_are_decided_by_chance():

@@ -56,6 +56,22 @@ def assert_same_arrays(ours, theirs):
         np.testing.assert_array_equal(value, theirs[name], err_msg=name)
 
 
+def test_the_range_of_a_feature_is_that_of_all_tasks():
+    """Values within it are not clipped, whichever task had them."""
+    model = fl.ContinualRidge()
+    for low, high in ((0.0, 1.0), (-4.0, -3.0), (5.0, 6.0), (0.0, 1.0)):
+        x = np.linspace(low, high, 9)
+        model.partial_fit(x[:, None], 2.0 * x)
+    np.testing.assert_array_equal(model._state.ranges, [[-4.0], [6.0]])
+    slope = float(model.coef_[0])
+    at = np.array([[-4.0], [0.0], [6.0]])
+    np.testing.assert_allclose(np.diff(model.predict(at)), [4.0 * slope, 6.0 * slope], rtol=1e-9)
+
+
+def test_the_error_of_no_rows_is_not_a_number():
+    assert np.isnan(History([]).prequential_mse)
+
+
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("options", [{}, {"targets": (2,)}, {"kind": sparse.csr_array}, {"dtype": np.float32}], ids=str)
 def test_a_state_comes_back_from_arrays_and_goes_on(model, options):

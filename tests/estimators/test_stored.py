@@ -143,6 +143,28 @@ def test_an_error_that_cannot_be_squared_is_refused(rng):
     assert np.isfinite(model.prequential_mse_)
 
 
+@pytest.mark.parametrize(
+    ("memory", "scale", "message"),
+    [
+        (3, 1e20, "too large to be remembered as float32"),
+        (3, 1e155, "too large to be squared"),
+        (fl.LowRankMemory(3, dtype="float64"), 1e155, "too large to be squared"),
+        (None, 1e155, "too large to be squared"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seen", [0, 2])
+def test_a_task_that_the_statistics_cannot_hold_changes_nothing(rng, memory, scale, message, seen):
+    model = learned(fl.ContinualRidge(memory=memory, standardize=False), stream(rng, seen))
+    before = pickle.dumps(model)
+    X = rng.standard_normal((5, 4))
+    with pytest.raises(OverflowError, match=message):
+        model.partial_fit(scale * X, X[:, 0])
+    assert pickle.dumps(model) == before
+    model.partial_fit(X, X[:, 0])
+    assert np.isfinite(model.coef_).all()
+
+
 def test_the_prequential_mean_is_that_of_its_definition(rng):
     model, squares, weights = fl.ContinualRidge(1.0), 0.0, 0.0
     for X, y in stream(rng, 50):

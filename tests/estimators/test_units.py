@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
-from forgetless.estimators._units import Units
+from forgetless.estimators._units import UnitChange, Units
 
 D = 5
 MODELS = {
@@ -25,6 +25,20 @@ MODELS = {
     "joint": lambda **more: fl.JointRidge(alpha=0.3, **more),
     "rls": lambda **more: fl.RecursiveLeastSquares(alpha=0.3, **more),
 }
+
+
+def test_squares_in_other_units_are_those_of_the_rows_in_them():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, D))
+    X -= X.mean(0)
+    old = Units.none(D, centred=True)._replace(mean=np.zeros(D), scale=np.ones(D))
+    new = old._replace(mean=np.arange(1.0, D + 1), scale=np.geomspace(0.5, 4.0, D))
+    change = UnitChange.between(old, new)
+    with_ones = np.column_stack([X, np.ones(len(X))])
+    inside = np.column_stack([(X - new.mean) / new.scale, np.ones(len(X))])
+    np.testing.assert_allclose(change.squares(np.sum(with_ones**2, axis=0)), np.sum(inside**2, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(change.rows(with_ones), inside, rtol=1e-12)
+    np.testing.assert_allclose(change.gram(with_ones.T @ with_ones), inside.T @ inside, rtol=1e-10, atol=1e-10)
 
 
 def made(name, **more):
@@ -266,3 +280,17 @@ def test_statistics_are_those_of_all_rows_weighted():
     mean = np.average(X, axis=0, weights=weight)
     np.testing.assert_allclose(units.mean, mean, rtol=1e-14)
     np.testing.assert_allclose(units.scale**2, np.average((X - mean) ** 2, axis=0, weights=weight), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [10_000, 60_000])
+def test_tall_tasks_are_learned_from_their_gram_matrix(n):
+    """In one block or several, as pipelines do."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 1.0]
+    y = X @ [1.0, -2.0, 3.0] + rng.standard_normal(n)
+    tall, usual = (fl.ContinualRidge(alpha=2.0, fit_intercept=True, standardize=True) for _ in "ab")
+    assert tall._learn_tall(X, y)
+    usual.partial_fit(X, y)
+    np.testing.assert_allclose(tall.coef_, usual.coef_, rtol=1e-9)
+    assert tall.intercept_ == pytest.approx(usual.intercept_, rel=1e-9)
+    assert tall.history_["n_rows"].tolist() == [n]

@@ -39,6 +39,14 @@ def test_optimal_certified_schedules_of_more_steps(k, constant):
     check_optimum(k, constant)
 
 
+def test_progress_counts_gradients_from_one():
+    calls = []
+    fl.minimax_schedule(2, progress=lambda *call: calls.append(call))
+    done = [number for number, _, label in calls if label == "gradients"]
+    assert done == list(range(1, len(done) + 1))
+    assert len(done) > 1
+
+
 def test_gradients_are_those_of_differences(rng):
     from forgetless.guarantees.minimax import _Descent
 

@@ -69,3 +69,44 @@ def test_classes_derived_from_ours_are_taken_by_their_values():
     for schedule in (Slow(0.1), Slow(np.linspace(0.1, 1.0, 20))):
         checks = fl.compare_bounds(tasks, schedule, 20).bounds
         assert all(check.ratio >= 1 for check in checks if check.name.startswith("computed") and check.applies)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "base"),
+    [
+        (fl.GradientDescent(np.array([1, 2, 4, 1]), np.array([0.9, 0.4, 0.2, 0.5])), None),
+        (fl.GradientDescent(np.array([2, 3, 4, 2]), np.array([0.5, 0.4, 0.3, 0.9])), fl.GradientDescent(2, 0.3)),
+        (fl.Ridge(np.array([0.5, 2.0, 1.0, 0.1])), fl.Ridge(2.0)),
+        (Flow(np.array([0.8, 2.0, 0.3, 1.0])), None),
+    ],
+    ids=["budgets", "larger budgets", "ridge", "custom"],
+)
+def test_prices_are_suprema_to_the_width_of_a_cell(filter_, base):
+    """Of θ²/(θ(2m − φ) + κ(κ − φ)) and of φ²/χ over a dense grid; χ is the base over its value at 1, or ξ."""
+    xi, m = np.logspace(-12.0, 0.0, 40_001), 0.75
+    chi = xi if base is None else np.asarray(base.factors(xi)) / np.asarray(base.factors(xi))[-1]
+    steps = steps_of(filter_, 4)
+    for t in range(4):
+        phi = np.asarray(filter_.at(t).factors(xi))
+        kappa, psi = phi[-1], phi / chi
+        theta = np.where(psi - kappa > 1e-12, psi - kappa, 0.0)
+        denominator = theta * (2 * m - phi) + kappa * (kappa - phi)
+        exact = np.max(theta**2 / np.where(theta > 0, denominator, 1.0))
+        assert exact * (1 - 1e-9) <= steps.price(t, m) <= 1.1 * exact + 1e-9, t
+        assert np.max(phi * psi) * (1 - 1e-9) <= steps.nu[t] <= 1.1 * np.max(phi * psi), t
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond(fl.Filter):
+    """A step that goes beyond the solution of a task."""
+
+    rate: float
+
+    def formula(self, eigenvalues):
+        return self.rate * eigenvalues
+
+
+@pytest.mark.parametrize("rate", [1.03, np.array([0.5, 1.03])])
+def test_steps_beyond_the_solution_have_no_certificate(rate):
+    with pytest.raises(ValueError, match=r"the certificate needs κ = φ\(R²\) ≤ 1, got 1\.03 of Beyond"):
+        steps_of(Beyond(rate), 2)

@@ -10,8 +10,9 @@ import pytest
 from scipy.optimize import minimize
 
 import forgetless as fl
-from forgetless.guarantees._minimize import Evaluations, minimize_starts
+from forgetless.guarantees._minimize import Evaluations, _candidates, minimize_starts
 from forgetless.guarantees._objective import Adversary
+from forgetless.guarantees.collection import WorstCollection
 from support import literal
 from support.filters import Flow
 
@@ -289,3 +290,34 @@ BAD = [
 def test_bad_input(change, kind, message):
     with pytest.raises(kind, match=message):
         fl.find_worst_collection(**{"schedule": s.increasing(), "k": 8, **change})
+
+
+@pytest.mark.parametrize("limit", [40, 300])
+def test_candidates_are_whole_copies_up_to_the_limit(limit):
+    p = np.array([0.5, 0.31, 0.19])
+    counts = _candidates(p, limit)
+    totals = counts.sum(axis=1)
+    assert totals.max() <= limit
+    assert totals.min() >= len(p)
+    assert np.all(np.abs(counts - totals[:, None] * p) < 1)
+    assert len(np.unique(totals)) == len(totals) > 5
+
+
+def test_progress_counts_rounds_from_zero():
+    calls = []
+    fl.find_worst_collection(
+        fl.Ridge(1.0), 3, n_features=2, n_tasks=2, n_starts=1, n_rounds=3, progress=lambda *a: calls.append(a)
+    )
+    rounds = [done for done, total, label in calls if label.startswith("rounds")]
+    assert rounds == list(range(len(rounds)))
+    assert len(rounds) >= 2
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_the_gram_matrix_of_a_collection_is_that_of_its_rows(rng, rank):
+    rows = rng.standard_normal((3, rank, 4))
+    counts = np.array([1, 2, 1])
+    collection = WorstCollection(rows[:, 0] if rank == 1 else rows, counts, fl.Ridge(1.0), 3, 0.1)
+    flat = [row for task in rows for row in task]
+    np.testing.assert_allclose(collection.gram, [[a @ b for b in flat] for a in flat], rtol=1e-12)
+    np.testing.assert_array_equal(collection.probabilities, [0.25, 0.5, 0.25])

@@ -187,3 +187,12 @@ def test_nothing_left_to_learn(solver):
     made = learn(OneTask(Rows.of(X), np.zeros((3, 1))), fl.Ridge(0.1), solver=solver)
     assert not np.any(made.change)
     assert made.error >= 0
+
+
+def test_cancellation_in_products_is_relative_to_the_norms(rng):
+    X, v = rng.standard_normal((6, 3)), rng.standard_normal((6, 1))
+    norm = np.linalg.norm(X, 2)
+    expected = norm * np.linalg.norm(v) / np.linalg.norm(X.T @ v)
+    assert _direct._cancelled(norm**2, v, X.T @ v) == pytest.approx(expected, rel=1e-12)
+    assert _direct._cancelled(norm**2, v, 0 * X.T @ v) == 1.0
+    assert _direct._cancelled(1e-30, v, X.T @ v) == 1.0

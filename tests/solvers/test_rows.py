@@ -4,11 +4,13 @@ import array_api_strict as xp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
 from forgetless.solvers import rows as solver_rows
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import OneTask, Rows, check_sparse, plain
+from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_zero, plain
+from forgetless.solvers.stacked import Stacked, columns_divided
 
 
 def test_blocks_that_change_between_reads_are_refused(rng):
@@ -99,3 +101,37 @@ def test_products_of_single_precision_block_by_block(shape, rng, monkeypatch):
         for rows in (Rows.of(X), Rows.of(sparse.csr_array(X))):
             np.testing.assert_allclose(rows.adjoint_in_float64(U), exact.T @ U.astype(np.float64), rtol=1e-12)
             np.testing.assert_allclose(rows.gram, exact @ exact.T if rows.dual else exact.T @ exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        (np.zeros((3, 2)), True),
+        (np.eye(3), False),
+        (np.eye(3)[::-1], False),
+        (np.array([[0.0, 0.0], [0.0, 1e-300]]), False),
+        (sparse.csr_array((3, 2)), True),
+        (sparse.csr_array(np.eye(3)[1:]), False),
+        (aslinearoperator(np.zeros((2, 2))), False),
+    ],
+)
+def test_rows_of_zeros(X, expected):
+    assert is_zero(X) is expected
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("q", "n", "d"), [(2, 3, 9), (4, 8, 5), (3, 2, 4), (0, 3, 5)])
+@pytest.mark.parametrize("with_gram", [False, True])
+def test_stacked_rows_are_the_matrix_of_both(rng, convert, q, n, d, with_gram):
+    B, X = rng.standard_normal((q, d)), rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    whole, stack = np.concatenate([B, X]), Stacked(B, Rows.of(convert(X)), B @ B.T if with_gram else None)
+    V, U = rng.standard_normal((d, 2)), rng.standard_normal((q + n, 2))
+    np.testing.assert_array_equal(stack.whole(), whole)
+    np.testing.assert_allclose(stack.forward(V), whole @ V, atol=1e-12)
+    np.testing.assert_allclose(stack.adjoint(U), whole.T @ U, atol=1e-12)
+    np.testing.assert_allclose(stack.adjoint_in_float64(U.astype(np.float32)), whole.T @ U.astype(np.float32))
+    assert stack.dual == (q + n < d)
+    np.testing.assert_allclose(stack.gram, whole @ whole.T if stack.dual else whole.T @ whole, atol=1e-12)
+    root = rng.uniform(0.5, 2.0, d)
+    divided = columns_divided(Rows.of(convert(X)), root).single
+    np.testing.assert_allclose(divided.toarray() if sparse.issparse(divided) else divided, X / root, rtol=1e-14)

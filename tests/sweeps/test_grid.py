@@ -226,6 +226,31 @@ def test_cells_that_cannot_work_are_rejected_before_the_start(tmp_path, changes,
     assert not list(tmp_path.iterdir())
 
 
+def test_keys_are_24_hexadecimal_digits():
+    assert all(re.fullmatch("[0-9a-f]{24}", key) for key in small().keys)
+
+
+def test_a_list_of_pairs_is_one_collection():
+    sweep, named = small(tasks=gauss(0)), small(tasks={"tasks": TASKS})
+    assert list(sweep.axes["tasks"]) == ["tasks"]
+    assert sweep.keys == named.keys
+
+
+def test_the_first_step_and_the_largest_seed_are_allowed():
+    sweep = small(record=[0, 4], seeds=[2**63 - 1])
+    assert (sweep.record, sweep.seeds) == ([0, 4], (2**63 - 1,))
+
+
+def test_a_description_names_what_is_computed_once():
+    """Tasks that do not depend on the seed, and schedules that no scale changes."""
+    mixed = {"fixed": TASKS, "drawn": gauss}
+    schedules = {"exact": fl.Projection(), "ridge": fl.Ridge(1.0)}
+    once = small(tasks=mixed, schedules=schedules, scales=[0.5, 1.0]).description()["once"]
+    assert once == {"seed": ["fixed"], "scale": ["exact"]}
+    once = small(tasks=mixed, schedules=schedules, n_trials=3).description()["once"]
+    assert once == {"seed": [], "scale": ["exact", "ridge"]}
+
+
 def test_functions_of_the_user_are_not_called_before_the_start(tmp_path):
     def schedule(k, radius):
         raise RuntimeError("called")

@@ -4,10 +4,13 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from scipy.stats import linregress
 
 import forgetless as fl
 from forgetless.reporting.table import Noted, Table
 from forgetless.sweeps import report
+from forgetless.sweeps.grid import AXES
+from forgetless.sweeps.report import failure_lines, slope_of
 from support.sweeping import SCHEDULES, gauss, small
 
 mpl.use("agg")
@@ -168,3 +171,24 @@ def test_cells_of_other_versions_are_exported_and_never_hidden_silently(tmp_path
     old = [value for value, made in zip(whole["average_loss"], whole["version"], strict=True) if made == FIRST]
     assert sorted(old) == sorted(first.columns["average_loss"])
     assert all(each is not None for each in whole["average_loss rounding"])
+
+
+def test_slopes_and_their_errors_are_those_of_linear_regression(rng):
+    k = np.array([4, 16, 64, 256])
+    values = k**-0.8 * np.exp(0.2 * rng.standard_normal(4))
+    slope, error = slope_of(dict(zip(k.tolist(), values.tolist(), strict=True)))
+    expected = linregress(np.log(k), np.log(values))
+    assert slope == pytest.approx(expected.slope, rel=1e-9)
+    assert error == pytest.approx(expected.stderr, rel=1e-9)
+    assert slope_of({4: 1.0, 16: 0.25}) == (pytest.approx(-1.0), None)
+    assert slope_of({4: 1.0}) == (None, None)
+
+
+def test_failures_are_told_by_kind_with_the_first_cell_of_each():
+    errors = ["ValueError: seed 3", "OSError: disk", "ValueError: seed 5"]
+    columns = {axis: [f"{axis}{i}" for i in range(3)] for axis in AXES} | {"error": errors}
+    columns["scale"] = [None, 0.5, None]
+    first, second = failure_lines(Table("failures", columns))
+    places = [", ".join(f"{axis} {columns[axis][i]}" for axis in AXES if columns[axis][i] is not None) for i in (0, 1)]
+    assert first == f"ValueError: seed 3 (2 cells, the first at {places[0]})"
+    assert second == f"OSError: disk (1 cell, at {places[1]})"

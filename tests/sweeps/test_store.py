@@ -164,6 +164,16 @@ def test_a_store_that_may_not_be_written_is_refused_and_can_be_read(path, monkey
     assert small().table(path).columns == table.columns
 
 
+@pytest.mark.parametrize("protected", ["folder", "file"])
+def test_a_store_of_which_a_part_is_read_only_is_read_without_files_beside_it(path, monkeypatch, protected):
+    small(k=4, seeds=[0]).run(path, n_workers=0)
+    place = path.resolve() if protected == "file" else path.resolve().parent
+    monkeypatch.setattr(os, "access", lambda other, mode: other != place)
+    with Store(path) as store:
+        assert store.finished()
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 def test_half_a_batch_is_never_there(path):
     sweep = small()
     with Store(path, write=True) as store:

@@ -1,6 +1,7 @@
 """``fl.tables.TableEncoder``: what each kind of column becomes, task by task, in every table library, and in files."""
 
 import datetime
+import hashlib
 import json
 import math
 import warnings
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils.estimator_checks import check_estimator
 
 import forgetless as fl
@@ -84,6 +86,29 @@ def test_categories_beyond_the_limit_are_hashed():
     assert X.sum(axis=1).tolist() == [1, 1, 1]
     assert X[1:, 3:].sum() == 2
     assert encoder.partial_fit({"id": ["customer 77"] * 9}).get_feature_names_out().tolist() == names
+
+
+def test_a_hash_bucket_is_the_same_on_every_machine():
+    """A model in a file must find the buckets again: a 64-bit BLAKE2b digest, modulo their number."""
+    encoder = fl.tables.TableEncoder(max_categories=1, min_count=1, n_buckets=32)
+    encoder.partial_fit({"town": ["Ulm", "Bonn"]})
+    labels = ["Bonn", "Jena", "Köln", "名前"]
+    buckets = [int(hashlib.blake2b(label.encode(), digest_size=8).hexdigest(), 16) % 32 for label in labels]
+    features = encoder.transform({"town": labels})
+    assert features.argmax(axis=1).tolist() == [1 + bucket for bucket in buckets]
+    np.testing.assert_array_equal(features.sum(axis=1), 1.0)
+
+
+def test_texts_are_those_of_scikit_learns_hashing_of_words_and_pairs():
+    texts = ["one two three four", "four three two one", "one"]
+    encoder = fl.tables.TableEncoder(text=["note"], text_features=64).partial_fit({"note": texts})
+    expected = HashingVectorizer(n_features=64, ngram_range=(1, 2)).transform(texts).toarray()
+    np.testing.assert_allclose(encoder.transform({"note": texts}).toarray(), expected, rtol=1e-12)
+
+
+def test_figures_among_categories_are_counted():
+    encoder = fl.tables.TableEncoder(categorical=["code"]).partial_fit({"code": ["17", "18", "x"]})
+    assert [plain["figures"] for _, plain in encoder.to_plain()["columns"]] == [2]
 
 
 def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
@@ -209,6 +234,9 @@ def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
         lambda plain: plain["columns"][2][1].update(parts=["=a", "=a"]),
         lambda plain: plain["columns"][0][1].update(mean="much"),
         lambda plain: plain["columns"][0][1].update(count=-1),
+        lambda plain: plain["columns"][2][1].update(pending={"a": -1}),
+        lambda plain: plain["columns"][2][1].update(pending={"a": 1.5}),
+        lambda plain: plain["columns"][2][1].update(pending={"a": "1"}),
         lambda plain: plain["parameters"].update(impute="magic"),
         lambda plain: plain["parameters"].update(more=1),
     ],

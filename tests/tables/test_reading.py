@@ -13,6 +13,7 @@ import pytest
 
 from forgetless._core import validate
 from forgetless.tables import TableEncoder, read_table, readers
+from forgetless.tables._dates import ISO, format_of, parsed
 from forgetless.tables._numbers import number_of
 from forgetless.tables.readers import BadTableError
 from forgetless.tables.task_files import TableTasks
@@ -213,3 +214,60 @@ def test_excel_files(tmp_path, monkeypatch):
         tasks = TableTasks(tmp_path / "t.xlsx", "t", ("y",), rows=rows)
         assert [len(part.y) for part in tasks] == [2, 1]
         assert tasks.notes == ["only the first of 2 sheets was read, data"]
+
+
+def test_dates_count_from_1970():
+    day = 86_400e6
+    assert parsed(["1970-01-01", "1970-01-02", "1969-12-31 12:00", "1970-01-01T02:00+02:00"], ISO).tolist() == [
+        *(0.0, day, -day / 2, 0.0)
+    ]
+    assert parsed(["2.1.1970"], "%d.%m.%Y").tolist() == [day]
+
+
+def test_dates_that_look_like_numbers_must_be_declared():
+    for labels, format in ((["20240131", "20240201"], "%Y%m%d"), (["2024", "2023"], "%Y")):
+        assert format_of(labels, declared=True) == format
+        assert format_of(labels) is None
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(100, "number"), (99, "category")])
+def test_one_in_twenty_strings_of_a_column_of_numbers_may_be_another(rows, kind):
+    labels = [*("7" for _ in range(rows - 5)), *["twelve"] * 5]
+    encoder = TableEncoder().fit({"x": labels, "z": [str(i) for i in range(rows)]})
+    assert encoder.to_plain()["columns"][0][1]["kind"] == kind
+
+
+def test_counts_and_means_of_a_column_are_those_of_its_values():
+    encoder = TableEncoder()
+    for x in ([1.0, None, 4.0], [None, 7.0, 8.0]):
+        encoder.partial_fit({"x": x, "day": [None, "2024-01-01", "2024-01-03"]})
+    number, date = (plain for _, plain in encoder.to_plain()["columns"])
+    assert (number["count"], number["mean"], number["missing"]) == (4, 5.0, 2)
+    assert (date["count"], date["mean"], date["missing"]) == (4, 86_400e6, 2)
+
+
+def test_the_line_of_a_value_in_lines_of_any_length(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1\n2,x\n\n3,y\n")
+    assert [readers.line_with(tmp_path / "t.csv", "b", value) for value in ("x", "y", "z")] == ["line 3", "line 5", ""]
+    assert readers.line_with(tmp_path / "t.csv", "none", "x") == ""
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.TSV", "t.tsv.gz"])
+def test_the_name_of_a_file_tells_tabs_from_commas(tmp_path, name):
+    """Where commas are more frequent than tabs."""
+    content = b"a,b,c\td\n1,5,6\t2\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert read_table(tmp_path / name).columns.tolist() == ["a,b,c", "d"]
+
+
+@pytest.mark.parametrize("rows", [0, 2, 5])
+@pytest.mark.parametrize("targets", [(), (1,), (3,)])
+def test_an_archive_is_a_table(tmp_path, rows, targets):
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.standard_normal((5, 2)), rng.standard_normal((5, *targets)), np.array([0, 0, 1, 1, 1])
+    np.savez(tmp_path / "a.npz", X=X, y=y, groups=groups)
+    table = pandas.concat(readers._archive(tmp_path / "a.npz", rows))
+    names = [f"y{i}" for i in range(targets[0])] if targets else ["y"]
+    assert table.columns.tolist() == ["groups", *names, "x0", "x1"]
+    np.testing.assert_array_equal(table[names].to_numpy(), y.reshape(5, -1))
+    np.testing.assert_array_equal(table[["x0", "x1"]].to_numpy(), X)

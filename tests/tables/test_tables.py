@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetless._core.frames import columns_of, read_once, values_of
-from forgetless.tables import read_tasks
+from forgetless.tables import read_table, read_tasks
 from forgetless.tables.readers import BadTableError, read_ahead
-from forgetless.tables.task_files import TableTasks
+from forgetless.tables.task_files import TableTasks, in_form
+from forgetless.tasks import TaskCollection
 from support.tables import LIBRARIES
 
 
@@ -45,6 +46,28 @@ def test_tables_of_any_system_are_read(tmp_path, ending, mark):
     path.write_text(mark + ending.join(["a,y,t", "1,2,u", "", "3,4,v", ""]), newline="", encoding="utf-8")
     tasks = read_tasks(path, task="t", target="y")
     assert [(X.tolist(), y.tolist()) for X, y in tasks] == [([[1.0]], [2.0]), ([[3.0]], [4.0])]
+
+
+@pytest.mark.parametrize("loss", ["sum", "mean"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_tasks_in_the_form_of_an_estimator(rng, loss, intercept, standardize):
+    pairs = [(3.0 + 2.0 * rng.standard_normal((n, 2)), rng.standard_normal(n)) for n in (4, 9)]
+    rows = np.concatenate([X for X, _ in pairs])
+    mean = rows.mean(0) if standardize and intercept else 0.0
+    size = np.sqrt(np.mean((rows - mean) ** 2, axis=0)) if standardize else 1.0
+    for (X, y), (A, b) in zip(pairs, in_form(TaskCollection(pairs), loss, intercept, standardize), strict=True):
+        Z = np.column_stack([(X - mean) / size, *([np.ones(len(X))] if intercept else [])])
+        root = np.sqrt(len(X)) if loss == "mean" else 1.0
+        np.testing.assert_allclose(A, Z / root, rtol=1e-12)
+        np.testing.assert_allclose(b, y / root, rtol=1e-12)
+
+
+def test_spaces_around_the_names_of_columns_are_removed(tmp_path):
+    import pandas
+
+    pandas.DataFrame({" a ": [1.0], "b": [2.0]}).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a", "b"]
 
 
 def test_a_name_given_twice_in_a_parquet_file(tmp_path):

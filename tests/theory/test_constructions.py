@@ -101,3 +101,4 @@ def test_rare_tasks_have_a_frequent_one_beside_them(k, n_rare, n_tasks):
     tasks = fl.theory.constructions.rare_tasks(k, n_rare=n_rare)
     assert tasks.n_tasks == n_tasks
     assert tasks.span_dimension == n_rare + 1
+    assert np.linalg.norm(tasks.teacher()) == pytest.approx(1.0, rel=1e-12)

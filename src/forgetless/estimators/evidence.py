@@ -180,7 +180,9 @@ class Evidence(Rule):
         rank, d = self.memory.rank, len(statistics.mean)
         task = task.relative_to(from_numpy(statistics.weights, like=task.start))
         if not task.rows.readable or d <= rank or task.rows.shape[0] + rank >= d:
-            return statistics.after(_sums(task, statistics.intercept, scale), rank)
+            with np.errstate(over="ignore", invalid="ignore"):  # the statistics reject infinite sums
+                sums = _sums(task, statistics.intercept, scale)
+            return statistics.after(sums, rank)
         first, moved = 0, statistics.weights
         for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
             residual = to_numpy(task.residual)[first : first + len(block)].astype(np.float64)

@@ -65,8 +65,17 @@ class Sums(NamedTuple):
     @property
     def gram(self) -> Floats:
         """XᵀX."""
-        d = len(self.mean)
-        return self.matrix if self.matrix.shape == (d, d) else self.matrix.T @ self.matrix
+        return self.matrix if self._squared else self.matrix.T @ self.matrix
+
+    @property
+    def trace(self) -> float:
+        """The sum of the squares of X; infinite where that is no number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.trace(self.matrix) if self._squared else np.einsum("ij,ij->", self.matrix, self.matrix))
+
+    @property
+    def _squared(self) -> bool:
+        return self.matrix.shape == (len(self.mean),) * 2
 
 
 class Path(NamedTuple):
@@ -224,10 +233,17 @@ class Statistics(NamedTuple):
 
     def stored(self, dtype: str) -> "Statistics":
         """Return the statistics with vectors of a dtype: the solution does not depend on their last digits."""
-        return self._replace(vectors=self.vectors.astype(dtype, copy=False))
+        with np.errstate(over="ignore"):
+            vectors = self.vectors.astype(dtype, copy=False)
+            trace = float(np.einsum("ij,ij->", vectors, vectors))
+        if not math.isfinite(trace):  # the next task multiplies the vectors in their own dtype
+            raise OverflowError(f"X is too large to be remembered as {dtype}; rescale X towards 1")
+        return self._replace(vectors=vectors)
 
     def after(self, sums: Sums, rank: int) -> "Statistics":
         """Return the statistics after some rows, with the solution on all of them."""
+        if not math.isfinite(sums.trace):
+            raise OverflowError("X is too large to be squared; rescale X towards 1")
         d, total = len(self.mean), self.total + sums.total
         between = self.total * sums.total / total  # of the means, as if they were rows of this weight
         apart = math.sqrt(between) * (sums.mean - self.mean) if self.intercept else np.zeros(d)
