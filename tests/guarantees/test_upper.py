@@ -28,7 +28,7 @@ def decay(k):
         (s.increasing(0.25), 0.3175),
         (s.increasing(scale=1 / 4), 0.3175),
         (s.increasing_budget(), 0.8909),
-        (s.capped_budget(), 0.3036),
+        (s.capped_budget(), 0.3007),
     ],
 )
 def test_constants_of_256_steps(schedule, constant):

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import nbytes
-from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
 from forgetless.schedules import resolve
 from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
 from forgetless.schedules.names import is_proportional
@@ -65,8 +65,13 @@ class Strength:
         """Whether the schedule depends on R, as all callables may, except those that list coefficients."""
         return not isinstance(self.schedule, Filter) and self.listed is None
 
+    @property
+    def per_task(self) -> bool:
+        """Whether the schedule uses each task's own norm in place of R."""
+        return bool(getattr(self.schedule, "per_task", False))
+
     def at(self, task: int, radius: float) -> Filter:
-        """Return the filter of task number ``task`` ≥ 1."""
+        """Return the filter of task number ``task`` ≥ 1; ``radius`` is its own norm where ``per_task``."""
         if self.constant:
             return self.schedule
         if isinstance(self.schedule, HalfStep):
@@ -86,6 +91,7 @@ class Strength:
     def _filters(self, k: int, radius: float, first: int) -> tuple[Filter, list[float]]:
         """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on, and their λ for explicit L2."""
         filters = resolve(self.schedule, k, radius)
+        filters = filters.inner if isinstance(filters, PerTask) else filters
         if filters.horizon is not None and k > CHUNK:
             filters = deepcopy(filters.at(slice(first, first + CHUNK)))  # a slice alone would keep all in memory
         if not isinstance(filters, Ridge):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
-from forgetless.filters import Filter, Stages
+from forgetless.filters import Filter
+from forgetless.filters.per_task import staged
 
 Schedule = Callable[[int, float], Filter]
 
@@ -99,7 +100,7 @@ def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float
         return filter_
     if planned >= k:
         return filter_.at(slice(0, k))
-    return Stages((planned, k - planned), (filter_, filter_.at(planned - 1)))
+    return staged((planned, k - planned), (filter_, filter_.at(planned - 1)))
 
 
 def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
