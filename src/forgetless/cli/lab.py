@@ -135,10 +135,20 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
     _print_curves(curves, as_json, f"{inputs.tasks}, worst case ({inputs.order}){_of_average(average)}")
 
 
-@lab.command(epilog=examples("forgetless lab upper-bound --schedule increasing --k 256"))
+@lab.command(
+    epilog=examples(
+        "forgetless lab upper-bound --schedule increasing --k 256",
+        "forgetless lab upper-bound --schedule minimax --k 256 --quantity next_loss",
+    )
+)
 @k_option
 @schedule_option
-@click.option("--quantity", type=click.Choice(["average_loss", "seen_loss"]), default="average_loss", show_default=True)
+@click.option("--quantity", type=click.Choice(["average_loss", "seen_loss", "next_loss"]), default="average_loss",
+              show_default=True)  # fmt: skip
+@click.option("--ordering", type=click.Choice(["with-replacement", "without-replacement"]),
+              help="By default with replacement; for next_loss any exchangeable order.")  # fmt: skip
+@click.option("--tasks", "n_tasks", type=click.IntRange(1), help="M, for the average loss without replacement.")
+@click.option("--teacher", type=click.Choice(["any", "isotropic"]), default="any", show_default=True)
 @click.option("--average", type=click.FloatRange(0.0), help="Of the average of the iterates with weights t^AVERAGE.")
 @click.option("--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task.")
 @click.option("--distance", type=float, default=1.0, show_default=True, help="D, from the start to the joint solution.")

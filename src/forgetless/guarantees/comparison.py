@@ -1,6 +1,5 @@
 """Comparison of the exact loss of a schedule with every bound that applies, and the reasons why others do not."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
@@ -11,15 +10,19 @@ from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks, with_few_threads
+from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
+from forgetless.filters import PerTask
+from forgetless.guarantees import exchangeable
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
+from forgetless.guarantees.oracle import RightSide, next_probabilities
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
 from forgetless.guarantees.upper import half_supremum
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback
 from forgetless.tasks import TaskCollection
-from forgetless.theory.bounds import Bound, catalogue
-from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
+from forgetless.theory.bounds import Bound, catalogue, with_contradiction
+from forgetless.theory.hypotheses import EXCHANGEABLE, INDEPENDENT, MINIMAX, REALIZABLE, UNIFORM, WITHOUT, Setting
 
 _MAX_STEPS = 10_000
 """Larger k take more than some seconds, and ``certify`` leaves the certificate out."""
@@ -28,6 +31,8 @@ _MAX_STEPS = 10_000
 @dataclass(frozen=True)
 class ScheduleBound(Bound):
     """A certificate, computed from the filters of a schedule instead of a formula in k."""
+
+    max_steps: int = _MAX_STEPS
 
     @property
     def constant_known(self) -> bool:
@@ -38,9 +43,9 @@ class ScheduleBound(Bound):
 
     def failures(self, setting: Setting) -> list[str]:
         reasons = super().failures(setting)
-        if setting.k > _MAX_STEPS:
+        if setting.k > self.max_steps:
             reasons.append(
-                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
+                f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
             filter_ = in_units(setting.filter, setting.radius)
@@ -54,14 +59,13 @@ class ScheduleBound(Bound):
         return reasons
 
     def value(self, setting: Setting) -> float:
-        R, D = setting.radius, setting.distance
+        R = setting.radius
         if R == 0:
             return 0.0
         unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
         if self.quantity == "average_loss":
             unit *= _importance(setting)
-        # Tasks that contradict each other up to rounding change ‖Xw − y‖ by at most twice that part of RD (Minkowski).
-        return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * R**2 * D**2
+        return with_contradiction(unit, setting)
 
 
 def _importance(setting: Setting) -> float:
@@ -71,27 +75,84 @@ def _importance(setting: Setting) -> float:
         return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
 
 
-def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
-    return ScheduleBound(
-        name=name,
-        kind="upper",
-        quantity=quantity,
-        ordering="with replacement, any probabilities",
-        scheme="explicit, budget or any concave filter",
-        regularization="any, λ > 0 where it varies",
-        rate="computed",
-        min_k=1,
-        hypotheses=(REALIZABLE, INDEPENDENT),
-        citation=f"docs/upper-bounds.md, {theorem}; computed by fl.upper_bound",
-        status="derived",
-    )
+@dataclass(frozen=True)
+class ExchangeableBound(ScheduleBound):
+    """A certificate for tasks in exchangeable order."""
 
+    def failures(self, setting: Setting) -> list[str]:
+        reasons = Bound.failures(self, setting)
+        if setting.k > self.max_steps:
+            reasons.append(f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound for it")
+        if not reasons and setting.radius > 0:
+            try:
+                exchangeable.factors_at_radius(in_units(setting.filter, setting.radius), setting.k)
+            except ValueError as error:
+                return [str(error)]
+        return reasons
+
+    def value(self, setting: Setting) -> float:
+        R = setting.radius
+        if R == 0:
+            return 0.0
+        kappa = exchangeable.factors_at_radius(in_units(setting.filter, R), setting.k)
+        if self.quantity == "average_loss":
+            unit = exchangeable.average_without_replacement(kappa, setting.tasks.n_tasks)
+        else:
+            unit = (exchangeable.next_task if self.quantity == "next_loss" else exchangeable.seen_tasks)(kappa)
+        return with_contradiction(unit, setting)
+
+
+@dataclass(frozen=True)
+class OracleEntry(ScheduleBound):
+    """The bound of Theorem N, computed from the tasks and their labels."""
+
+    def failures(self, setting: Setting) -> list[str]:
+        reasons = Bound.failures(self, setting)
+        if isinstance(setting.filter, PerTask):
+            reasons.append("it is for strengths in units of R², not of each task's own norm")
+        if not reasons and setting.eta == 1:
+            reasons.append("η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η below 1")
+        return reasons
+
+    def value(self, setting: Setting) -> float:
+        assert setting.eta is not None
+        p = next_probabilities(setting.tasks, setting.ordering, setting.k)
+        return RightSide(setting.tasks, setting.filter, setting.k, setting.eta, p, setting.start).value
+
+
+_OPTIMAL = "docs/optimal-schedule.md, Theorem"
+_SHARED: dict[str, Any] = {"kind": "upper", "rate": "computed", "min_k": 1, "status": "derived"}
+_ANY: dict[str, Any] = {
+    "ordering": "with replacement, any probabilities",
+    "scheme": "explicit, budget or any concave filter",
+    "regularization": "any, λ > 0 where it varies",
+    "hypotheses": (REALIZABLE, INDEPENDENT),
+}
+_RISING: dict[str, Any] = {"scheme": "explicit or budget", "regularization": "any that never falls"}
+_WITHOUT: dict[str, Any] = {"ordering": "without replacement", "hypotheses": (REALIZABLE, WITHOUT), "max_steps": 1000}
+_NOISY: dict[str, Any] = {
+    "scheme": "explicit or budget",
+    "regularization": "φ_t(R²) = η(k+1−t)/(k+1), η < 1 for noisy labels",
+}
+_UPPER = "docs/upper-bounds.md, {}; computed by fl.upper_bound"
 
 CERTIFICATES = (
-    _certificate("computed", "average_loss", "Theorems 1 to 4"),
-    _certificate("computed, seen tasks", "seen_loss", "Theorem 5"),
-)
-"""The bounds that ``certify`` checks in addition to the catalogue."""
+    ScheduleBound("computed", quantity="average_loss", citation=_UPPER.format("Theorems 1 to 4"), **_SHARED, **_ANY),
+    ScheduleBound("computed, seen tasks", quantity="seen_loss", citation=_UPPER.format("Theorem 5"), **_SHARED, **_ANY),
+    ExchangeableBound("computed, next task", quantity="next_loss", citation=f"{_OPTIMAL} R; by fl.upper_bound",
+                      ordering="exchangeable: with or without replacement", hypotheses=(REALIZABLE, EXCHANGEABLE),
+                      **_SHARED, **_RISING),
+    ExchangeableBound("computed, without replacement", quantity="average_loss", citation=f"{_OPTIMAL} S; by "
+                      "fl.upper_bound", **_SHARED, **_RISING, **_WITHOUT),
+    ExchangeableBound("computed, seen tasks, without replacement", quantity="seen_loss", citation=f"{_OPTIMAL} S; by "
+                      "fl.upper_bound", **_SHARED, **_RISING, **_WITHOUT),
+    OracleEntry("oracle, next task", quantity="next_loss", citation=f"{_OPTIMAL} N; by fl.oracle_bound",
+                ordering="exchangeable: with or without replacement", hypotheses=(EXCHANGEABLE, MINIMAX), **_SHARED,
+                **_NOISY),
+    OracleEntry("oracle", quantity="average_loss", citation=f"{_OPTIMAL} N; by fl.oracle_bound",
+                ordering="uniform with replacement", hypotheses=(UNIFORM, MINIMAX), **_SHARED, **_NOISY),
+)  # fmt: skip
+"""The bounds that ``compare_bounds`` checks in addition to the catalogue."""
 
 
 BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
@@ -176,10 +237,9 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_p
     """Return the comparison for the only schedule of a problem."""
     tasks, n_stages = problem.tasks, len(_EXACT) + len(tried)
     setting = setting_of(problem, start)
-    average, seen_loss, worst, notes, errors = _exact(
+    exact, worst, notes, errors = _exact(
         problem, setting, lambda done: report_progress(done, n_stages, f"exact {_EXACT[done]}")
     )
-    exact = {"average_loss": average, "seen_loss": seen_loss}
     checks = []
     for done, bound in enumerate(tried, start=len(_EXACT)):
         report_progress(done, n_stages, f"bound: {bound.name}")
@@ -190,13 +250,14 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_p
         tasks.radius,
         setting.distance,
         tasks.residual,
-        average,
-        seen_loss,
+        exact["average_loss"],
+        exact["seen_loss"],
         worst,
         tuple(checks),
         tuple(notes),
         errors,
-        problem.origin("certify", start=start),
+        exact["next_loss"],
+        origin=problem.origin("certify", start=start),
     )
 
 
@@ -210,13 +271,14 @@ def setting_of(problem: Problem, start: Any) -> Setting:
 
 Maybe = float | None
 
-_EXACT = ("average loss", "worst case", "seen-task loss")
+_EXACT = ("average loss", "worst case", "next-task loss", "seen-task loss")
 """The losses that are computed, in this order."""
 
 
 def _exact(
     problem: Problem, setting: Setting, report_stage: Callable[[int], None]
-) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
+) -> tuple[dict[str, Maybe], Maybe, list[str], dict[str, float]]:
+    """Return exact losses by name, the worst case, notes on what was not computed, and errors of the losses."""
     tasks, filter_, k, ordering = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
     errors: dict[str, float] = {}
@@ -233,19 +295,23 @@ def _exact(
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 
+    losses: dict[str, Maybe] = {"next_loss": None, "seen_loss": None}
     report_stage(0)
-    average = attempt(lambda: loss("average_loss"))
+    losses["average_loss"] = attempt(lambda: loss("average_loss"))
     report_stage(1)
     worst = attempt(lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
+    report_stage(2)
+    if losses["average_loss"] is not None and is_defined(ordering, tasks.n_tasks, k):
+        losses["next_loss"] = attempt(lambda: loss("next_loss"))
     if isinstance(ordering.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
             'ask expect(…, metrics="seen_loss") for it'
         )
-        return average, None, worst, list(dict.fromkeys(notes)), errors
-    report_stage(2)
-    seen_loss = attempt(lambda: loss("seen_loss"))
-    return average, seen_loss, worst, list(dict.fromkeys(notes)), errors
+    else:
+        report_stage(3)
+        losses["seen_loss"] = attempt(lambda: loss("seen_loss"))
+    return losses, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0
@@ -267,7 +333,8 @@ def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundChe
         return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
     published = bound.value(setting)
     trivial = 0.5 * setting.radius**2 * setting.distance**2
-    capped = bound.kind == "upper" and trivial < published
+    # Where labels are noisy ½R²D² is no bound.
+    capped = bound.kind == "upper" and trivial < published and REALIZABLE in bound.hypotheses
     value = trivial if capped else published
     ratio = None
     if exact is not None and exact > 0 and value > 0:
