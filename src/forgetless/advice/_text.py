@@ -20,7 +20,7 @@ from forgetless.orderings import Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.presets import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
-from forgetless.theory.hypotheses import Setting
+from forgetless.theory.hypotheses import EXCHANGEABLE, Setting
 
 
 def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> Claim:
@@ -43,11 +43,22 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
     if value < (math.inf if noisy else trivial * (1 - 1e-12)):
         kind, least = "a seen-task" if quantity == "seen_loss" else "an average", values[value]
         text = f"A theorem guarantees it {kind} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
-        return Claim("guarantee", text, -math.inf, value)
+        return Claim("guarantee", text + _minimax(setting), -math.inf, value)
     if noisy:
         return _nothing(f"No theorem covers it: they are for tasks that one model fits.{_oracle(setting)}")
     text = f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {up(trivial, 3):.3g}."
-    return Claim("guarantee", text, -math.inf, trivial)
+    return Claim("guarantee", text + _minimax(setting), -math.inf, trivial)
+
+
+def _minimax(setting: Setting) -> str:
+    """Return the guarantee of the minimax schedule as a sentence, where it applies and the schedule is another one."""
+    unit = setting.radius**2 * setting.distance**2 / (2 * (setting.k + 1))
+    if setting.eta == 1 or not fits(setting.tasks) or EXCHANGEABLE.failure(setting) or unit == 0:
+        return ""
+    return (
+        " The smallest worst case that any algorithm has, on the next task in shuffled order, is that of "
+        f"fl.schedules.minimax(): {up(unit, 3):.3g} (derived)."
+    )
 
 
 def _oracle(setting: Setting) -> str:
@@ -55,6 +66,8 @@ def _oracle(setting: Setting) -> str:
     try:
         bound = oracle_bound(setting.tasks, setting.k, ordering=setting.ordering, start=setting.start)
     except ValueError:  # an order that is not exchangeable, or that has no next task
+        return ""
+    if bound.eta == 1:  # it fits but for rounding
         return ""
     return (
         f" With one gradient step a task, fl.schedules.minimax_budget(eta={bound.eta:.3g}), the expected loss on the "
