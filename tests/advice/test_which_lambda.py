@@ -349,6 +349,7 @@ def test_the_shapes_are_those_promised():
         "increasing, theorem",
         "minimax",
         "capped budget",
+        "minimax, noise",
         "increasing",
         *["increasing budget"] * 3,
         *["end ramp"] * 6,
