@@ -15,6 +15,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli, plots, reproduce
 from forgetless.reproduce import page
+from forgetless.reproduce.minimax import repeated_row
 from support import literal
 
 
@@ -238,5 +239,4 @@ def test_repeated_rows_against_the_exact_engine(schedule):
         tasks = fl.TaskCollection([(x[None], [x[0]]) for x in rows])
         exact = fl.expect(tasks, schedule, k, ordering="without-replacement", metrics="next_loss")
         losses.append(exact.next_loss[0])
-    found = reproduce.optimal.__globals__["repeated_row"](schedule(k, 1.0).factor_at_radius(1.0))
-    assert found == pytest.approx(max(losses), rel=1e-12)
+    assert repeated_row(schedule(k, 1.0).factor_at_radius(1.0)) == pytest.approx(max(losses), rel=1e-12)

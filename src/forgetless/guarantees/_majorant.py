@@ -226,5 +226,5 @@ def averaged(steps: Steps, mesh: Mesh, omega: Floats, report_progress: Progress 
 
 def average_weights(k: int, power: float) -> Floats:
     """Return upper bounds of ω_t = t^r/Σt^r, t = 1..k, after ω_0 = 0."""
-    weights = np.append(0.0, (np.arange(1, k + 1) / k) ** power)
-    return np.asarray(weights / math.fsum(weights) * (1 + INFLATION))
+    weights = (np.arange(1, k + 1) / k) ** power
+    return np.append(0.0, weights / math.fsum(weights) * (1 + INFLATION))

@@ -14,7 +14,7 @@ from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
-from forgetless.reproduce.optimal import optimal
+from forgetless.reproduce.minimax import optimal
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
 from forgetless.theory.bounds import catalogue
