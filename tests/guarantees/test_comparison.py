@@ -271,6 +271,20 @@ def test_lower_bounds_apply_to_their_constructions(name, k, rng):
         assert_consistent(certificate)
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_lower_bounds_of_any_algorithm_without_replacement(name):
+    """On orthonormal rows, from their start; bounds of the same order hold above, and no others are claimed."""
+    schedule, k = PRESETS[name][0], 4
+    for M, lower in ((k + 1, "any algorithm, next task"), (2 * k, "any algorithm, without replacement")):
+        tasks = fl.theory.constructions.orthonormal_rows(M)
+        comparison = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement")
+        assert names(comparison, "lower") == {lower}
+        assert "computed, seen tasks, without replacement" in names(comparison, "upper")
+        assert_consistent(comparison)
+        moved = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement", start=np.eye(M)[0])
+        assert not names(moved, "lower")
+
+
 def names(certificate, kind=None):
     return {check.name for check in applying(certificate, kind)}
 

@@ -288,5 +288,5 @@ def test_certify_shows_the_certificates_where_they_hold(rng):
     many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"), None)
     assert all("not computed here" in bound.failures(many)[0] for bound in CERTIFICATES[:2])
     assert "not computed here" in CERTIFICATES[2].failures(many)[0]
-    with pytest.raises(TypeError, match=r"use fl\.certified"):
+    with pytest.raises(TypeError, match=r"use fl\.upper_bound"):
         CERTIFICATES[0].evaluate(9, 1.0, 1.0)

@@ -1,5 +1,7 @@
 """The minimax schedule: its strengths, each task's own norm, and what it rejects."""
 
+import importlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -89,3 +91,12 @@ def test_bad_arguments_are_named(kind):
         kind(noise=-1)
     with pytest.raises(TypeError, match="per_task must be True or False, got 1"):
         kind(per_task=1)
+
+
+@pytest.mark.torch
+def test_the_anchor_takes_it():
+    """λ_t at R = 1 for strengths, and the same fractions for budgets of steps."""
+    torch = pytest.importorskip("forgetless.torch")
+    strengths = importlib.import_module("forgetless.torch.schedules").strengths
+    assert strengths(s.minimax(), 3) == strengths(s.minimax(per_task=True), 3) == pytest.approx((1 / 3, 1.0, 3.0))
+    assert torch.Budget(s.minimax_budget(), 4, n_steps=20).n_steps == (20, 15, 10, 5)
