@@ -7,7 +7,8 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines.problem import Problem
-from forgetless.guarantees.comparison import CERTIFICATES, setting_of
+from forgetless.guarantees.comparison import setting_of
+from forgetless.guarantees.schedule_bounds import CERTIFICATES
 from forgetless.guarantees.upper import half_supremum
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs

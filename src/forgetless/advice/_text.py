@@ -13,14 +13,16 @@ from forgetless.advice._sampled import Runs
 from forgetless.advice.results import Claim, Option, below_text, change_text, down, up, value_text
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
-from forgetless.guarantees.comparison import BOUNDS, OracleEntry, check_bound, setting_of
+from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
 from forgetless.guarantees.oracle import oracle_bound
+from forgetless.guarantees.schedule_bounds import OracleEntry
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.presets import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
-from forgetless.theory.hypotheses import EXCHANGEABLE, Setting
+from forgetless.theory.exchangeable_hypotheses import EXCHANGEABLE
+from forgetless.theory.hypotheses import Setting
 
 
 def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, start: Any, objective: str) -> Claim:

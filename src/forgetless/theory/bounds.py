@@ -14,25 +14,27 @@ from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
+from forgetless.theory.exchangeable_hypotheses import (
+    EXCHANGEABLE,
+    ISOTROPIC,
+    MEAN_ITERATE,
+    MINIMAX,
+    ROWS_OF_ONE_MORE,
+    ROWS_OF_TWICE,
+)
 from forgetless.theory.hypotheses import (
     AT_LEAST,
     BEYOND,
     CAI,
     CONCAVE,
     CYCLIC,
-    EXCHANGEABLE,
     EXPLICIT,
     FACTOR,
     FIRST_FREE,
     FIXED,
     IN_RANGE,
     INCREASING,
-    ISOTROPIC,
-    MEAN_ITERATE,
-    MINIMAX,
     REALIZABLE,
-    ROWS_OF_ONE_MORE,
-    ROWS_OF_TWICE,
     SEEN,
     UNIFORM,
     UNREGULARIZED,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats, to_numpy
-from forgetless.filters import Filter, PerTask
+from forgetless.filters import Filter
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
@@ -95,24 +95,6 @@ class Setting:
         eta = float(etas[0])
         return min(eta, 1.0) if 0 < eta <= 1 + _CLOSE and np.ptp(etas) <= _CLOSE * eta else None
 
-    @cached_property
-    def rising_strength(self) -> str | None:
-        """None if ψ_t = φ_t/φ_t(R²) falls in t and stays in [ξ/R², 1] at the eigenvalues of the tasks; else why not."""
-        norms, per_task = self.tasks.radii, isinstance(self.filter, PerTask)
-        values = np.unique(self.filter.spectrum(self.tasks.singular_values, norms))
-        relative = (values if per_task else values / (self.radius or 1.0)) ** 2
-        before = np.full(len(values), 1 + _CLOSE)
-        n_steps = 1 if self.filter.horizon is None else self.k
-        for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(values)))):
-            part = self.filter.at(slice(first, first + length))
-            phi = np.atleast_2d(np.asarray(part.factors_of_singular(values)))
-            psi = phi / np.broadcast_to(part.factor_at_radius(self.radius), (len(phi),))[:, None]
-            rows = np.concatenate([before[None, :], psi])
-            if np.any(np.diff(rows, axis=0) > _CLOSE * rows[:-1]) or np.any(psi < relative * (1 - _CLOSE)):
-                return "the strengths fall at some step, or a filter is not concave"
-            before = psi[-1]
-        return None
-
     @property
     def scale(self) -> float | None:
         """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
@@ -193,12 +175,6 @@ WITHOUT = _needs(
     "tasks are not drawn without replacement",
 )
 
-EXCHANGEABLE = _needs(
-    "tasks come in exchangeable order, and there is a next one",
-    lambda s: isinstance(s.law, Draws) or (isinstance(s.law, Epochs) and s.k < s.tasks.n_tasks),
-    "tasks do not come in exchangeable order with one more to come: with replacement, or k < M without",
-)
-
 CYCLIC = _needs(
     "tasks come in a cycle",
     lambda s: isinstance(s.law, OneOrder) and s.law.is_cycle(s.tasks.n_tasks),
@@ -255,24 +231,6 @@ def _scale_failure(actual: float | None, scale: Fraction, what: str) -> str | No
         None if abs(actual / float(scale) - 1) <= _CLOSE else f"the scale of the schedule is {actual:.6g}, not {scale}"
     )
 
-
-MINIMAX = Hypothesis(
-    "φ_t(R²) = η(k+1−t)/(k+1) with η in (0, 1], strengths rising",
-    lambda s: "φ_t(R²) is not η(k+1−t)/(k+1)" if s.eta is None else s.rising_strength,
-)
-
-RISING = Hypothesis("the strengths rise: φ_t/φ_t(R²) falls in t", lambda s: s.rising_strength)
-
-ISOTROPIC = Hypothesis(
-    "the teacher is random with covariance (D²/d)I",
-    lambda _: (
-        'it holds on average over random teachers, these tasks have one; ask fl.upper_bound(…, teacher="isotropic")'
-    ),
-)
-
-MEAN_ITERATE = Hypothesis(
-    "the iterate is the mean of w_0..w_k", lambda _: "it is about the mean of all iterates, and this is the last one"
-)
 
 THEOREM = Fraction(13, 3)
 INCREASING = of_scale(THEOREM)
@@ -349,26 +307,6 @@ def _is_seen(s: Setting) -> str | None:
     return "the tasks are not those of constructions.seen_task(k) from its start"
 
 
-def _orthonormal(n_tasks: Callable[[int], int], argument: str) -> Hypothesis:
-    def failure(s: Setting) -> str | None:
-        M, other = (
-            s.tasks.n_tasks,
-            f"the tasks are not those of constructions.orthonormal_rows({argument}) from its start",
-        )
-        if n_tasks(s.k) != M or set(s.tasks.ranks) != {1} or s.distance == 0:
-            return other
-        rows, shape = to_numpy(s.tasks.singular_vectors), (s.tasks.n_features, -1)
-        seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
-        same = np.ptp(s.tasks.singular_values) <= _CLOSE * s.radius and np.all(
-            np.abs(seen * math.sqrt(M) / s.distance - 1) <= _CLOSE
-        )
-        return None if same and np.all(np.abs(rows @ rows.T - np.eye(M)) <= _CLOSE) else other
-
-    return Hypothesis(f"the tasks are constructions.orthonormal_rows({argument}), from its start", failure)
-
-
-ROWS_OF_ONE_MORE = _orthonormal(lambda k: k + 1, "k + 1")
-ROWS_OF_TWICE = _orthonormal(lambda k: 2 * k, "2k")
 UNSEEN = _unseen(0, "k")
 UNSEEN_OF_MORE = _unseen(1, "k + 1")
 SEEN = Hypothesis("the tasks are constructions.seen_task(k), from its start", _is_seen)
