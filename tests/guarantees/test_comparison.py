@@ -152,7 +152,8 @@ def test_no_certificate_is_below_the_exact_loss_of_contradictory_tasks(batch):
         tasks, k = fl.TaskCollection(pairs), int(rng.choice([5, 50, 250]))
         start = tasks.teacher() + rng.standard_normal((d, c)) * 10.0 ** rng.uniform(-14, 2)
         bounds = None if number % 4 == 0 else CATALOGUE
-        for schedule in (fl.Projection(), s.increasing(), s.fixed(), fl.GradientDescent(1, 1.5 / tasks.radius**2)):
+        overshoot = fl.GradientDescent(1, 1.5 / tasks.radius**2)
+        for schedule in (fl.Projection(), s.increasing(), s.fixed(), overshoot, s.minimax(), s.minimax_budget(1, 0.5)):
             certificate = fl.compare_bounds(tasks, schedule, k, start=start, bounds=bounds)
             exact = exact_losses(certificate)
             for check in applying(certificate, "upper"):

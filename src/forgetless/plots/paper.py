@@ -84,7 +84,7 @@ def plot_optimal(table: Table, ordering: str, ax: Any = None, legend: bool = Tru
     ax.set_yticks([0.2, 0.5, 1, 2, 5, 10, 20], labels=["0.2", "0.5", "1", "2", "5", "10", "20"])
     ax.minorticks_off()
     if legend:
-        ax.legend(fontsize="small")
+        ax.legend(fontsize="small", loc="center", bbox_to_anchor=(0.5, 0.64))  # between 20 and 1 nothing is drawn
     return ax
 
 

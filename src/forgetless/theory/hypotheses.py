@@ -93,7 +93,9 @@ class Setting:
         values = np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,))
         etas = values * (self.k + 1) / np.arange(self.k, 0, -1)
         eta = float(etas[0])
-        return min(eta, 1.0) if 0 < eta <= 1 + _CLOSE and np.ptp(etas) <= _CLOSE * eta else None
+        if not 0 < eta <= 1 + _CLOSE or np.ptp(etas) > _CLOSE * eta:
+            return None
+        return eta if eta < 1 - _CLOSE else 1.0
 
     @property
     def scale(self) -> float | None:
