@@ -80,6 +80,40 @@ def test_own_norms_in_other_schedules():
         fl.filters.per_task.staged((1, 1), (fl.Ridge(1.0), fl.filters.PerTask(fl.Ridge(1.0))))
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        s.unregularized_first(s.minimax(per_task=True)),
+        fl.filters.PerTask(fl.Ridge(0.4)),
+        s.minimax(per_task=True)(3, 1.0),
+    ],
+)
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_estimators_use_own_norms_of_every_such_schedule(schedule, n_rows, rng):
+    """Also inside ``unregularized_first`` and as a bare filter, for the sum and the mean of squares."""
+    X = [scale * rng.standard_normal((n_rows, 4)) for scale in (2.0, 0.3, 1.0)]
+    teacher, filter_ = rng.standard_normal(4), s.resolve(schedule, 3, 1.0)
+    for loss in ("sum", "mean"):
+        model, w = fl.ContinualRidge(schedule=schedule, n_tasks=3, fit_intercept=False, loss=loss), np.zeros(4)
+        for t, x in enumerate(X):
+            model.partial_fit(x, x @ teacher)
+            w = fl.step(w, (x, x @ teacher), filter_.at(t))
+        np.testing.assert_allclose(model.coef_, w, atol=1e-11)
+        tasks = fl.TaskCollection([(x, x @ teacher) for x in X])
+        exact = fl.simulate(tasks, schedule, 3, ordering=fl.Cyclic(), record="last").weights[0, 0]
+        np.testing.assert_allclose(exact, w, atol=1e-11)
+
+
+def test_scales_of_own_norms():
+    """A sweep multiplies the strengths and keeps the norms; a function that hides them is an error of estimators."""
+    filter_ = fl.filters.PerTask(fl.Ridge(0.5))
+    assert filter_.scaled(3.0) == fl.filters.PerTask(fl.Ridge(1.5))
+    assert filter_.for_norm(2.0) == fl.Ridge(2.0)
+    assert filter_.for_norm(0.0) == fl.Ridge(0.5)
+    with pytest.raises(TypeError, match=r"a function that gives fl\.filters\.PerTask"):
+        fl.ContinualRidge(schedule=lambda k, radius: filter_).partial_fit([[1.0]], [1.0])
+
+
 @pytest.mark.parametrize("kind", [s.minimax, s.minimax_budget])
 def test_bad_arguments_are_named(kind):
     for eta in (0, -0.5, float("nan")):

@@ -38,7 +38,7 @@ def step_of(filter_):
     def step(w, X, y, t):
         now = filter_.at(t - 1)
         if isinstance(now, fl.filters.PerTask):
-            now = now.scaled(np.linalg.norm(X, 2) ** 2)
+            now = now.for_norm(np.linalg.norm(X, 2))
         if getattr(now, "coefficient", 0) > 0:
             return ridge_step(w, X, y, now.coefficient)
         if hasattr(now, "n_steps"):

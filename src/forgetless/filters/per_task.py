@@ -16,9 +16,9 @@ from forgetless.filters.schemes import Projection, Stages
 class PerTask(Filter):
     """The filter ``inner`` of X/‖X‖ at every task X, ‖X‖ being its spectral norm: φ(ξ/‖X‖²).
 
-    With ``inner=Ridge(c)`` a task has the coefficient c‖X‖². The engines evaluate it at the singular values of X/‖X‖;
-    evaluated by hand, ``factors`` takes eigenvalues of a task of norm 1, and ``scaled(norm**2)`` is the filter of a
-    task of another norm.
+    With ``inner=Ridge(c)`` a task has the coefficient c‖X‖². Engines and estimators evaluate it at the singular values
+    of X/‖X‖; evaluated by hand, ``factors`` takes eigenvalues of a task of norm 1, and ``for_norm`` returns the filter
+    of a task of another norm.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class PerTask(Filter):
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.filters.PerTask(fl.Ridge(0.5)).scaled(9.0)
+    >>> fl.filters.PerTask(fl.Ridge(0.5)).for_norm(3.0)
     Ridge(coefficient=4.5)
     """
 
@@ -52,8 +52,12 @@ class PerTask(Filter):
     def at(self, steps: int | slice) -> "PerTask":
         return PerTask(self.inner.at(steps))
 
-    def scaled(self, factor: float) -> Filter:
-        return self.inner.scaled(factor)
+    def scaled(self, factor: float) -> "PerTask":
+        return PerTask(self.inner.scaled(factor))
+
+    def for_norm(self, norm: float) -> Filter:
+        """Return the filter of a task of a norm; that of norm 1 for a task of zeros, which learns nothing."""
+        return self.inner.scaled(norm * norm) if norm > 0 else self.inner
 
     def _for(self, operand: Array) -> Self:
         return self

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
-from forgetless.filters import Filter
+from forgetless.filters import Filter, PerTask
 from forgetless.filters.per_task import staged
 
 Schedule = Callable[[int, float], Filter]
@@ -80,6 +80,13 @@ def epoch(task: int, first: int) -> tuple[int, int]:
         before += length
         length = before
     return length, task - before
+
+
+def uses_own_norms(schedule: Any) -> bool:
+    """Return whether a schedule of this package, or the one inside it, uses each task's own norm in place of R."""
+    inner = getattr(schedule, "schedule", None)
+    own = isinstance(schedule, PerTask) or getattr(schedule, "per_task", False) is True
+    return own or (inner is not None and uses_own_norms(inner))
 
 
 def own_horizon(schedule: Any) -> int | None:
