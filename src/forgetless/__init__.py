@@ -37,6 +37,7 @@ _LATER = {
     "loss_gradient": "engines.adjoint",
     "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
+    "oracle_bound": "guarantees.oracle",
     "simulate": "engines.simulation",
     "step": "equation",
     "upper_bound": "guarantees.upper",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from forgetless.guarantees.collection import load_worst_collection
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.minimax import minimax_schedule
+    from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.search import find_worst_collection
     from forgetless.guarantees.upper import upper_bound
     from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
@@ -141,6 +143,7 @@ __all__ = [
     "metrics",
     "minimax_schedule",
     "optimal_schedule",
+    "oracle_bound",
     "orderings",
     "plots",
     "results",

@@ -158,7 +158,7 @@ def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: A
         except Exception as error:  # a user's function may raise anything
             raise CheckError(f"{subject} failed: {type(error).__name__}: {error}") from error
         _require(filter_ == again, f"{subject} must be the same each time, got {filter_!r} and {again!r}")
-        s = radius * np.sqrt(_XI)
+        s = filter_.spectrum(radius * np.sqrt(_XI), radius)
         residuals = np.asarray(filter_.residual_factors(s))
         _require(
             bool(np.isfinite(residuals).all()), f"{subject} must have finite factors at singular values {s.tolist()}"

@@ -58,7 +58,8 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     expected = (task.X.shape[1], *task.y.shape[1:])
     if tuple(w.shape) != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
-    factors = from_numpy(np.asarray(filter.factors_of_singular(to_numpy(task.singular_values))), like=task.X)
+    values = filter.spectrum(to_numpy(task.singular_values), task.radius)
+    factors = from_numpy(np.asarray(filter.factors_of_singular(values)), like=task.X)
     error = task.singular_vectors @ w - task.targets
     return w - task.singular_vectors.T @ (error * (factors if w.ndim == 1 else factors[:, None]))
 

@@ -9,6 +9,7 @@ right after its own steps. In that form no two large numbers are subtracted.
 ``seen_loss``     (1/k) Σ_t L(w_k; τ_t): a task counts as often as it was seen
 ``forgetting``    (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
 ``drift``         (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
+``next_loss``     mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
 ================  =====================================================================================
 """
 
@@ -29,6 +30,7 @@ QUANTITIES = {
     "seen_loss": "expected loss over the tasks seen",
     "forgetting": "expected loss degradation since each task was learned",
     "drift": "expected squared change of outputs since each task was learned",
+    "next_loss": "expected loss on the next task",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
@@ -45,12 +47,13 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
 METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-ALL_METRICS = (*METRICS, *TASK_METRICS)
+ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
+ALL_METRICS = (*ENGINE_METRICS, *TASK_METRICS)
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
     """Return whether any of the metrics depends on the path, not only on the last weights."""
-    return any(name not in ("average_loss", "task_losses") for name in names)
+    return any(name not in ("average_loss", "next_loss", "task_losses") for name in names)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
@@ -69,6 +72,7 @@ class Visits:
     counts: Floats  # (..., M): steps on each task
     means: Floats  # (..., c, Σr): mean outputs of a task right after its steps
     spread: Floats  # (..., M): sum of the squared distances of those outputs from their mean
+    upcoming: Floats | None = None  # (..., M): probabilities of the next task
 
 
 class TaskSums(NamedTuple):
@@ -113,6 +117,9 @@ def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -
             return losses
         if name == "average_loss":
             return mean_of(name, np.sum(losses, axis=-1), tasks.n_tasks)
+        if name == "next_loss":
+            assert visits.upcoming is not None
+            return mean_of(name, np.sum(visits.upcoming * losses, axis=-1), 1)
         totals = visits.counts * losses
     elif name.endswith("drift"):
         assert sums.changes is not None

@@ -81,6 +81,6 @@ def test_a_loss_that_rounding_hides_is_not_called_zero(rng):
         tasks.append((X, X[:, 0] + 2e-6 * X[:, 2] + rng.standard_normal(20)))
     advice = fl.advise(fl.TaskCollection(tasks), k=20)
     assert advice.least > 1
-    told = re.findall(r"^\d+  .*?(?<!,) {2,}(\S+)", str(advice), flags=re.MULTILINE)
+    told = re.findall(r"^ ?\d+  .*?(?<!,) {2,}(\S+)", str(advice), flags=re.MULTILINE)
     assert len(told) == len(advice.options)
     assert all(float(loss) >= advice.least for loss in told)

@@ -271,7 +271,8 @@ def test_the_plot_shows_every_shape_and_its_best(rng):
     _, ax = plt.subplots()
     assert advice.plot(ax) is ax
     titles = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert titles == ["constant", "increasing", "increasing budget", "end ramp", "no regularization", "least possible"]
+    searched = ["constant", "minimax, noise", "increasing", "increasing budget", "end ramp"]
+    assert titles == [*searched, "no regularization", "least possible"]
     assert advice.plot() is not ax
     plt.close("all")
 
@@ -346,6 +347,9 @@ def test_the_shapes_are_those_promised():
         "fixed, near-optimal",
         "fixed budget",
         "increasing, theorem",
+        "minimax",
+        "capped budget",
+        "minimax, noise",
         "increasing",
         *["increasing budget"] * 3,
         *["end ramp"] * 6,

@@ -29,6 +29,9 @@ SCHEDULES = {
     "increasing-budget": s.increasing_budget(),
     "increasing-budget-3": s.increasing_budget(n_steps=3, scale=1.0),
     "capped-budget": s.capped_budget(),
+    "minimax": s.minimax(eta=0.8),
+    "minimax-budget": s.minimax_budget(n_steps=3),
+    "minimax-own-norms": s.minimax(per_task=True),
     "cyclic": s.cyclic(4),
     "constant": s.constant(fl.Ridge(0.3)),
     "projection": s.constant(fl.Projection()),
@@ -109,6 +112,17 @@ def bounds():
         for quantity in ("average_loss", "seen_loss"):
             bound = fl.upper_bound(SCHEDULES[schedule], 32, quantity=quantity)
             yield f"upper_bound/{schedule}/{quantity}", [bound.value, bound.constant]
+    for schedule in ("fixed", "increasing", "increasing-quarter", "minimax", "minimax-budget"):
+        bound = fl.upper_bound(SCHEDULES[schedule], 32, quantity="next_loss")
+        yield f"upper_bound/{schedule}/next_loss", bound.value
+        for quantity in ("average_loss", "seen_loss"):
+            bound = fl.upper_bound(
+                SCHEDULES[schedule], 32, quantity=quantity, ordering="without-replacement", n_tasks=64
+            )
+            yield f"upper_bound/{schedule}/{quantity}/without-replacement", bound.value
+    for scheme in ("budget", "ridge"):
+        bound = fl.oracle_bound(tasks(noise=0.5), K, scheme=scheme, eta=0.4)
+        yield f"oracle_bound/{scheme}", [bound.value, bound.loss, *bound.weights]
     for scheme in ("budget", "ridge"):
         best = fl.minimax_schedule(8, scheme=scheme)
         yield f"minimax_schedule/{scheme}", [best.upper_bound.value, *best.strengths]
@@ -239,7 +253,8 @@ def tolerance(name):
     """Return the relative difference that is allowed: rounding, or that of single precision and of optimizers."""
     if name.endswith("float32"):
         return 1e-6
-    return 1e-5 if name.startswith(("minimax_schedule", "optimal_schedule", "advise")) else RTOL
+    searched = name.startswith("upper_bound") and name.endswith(("next_loss", "without-replacement"))
+    return 1e-5 if searched or name.startswith(("minimax_schedule", "optimal_schedule", "advise")) else RTOL
 
 
 def differences(reference, now):

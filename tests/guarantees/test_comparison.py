@@ -9,7 +9,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines.problem import Problem
-from forgetless.guarantees.comparison import setting_of
+from forgetless.guarantees.comparison import BOUNDS, setting_of
 from support.collections import random_pairs
 
 s = fl.schedules
@@ -20,17 +20,23 @@ def applying(certificate, kind=None):
     return [check for check in certificate.bounds if check.applies and kind in (None, check.kind)]
 
 
+def exact_losses(certificate):
+    return {name: getattr(certificate, name) for name in ("average_loss", "seen_loss", "next_loss")}
+
+
 def assert_consistent(certificate):
-    exact = {"average_loss": certificate.average_loss, "seen_loss": certificate.seen_loss}
+    exact = exact_losses(certificate)
     for check in applying(certificate):
         if check.kind == "upper":
             least = min(check.value, check.published)
             assert least >= exact[check.quantity] * (1 - 1e-9), check
-            if check.quantity == "average_loss":
+            if check.quantity == "average_loss" and check.name not in ORACLE:  # which depends on the labels
                 assert least >= certificate.worst_case * (1 - 1e-9), check
         else:
             assert check.value <= exact[check.quantity] * (1 + 1e-9), check
 
+
+MINIMAX = {"minimax", "minimax, next task"}
 
 PRESETS = {
     "fixed": (s.fixed(), {"fixed, general", "fixed, near-optimal", "fixed, near-optimal, tight"}),
@@ -42,6 +48,7 @@ PRESETS = {
             "increasing, every k",
             "increasing, finite k",
             "increasing, larger scale",
+            "increasing, next task",
             "increasing, seen tasks",
             "increasing, seen tasks, tight",
         },
@@ -52,6 +59,7 @@ PRESETS = {
             "increasing",
             "increasing, finite k",
             "increasing, larger scale",
+            "increasing, next task",
             "increasing, seen tasks",
             "increasing, seen tasks, tight",
         },
@@ -61,12 +69,17 @@ PRESETS = {
     "first free budget": (s.unregularized_first(s.increasing_budget(2)), {"increasing, first task free"}),
     "none": (fl.Projection(), {"fixed, beyond the lemma", "unregularized, dimension-free"}),
     "weak": (s.increasing(scale=0.5), {"increasing, scale 1/2, every k"}),
+    "minimax": (s.minimax(), MINIMAX),
+    "minimax budget": (s.minimax_budget(3, eta=0.7), MINIMAX),
+    "minimax, own norms": (s.minimax(per_task=True), MINIMAX),
 }
 
 
-TRIVIAL = {"trivial", "trivial, seen tasks"}
+TRIVIAL = {"trivial", "trivial, seen tasks", "trivial, next task"}
 
-CERTIFIED = {"computed", "computed, seen tasks"}
+CERTIFIED = {"computed", "computed, seen tasks", "computed, next task"}
+
+ORACLE = {"oracle", "oracle, next task"}  # for η below 1
 
 
 def some_of(n, few):
@@ -102,7 +115,8 @@ def check_one_collection(number):
         certificate = fl.compare_bounds(tasks, schedule, k, start=start, bounds=None if whole else CATALOGUE)
         assert_consistent(certificate)
         uppers = {check.name for check in applying(certificate, "upper")}
-        assert uppers == expected | TRIVIAL | (CERTIFIED if whole else set()), name
+        more = CERTIFIED | (ORACLE if name == "minimax budget" else set()) if whole else set()
+        assert uppers == expected | TRIVIAL | more, name
 
 
 @pytest.mark.parametrize("name", ["fixed", "increasing", "increasing budget", "strong", "first free"])
@@ -138,9 +152,10 @@ def test_no_certificate_is_below_the_exact_loss_of_contradictory_tasks(batch):
         tasks, k = fl.TaskCollection(pairs), int(rng.choice([5, 50, 250]))
         start = tasks.teacher() + rng.standard_normal((d, c)) * 10.0 ** rng.uniform(-14, 2)
         bounds = None if number % 4 == 0 else CATALOGUE
-        for schedule in (fl.Projection(), s.increasing(), s.fixed(), fl.GradientDescent(1, 1.5 / tasks.radius**2)):
+        overshoot = fl.GradientDescent(1, 1.5 / tasks.radius**2)
+        for schedule in (fl.Projection(), s.increasing(), s.fixed(), overshoot, s.minimax(), s.minimax_budget(1, 0.5)):
             certificate = fl.compare_bounds(tasks, schedule, k, start=start, bounds=bounds)
-            exact = {"average_loss": certificate.average_loss, "seen_loss": certificate.seen_loss}
+            exact = exact_losses(certificate)
             for check in applying(certificate, "upper"):
                 assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
 
@@ -257,6 +272,20 @@ def test_lower_bounds_apply_to_their_constructions(name, k, rng):
         assert_consistent(certificate)
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_lower_bounds_of_any_algorithm_without_replacement(name):
+    """On orthonormal rows, from their start; bounds of the same order hold above, and no others are claimed."""
+    schedule, k = PRESETS[name][0], 4
+    for M, lower in ((k + 1, "any algorithm, next task"), (2 * k, "any algorithm, without replacement")):
+        tasks = fl.theory.constructions.orthonormal_rows(M)
+        comparison = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement")
+        assert names(comparison, "lower") == {lower}
+        assert "computed, seen tasks, without replacement" in names(comparison, "upper")
+        assert_consistent(comparison)
+        moved = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement", start=np.eye(M)[0])
+        assert not names(moved, "lower")
+
+
 def names(certificate, kind=None):
     return {check.name for check in applying(certificate, kind)}
 
@@ -347,7 +376,7 @@ def test_a_certificate_prints_and_exports(rng):
 
     assert json.loads(json.dumps(plain))["k"] == 200
     frame = certificate.to_frame()
-    assert len(frame) == len(CATALOGUE) + 2  # and the certificates of both losses
+    assert len(frame) == len(BOUNDS)  # the catalogue, and the certificates of the schedule
     assert keys <= set(frame.columns)
 
 

@@ -15,6 +15,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli, plots, reproduce
 from forgetless.reproduce import page
+from forgetless.reproduce.minimax import repeated_row
 from support import literal
 
 
@@ -42,7 +43,7 @@ def test_the_report_is_complete_and_valid(made):
     text = (made / "report.html").read_text()
     parser = html5lib.HTMLParser(strict=True)
     parser.parse(text)
-    assert text.count("<img alt=") == text.count("<img") == 1 + len(page.SHOWN) + 4 + 1
+    assert text.count("<img alt=") == text.count("<img") == 1 + len(page.SHOWN) + 4 + 1 + 2
     assert text.count('type="checkbox" aria-label="enlarge the figure"') == text.count("<img")
     assert "prefers-color-scheme:dark" in text
     assert "http://" not in text
@@ -214,3 +215,28 @@ def test_plots_draw_on_given_axes():
         assert plots.plot_rates(measured, "rare tasks") is not ax
         plt.close("all")
     assert len(reproduce.slopes(measured, last=2)) == len(reproduce.FAMILIES) * len(reproduce.SCHEDULES)
+
+
+def test_the_optimal_schedule_attains_its_lower_bound():
+    """Without replacement bound, lower bound and exact loss coincide; all losses lie between their bounds."""
+    table = reproduce.optimal(range(2, 6))
+    for k in (4, 8, 16, 32):
+        for ordering in ("with replacement", "without replacement"):
+            part = table.where(k=k, ordering=ordering).columns
+            value = dict(zip(part["line"], part["value"], strict=True))
+            assert value["any algorithm, at least"] <= value["minimax schedule, bad collection"] * (1 + 1e-12)
+            assert value["minimax schedule, bad collection"] <= value["minimax schedule, proved"] * (1 + 1e-12)
+            paper = [value[f"paper's schedule, {kind}"] for kind in ("bad collection", "computed", "published")]
+            assert paper == sorted(paper)
+        assert value["any algorithm, at least"] == value["minimax schedule, proved"] == 1 / (2 * (k + 1))
+
+
+@pytest.mark.parametrize("schedule", [fl.schedules.increasing(), fl.schedules.minimax()])
+def test_repeated_rows_against_the_exact_engine(schedule):
+    k, losses = 5, []
+    for r in range(1, k + 2):
+        rows = [np.eye(k + 2)[0]] * r + [np.eye(k + 2)[j + 1] for j in range(k + 1 - r)]
+        tasks = fl.TaskCollection([(x[None], [x[0]]) for x in rows])
+        exact = fl.expect(tasks, schedule, k, ordering="without-replacement", metrics="next_loss")
+        losses.append(exact.next_loss[0])
+    assert repeated_row(schedule(k, 1.0).factor_at_radius(1.0)) == pytest.approx(max(losses), rel=1e-12)

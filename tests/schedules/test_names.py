@@ -1,25 +1,28 @@
 """The registry of schedules: names, code and files of every kind, each read back."""
 
 import inspect
+import operator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import names, presets
+from forgetless.schedules import exchangeable, names, presets
 from support.registry import FILTERS, SCHEDULES, linear, name
 
 KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
 
 
 def test_every_preset_has_an_entry():
-    kinds = {kind for _, kind in inspect.getmembers(presets, inspect.isclass) if kind.__module__ == presets.__name__}
-    filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages}
+    homes = (presets, exchangeable)
+    members = [kind for home in homes for _, kind in inspect.getmembers(home, inspect.isclass)]
+    kinds = {kind for kind in members if kind.__module__ in [home.__name__ for home in homes]}
+    filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages, fl.filters.PerTask}
     assert kinds == {entry.kind for entry in names.REGISTRY} - filters
     for entry in names.REGISTRY:
         home = fl if issubclass(entry.kind, fl.Filter) else fl.schedules
-        assert getattr(home, entry.code) is entry.kind
+        assert operator.attrgetter(entry.code)(home) is entry.kind
 
 
 @pytest.mark.parametrize("schedule", KNOWN, ids=name)
@@ -51,6 +54,9 @@ def test_names_are_understood_everywhere(entry, rng):
         ("increasing-budget:3,1", fl.schedules.increasing_budget(3, 1.0)),
         ("cyclic:7", fl.schedules.cyclic(7)),
         ("cyclic", fl.schedules.cyclic(4)),
+        ("minimax:1/2", fl.schedules.minimax(eta=0.5)),
+        ("minimax:1,0.1,per-task", fl.schedules.minimax(noise=0.1, per_task=True)),
+        ("minimax-budget:5,0.5", fl.schedules.minimax_budget(5, eta=0.5)),
         ("none", fl.Projection()),
     ],
 )
@@ -67,6 +73,7 @@ def test_arguments_follow_a_colon(text, expected):
         ("ridge", "needs coefficient: ridge:COEFFICIENT"),
         ("ridge:", "must be a number, got ''"),
         ("increasing-budget:1.5", "n_steps of 'increasing-budget' must be a whole number, got '1.5'"),
+        ("minimax:1,0,other", "per_task of 'minimax' must be 'per-task' or left out, got 'other'"),
         ("increasing:1/0", "must be a number, got '1/0'"),
         ("ridge:1e400", "coefficient must be nonnegative and finite, got inf"),
         ("ridge:1e999999999", "coefficient must be nonnegative and finite, got inf"),

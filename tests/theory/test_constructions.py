@@ -88,6 +88,8 @@ def test_bad_constructions():
         (lambda: fl.theory.constructions.two_tasks(1.0, [1.0]), ValueError, "teacher must have shape"),
         (lambda: fl.theory.constructions.unseen_task(1), ValueError, "k must be at least 2"),
         (lambda: fl.theory.constructions.unseen_task(5, 2), ValueError, "sign must be"),
+        (lambda: fl.theory.constructions.orthonormal_rows(0), ValueError, "n_tasks must be at least 1"),
+        (lambda: fl.theory.constructions.orthonormal_rows(3, [1, 0, 1]), ValueError, "signs must be 3 numbers"),
         (lambda: fl.theory.constructions.seen_task(5, [1.0]), ValueError, "at least two features"),
         (lambda: fl.theory.constructions.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
         (lambda: fl.theory.constructions.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
@@ -102,3 +104,12 @@ def test_rare_tasks_have_a_frequent_one_beside_them(k, n_rare, n_tasks):
     assert tasks.n_tasks == n_tasks
     assert tasks.span_dimension == n_rare + 1
     assert np.linalg.norm(tasks.teacher()) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", [fl.Projection(), fl.schedules.minimax(), fl.schedules.increasing_budget(2)])
+def test_orthonormal_rows_have_their_claim(schedule):
+    tasks = fl.theory.constructions.orthonormal_rows(5, [1, -1, 1, 1, -1])
+    assert (tasks.radius, np.linalg.norm(tasks.teacher())) == (1.0, pytest.approx(1.0))
+    for k in (1, 4, 20):
+        exact = fl.expect(tasks, schedule, k).average_loss[0]
+        assert exact == pytest.approx(tasks.claim(schedule, k), rel=1e-12)

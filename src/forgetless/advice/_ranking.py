@@ -22,7 +22,7 @@ SEARCHED, CHOSEN = 220, 24
 _FLAT = 1.1  # ratio to the smallest loss up to which the optimum counts as flat
 _APART = 3.0  # factor between a scale that was searched approximately and the neighbours that it is compared with
 _ROUNDED = 1e-14  # fraction of the initial loss below which a loss is rounding
-_SEEN_BUDGET = 4e9  # operations, about 0.1 s, from which on seen-task losses are sampled if they are not the objective
+_SEEN_BUDGET = 6e9  # operations, about 0.15 s, from which on seen-task losses are sampled if they are not the objective
 
 Comparison = tuple[list[Curve], list[Option], list[str]]  # losses over scales, ranked options, notes
 

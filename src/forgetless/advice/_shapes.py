@@ -14,6 +14,7 @@ from forgetless.orderings import OneOrder, Ordering
 from forgetless.schedules import Schedule
 from forgetless.tasks import TaskCollection
 
+_NOISES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 _BUDGETS = (1, 4, 16)
 _BETWEEN = 7  # points between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
@@ -84,6 +85,10 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
         candidates.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
         candidates.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
     candidates.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
+    candidates.append(Shape("minimax", lambda _: schedules.minimax()))
+    candidates.append(Shape("capped budget", lambda _: schedules.capped_budget()))
+    if not tasks.is_realizable():
+        candidates.append(Shape("minimax, noise", lambda c: schedules.minimax_budget(noise=significant(c)), _NOISES))
     candidates.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
     # Step sizes stay below 1/R² from this scale on.
     candidates += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]

@@ -14,11 +14,14 @@ from forgetless.advice.results import Claim, Option, below_text, change_text, do
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
 from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
+from forgetless.guarantees.oracle import oracle_bound
+from forgetless.guarantees.schedule_bounds import OracleEntry
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.presets import Increasing, IncreasingBudget
 from forgetless.tasks import TaskCollection
+from forgetless.theory.exchangeable_hypotheses import EXCHANGEABLE
 from forgetless.theory.hypotheses import Setting
 
 
@@ -32,18 +35,46 @@ def guarantee(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering, 
         setting = setting_of(Problem.of(tasks, schedule, k, ordering, "last"), start)
     quantity = "seen_loss" if objective == "seen_loss" else "average_loss"
     upper = [bound for bound in BOUNDS if bound.kind == "upper" and bound.quantity == quantity]
+    if objective == "worst_case":  # for all teachers, where oracle bounds are for these labels
+        upper = [bound for bound in upper if not isinstance(bound, OracleEntry)]
     checks = [check_bound(bound, setting, None) for bound in upper]
     trivial = 0.5 * setting.radius**2 * setting.distance**2
     values = {check.value: check for check in reversed(checks) if check.value is not None}
     value = min(values, default=math.inf)
-    if value < trivial * (1 - 1e-12):
+    noisy = not fits(setting.tasks)
+    if value < (math.inf if noisy else trivial * (1 - 1e-12)):
         kind, least = "a seen-task" if quantity == "seen_loss" else "an average", values[value]
         text = f"A theorem guarantees it {kind} loss of at most {up(value, 3):.3g} ({least.name}; {least.status})."
-        return Claim("guarantee", text, -math.inf, value)
-    if not fits(setting.tasks):
-        return _nothing("No theorem covers it: they are for tasks that one model fits.")
+        return Claim("guarantee", text + _minimax(setting), -math.inf, value)
+    if noisy:
+        return _nothing(f"No theorem covers it: they are for tasks that one model fits.{_oracle(setting)}")
     text = f"No theorem guarantees it more than what every schedule satisfies, ½R²D² = {up(trivial, 3):.3g}."
-    return Claim("guarantee", text, -math.inf, trivial)
+    return Claim("guarantee", text + _minimax(setting), -math.inf, trivial)
+
+
+def _minimax(setting: Setting) -> str:
+    """Return the guarantee of the minimax schedule as a sentence, where it applies and the schedule is another one."""
+    unit = setting.radius**2 * setting.distance**2 / (2 * (setting.k + 1))
+    if setting.eta == 1 or not fits(setting.tasks) or EXCHANGEABLE.failure(setting) or unit == 0:
+        return ""
+    return (
+        " The smallest worst case that any algorithm has, on the next task in shuffled order, is that of "
+        f"fl.schedules.minimax(): {up(unit, 3):.3g} (derived)."
+    )
+
+
+def _oracle(setting: Setting) -> str:
+    """Return what Theorem N guarantees a minimax schedule on these labels, as a sentence; empty where it does not."""
+    try:
+        bound = oracle_bound(setting.tasks, setting.k, ordering=setting.ordering, start=setting.start)
+    except ValueError:  # an order that is not exchangeable, or that has no next task
+        return ""
+    if bound.eta == 1:  # it fits but for rounding
+        return ""
+    return (
+        f" With one gradient step a task, fl.schedules.minimax_budget(eta={bound.eta:.3g}), the expected loss on the "
+        f"next task is at most {up(bound.value, 3):.3g} (fl.oracle_bound; derived)."
+    )
 
 
 def _unit_setting(tasks: TaskCollection, schedule: Any, k: int, ordering: Ordering) -> Setting:

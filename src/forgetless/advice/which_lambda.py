@@ -47,8 +47,10 @@ def advise(
     """Return schedules ranked by their exact loss on these tasks, the best scale of each shape, and why.
 
     Compared are: no regularization; a constant; the paper's fixed and increasing schedules and their step-budget
-    versions; the increasing ones also at their best scale; ramps over the last part of the steps; for a cyclic order
-    Cai & Diakonikolas' constant; with noisy labels a constant that grows as k/ln k. The scale of each is searched on a
+    versions; the increasing ones also at their best scale; the minimax schedule, whose worst case is the smallest
+    possible, and the capped budget; ramps over the last part of the steps; for a cyclic order
+    Cai & Diakonikolas' constant; with noisy labels a constant that grows as k/ln k, and the minimax schedule for an
+    amount of noise. The scale of each is searched on a
     logarithmic grid with two finer ones around its minima. The average of unregularized steps with weights t², which
     does not depend on k, is listed below them.
 

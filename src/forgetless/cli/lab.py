@@ -39,10 +39,13 @@ def _print_curves(curves: dict[str, list[float]], as_json: bool, title: str) -> 
 @record_option
 @average_option
 def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) -> None:
-    """Print exact expected losses, forgetting and drift on tasks from FILE; of an average the average loss alone."""
+    """Print exact expected losses, forgetting and drift on tasks from FILE; of an average the average loss alone.
+
+    next_loss is the loss on the task after the last one, where the order has one.
+    """
     import forgetless as fl
 
-    metrics: Any = fl.metrics.METRICS if average is None else "average_loss"
+    metrics: Any = _metrics(inputs) if average is None else "average_loss"
     with terminal_progress() as report_progress:
         result = fl.expect(
             *inputs.arguments,
@@ -54,6 +57,16 @@ def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) ->
         )
     curves = {"step": result.steps.tolist(), **{name: value.tolist() for name, value in result.values.items()}}
     _print_curves(curves, as_json, f"{inputs.tasks}, exact over all orders ({inputs.order}){_of_average(average)}")
+
+
+def _metrics(inputs: Inputs) -> tuple[str, ...]:
+    """Return all metrics; the loss on the next task only where there is one."""
+    from forgetless.engines.inputs import as_ordering
+    from forgetless.engines.upcoming import is_defined
+    from forgetless.metrics import ENGINE_METRICS, METRICS
+
+    tasks, _, k = inputs.arguments
+    return ENGINE_METRICS if is_defined(as_ordering(inputs.ordering), tasks.n_tasks, k) else METRICS
 
 
 def _of_average(average: float | None) -> str:
@@ -78,6 +91,7 @@ def simulate(inputs: Inputs, as_json: bool, trials: int, seed: int, record: str,
             seed=seed,
             record=record,
             average=average,
+            metrics=_metrics(inputs),
             keep_weights=False,
             progress=report_progress,
         )
@@ -121,10 +135,20 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
     _print_curves(curves, as_json, f"{inputs.tasks}, worst case ({inputs.order}){_of_average(average)}")
 
 
-@lab.command(epilog=examples("forgetless lab upper-bound --schedule increasing --k 256"))
+@lab.command(
+    epilog=examples(
+        "forgetless lab upper-bound --schedule increasing --k 256",
+        "forgetless lab upper-bound --schedule minimax --k 256 --quantity next_loss",
+    )
+)
 @k_option
 @schedule_option
-@click.option("--quantity", type=click.Choice(["average_loss", "seen_loss"]), default="average_loss", show_default=True)
+@click.option("--quantity", type=click.Choice(["average_loss", "seen_loss", "next_loss"]), default="average_loss",
+              show_default=True)  # fmt: skip
+@click.option("--ordering", type=click.Choice(["with-replacement", "without-replacement"]),
+              help="By default with replacement; for next_loss any exchangeable order.")  # fmt: skip
+@click.option("--tasks", "n_tasks", type=click.IntRange(1), help="M, for the average loss without replacement.")
+@click.option("--teacher", type=click.Choice(["any", "isotropic"]), default="any", show_default=True)
 @click.option("--average", type=click.FloatRange(0.0), help="Of the average of the iterates with weights t^AVERAGE.")
 @click.option("--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task.")
 @click.option("--distance", type=float, default=1.0, show_default=True, help="D, from the start to the joint solution.")

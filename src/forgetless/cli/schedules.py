@@ -179,7 +179,7 @@ def _opened(address: str | None) -> Iterator[None]:
         yield
 
 
-PARTS = ("all", "figure", "table", "rates", "curves", "reduction")
+PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal")
 
 
 @click.command(epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table"))

@@ -178,5 +178,5 @@ def _forward(operator: Operator, start: Array, forms: list[Array], factors: Floa
 
 def through_parameters(filter: Filter, by_factor: Floats, tasks: TaskCollection) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
-    sensitivities = filter.parameter_derivatives(tasks.singular_values)
+    sensitivities = filter.parameter_derivatives(filter.spectrum(tasks.singular_values, tasks.radii))
     return {name: np.sum(by_factor * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}

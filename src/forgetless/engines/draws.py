@@ -44,7 +44,7 @@ def expectations(
         problem.only_average_loss(names)
         _steps_only(problem, method)
         return _step_by_step(problem, moments, origin, names, report_progress)
-    powers = problem.constant and not follows_path(names)
+    powers = problem.constant and not follows_path(names) and "next_loss" not in names
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:

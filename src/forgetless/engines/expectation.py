@@ -8,14 +8,14 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import draws, epochs, one_order
+from forgetless.engines import draws, epochs, one_order, upcoming
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
-from forgetless.metrics import METRICS, check_metrics
+from forgetless.metrics import ENGINE_METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -49,8 +49,9 @@ def expect(
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``. The last three follow M matrices instead of
-        one, so that with replacement they cost about M times as much.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``. The middle three follow M
+        matrices instead of one, so that with replacement they cost about M times as much. ``next_loss`` is the loss on
+        the task after the last one: with uniform draws the average loss, without replacement that on a task not seen.
     record : "last", "log", "all" or steps in 0..k, default "last"
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
@@ -90,13 +91,14 @@ def expect(
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    names = check_metrics(metrics, METRICS)
+    names = check_metrics(metrics, ENGINE_METRICS)
     options = method_of(problem, method)
     engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
     with progress_callback(progress) as callback:
-        computed = engine.expectations(problem, origin, names, with_eta_warning(callback, hint), **options)
-        return problem.expectation(computed, start)
+        needed = upcoming.engine_names(problem, names)
+        computed = engine.expectations(problem, origin, needed, with_eta_warning(callback, hint), **options)
+        return problem.expectation(upcoming.with_next_loss(problem, names, computed), start)
 
 
 # The exact engine of every law: ``expectations`` forwards, ``forms`` backwards

@@ -266,6 +266,10 @@ class IndependentRun:
         if name == "average_loss":
             excess = squares @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(floors.mean()))
+        if name == "next_loss":
+            weights = np.repeat(self.probabilities, self.tasks.ranks) * squares
+            excess = weights @ to_numpy(self.operator.outputs(self.S))
+            return mean_of(name, 0.5 * excess, 1, float(self.probabilities @ floors))
         if name == "drift":
             return mean_of(name, self.drift, t)
         if name == "forgetting":

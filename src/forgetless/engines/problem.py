@@ -138,7 +138,8 @@ class Problem:
 
     def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
-        factors = checked_factors(self.filters[b].at(slice(first, last)), self.tasks.singular_values)
+        filter_ = self.filters[b].at(slice(first, last))
+        factors = checked_factors(filter_, filter_.spectrum(self.tasks.singular_values, self.tasks.radii))
         return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
     @property
@@ -284,7 +285,9 @@ def check_tasks(tasks: Any) -> None:
 def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     """Raise ValueError for filters whose steps make errors grow on these tasks."""
     # Filters are monotone up to their overshoot, so the ends of the spectrum suffice.
-    ends = np.array([tasks.radius, tasks.singular_values.min(initial=tasks.radius)])
+    values = filter_.spectrum(tasks.singular_values, tasks.radii)
+    largest = float(values.max(initial=0.0)) or tasks.radius
+    ends = np.array([largest, values.min(initial=largest)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(filter_.residual_factors(ends)))
     if not worst <= 1 + ROUNDED:

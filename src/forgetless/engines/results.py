@@ -13,7 +13,7 @@ from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines.inputs import Labels
 from forgetless.io.document import Document, Fields, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
-from forgetless.metrics import METRICS, TASK_METRICS
+from forgetless.metrics import ALL_METRICS, TASK_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -68,6 +68,7 @@ class Curves(_Printed):
     seen_loss = _metric("seen_loss", "Mean loss over the tasks seen so far; NaN at step 0.")
     forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
     drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
+    next_loss = _metric("next_loss", "Mean loss over the next task, given the tasks so far.")
     task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
     task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
     task_drift = _metric("task_drift", "Mean squared change of every task's outputs; NaN before its first visit.")
@@ -334,7 +335,7 @@ def _fields_from(document: Document) -> dict[str, Any]:
 
 def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
     values = {}
-    for name in (*METRICS, *TASK_METRICS):
+    for name in ALL_METRICS:
         if name in stored:
             shape = (*before, n_steps, *([None] if name in TASK_METRICS else []))
             values[name] = stored.array(name, "f", shape, finite=False).astype(np.float64, copy=False)

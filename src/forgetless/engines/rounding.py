@@ -60,7 +60,10 @@ class Rounding:
 
     def errors(self, curves: dict[str, Floats], steps: NDArray[np.int64], visits: Floats) -> dict[str, Floats]:
         """Return the absolute errors of curves (B, n) by metric; ``visits`` (M,) are the frequencies of the tasks."""
-        parts = {name: np.full(len(visits), 1 / len(visits)) if name == "average_loss" else visits for name in curves}
+        uniform, any_task = np.full(len(visits), 1 / len(visits)), np.ones(len(visits))
+        # The next task is drawn as all others, or it is a single one.
+        special = {"average_loss": uniform, **({} if self.squared else {"next_loss": any_task})}
+        parts = {name: special.get(name, visits) for name in curves}
         return {name: self._error(name, each, steps, self._norms(parts[name], visits)) for name, each in curves.items()}
 
     def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:

@@ -18,9 +18,10 @@ from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_c
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
+from forgetless.engines.upcoming import law_of_next, probabilities
 from forgetless.filters import Filter
 from forgetless.metrics import METRICS, Visits, check_metrics, evaluate, follows_path
-from forgetless.orderings import draws
+from forgetless.orderings import Law, draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
 from forgetless.tasks import TaskCollection
 
@@ -68,10 +69,10 @@ def simulate(
     average : float, optional
         Record the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is recommended, 0 for
         equal weights) instead of the last one, from which the iteration continues.
-    metrics : names, default all four
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, and per task ``task_losses``,
-        ``task_forgetting``, ``task_drift``. ``average_loss`` and ``task_losses`` alone are faster: they do not depend
-        on the path.
+    metrics : names, default the first four
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean over the next task,
+        given the tasks of the run), and per task ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``
+        and ``task_losses`` alone are faster: they do not depend on the path.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
@@ -134,9 +135,10 @@ def simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pro
 
 def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress) -> Trace:
     tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
-    track = follows_path(sampling.names)
+    following = law_of_next(problem) if "next_loss" in sampling.names else None
+    track = follows_path(sampling.names) or following is not None
     run = _start(problem, sampling, track)
-    recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights)
+    recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights, following)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
@@ -146,7 +148,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
-            factors, residuals = _evaluate(part, tasks.singular_values, track)
+            factors, residuals = _evaluate(part, part.spectrum(tasks.singular_values, tasks.radii), track)
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
             while low < last - first:
@@ -244,11 +246,17 @@ class Recorder:
     """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
 
     def __init__(
-        self, run: Run, names: tuple[str, ...], steps: NDArray[np.int64], n_trials: int, weights: bool
+        self,
+        run: Run,
+        names: tuple[str, ...],
+        steps: NDArray[np.int64],
+        n_trials: int,
+        weights: bool,
+        following: Law | None = None,
     ) -> None:
         self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
         self.sums = run.task_sums
-        self.track = follows_path(names)
+        self.track, self.following = follows_path(names) or following is not None, following
         self.done = 0
         self.pending: list[Snapshot] = []
         tasks = run.coordinates.tasks
@@ -313,7 +321,8 @@ class Recorder:
         steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
         visits = [part.visits for part in parts if part.visits is not None]
         counts, means, spread = (np.stack([each[i] for each in visits], axis=0) for i in range(3))
-        return Visits(steps, counts, means, spread)
+        upcoming = None if self.following is None else probabilities(self.following, counts, steps)
+        return Visits(steps, counts, means, spread, upcoming)
 
     def trace(self) -> Trace:
         """Return the trace of all recorded steps."""

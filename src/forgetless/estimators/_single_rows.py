@@ -50,6 +50,7 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
         square += 1.0
     radius = max(radius, math.sqrt(square))
     used = radius if rule.options.radius is None else rule.options.radius
+    used = math.sqrt(square) if rule.strength.per_task else used
     task = n_tasks + 1
     strength = rule.strength.ready_coefficient(task, used)
     if not 0.0 <= strength < 1e30:

@@ -123,9 +123,11 @@ class Scheduled(Rule):
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        needed = self.measure or (self.strength.needs_radius and self.options.radius is None)
+        own = self.strength.per_task
+        needed = self.measure or own or (self.strength.needs_radius and self.options.radius is None)
         scale, norm, largest = measured(state, task, self.options, always=needed)
         radius = largest if self.options.radius is None else self.options.radius
+        radius = norm / math.sqrt(scale) if own and norm is not None else radius
         filter_ = self.strength.at(state.n_tasks + 1, radius)
         if isinstance(filter_, GradientDescent):
             norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT) if norm is None else norm

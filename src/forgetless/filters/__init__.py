@@ -8,10 +8,12 @@ numbers, or vectors with one value per step.
 ``Ridge``              φ(ξ) = ξ / (ξ + λ)                  L2 regularization towards the previous weights
 ``GradientDescent``    φ(ξ) = 1 − (1 − γξ)^N               N gradient steps of size γ
 ``Projection``         φ(ξ) = 1 if ξ > 0 else 0            no regularization: λ → 0 or N → ∞
+``PerTask``            φ(ξ/‖X‖²) of another filter          each task divided by its own norm
 =====================  ==================================  ========================================
 """
 
 from forgetless.filters.base import Filter, Scaled
+from forgetless.filters.per_task import PerTask
 from forgetless.filters.schemes import GradientDescent, Projection, Ridge, Stages
 
-__all__ = ["Filter", "GradientDescent", "Projection", "Ridge", "Scaled", "Stages"]
+__all__ = ["Filter", "GradientDescent", "PerTask", "Projection", "Ridge", "Scaled", "Stages"]

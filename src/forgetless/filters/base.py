@@ -94,6 +94,10 @@ class Filter(ABC):
         """Whether the published theorems cover this filter on tasks of a radius."""
         return False
 
+    def spectrum(self, singular_values: NDArray[np.float64], norms: Any) -> NDArray[np.float64]:
+        """Return the values to evaluate ``factors_of_singular`` at, from singular values and norms of their tasks."""
+        return singular_values
+
     @property
     def is_projection(self) -> bool:
         """Whether every step solves its task exactly."""

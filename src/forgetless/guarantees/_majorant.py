@@ -205,13 +205,12 @@ def seen_split(kappa: float) -> float:
     return max(1.5 * kappa, 1e-12)
 
 
-def averaged(steps: Steps, mesh: Mesh, power: float, report_progress: Progress = silent) -> MajorantBound:
-    """Return the bound for the average loss of Σ ω_t w_t, ω_t ∝ t^r for t = 1..k; steps that are κ_t times their base.
+def averaged(steps: Steps, mesh: Mesh, omega: Floats, report_progress: Progress = silent) -> MajorantBound:
+    """Return the bound for the average loss of Σ ω_t w_t, t = 0..k; steps that are κ_t times their base.
 
     f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ = κB.
     """
     k = len(steps.kappa)
-    omega = np.append(0.0, average_weights(k, power))
     g, tail = np.full_like(mesh.r, omega[k] ** 2), np.zeros_like(mesh.r)
     for t in range(k, 0, -1):
         kappa = float(steps.kappa[t - 1])
@@ -226,6 +225,6 @@ def averaged(steps: Steps, mesh: Mesh, power: float, report_progress: Progress =
 
 
 def average_weights(k: int, power: float) -> Floats:
-    """Return upper bounds of t^r/Σt^r, t = 1..k."""
+    """Return upper bounds of ω_t = t^r/Σt^r, t = 1..k, after ω_0 = 0."""
     weights = (np.arange(1, k + 1) / k) ** power
-    return np.asarray(weights / math.fsum(weights) * (1 + INFLATION))
+    return np.append(0.0, weights / math.fsum(weights) * (1 + INFLATION))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.filters import Filter, GradientDescent, PerTask, Projection, Ridge, Stages
 
 ROUNDED = 2.0**-48
 """Relative inflation of numbers of a step: 32 roundings."""
@@ -79,6 +79,8 @@ def least_m(kappa: float) -> float:
 
 def in_units(filter_: Filter, radius: float) -> Filter:
     """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another radius."""
+    if isinstance(filter_, PerTask):
+        return filter_.inner  # of X/‖X‖, whose loss times R² is at least that of X
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
         raise ValueError(f"radius² and its inverse must be floats, got radius {radius!r}; rescale the data towards 1")

@@ -1,98 +1,21 @@
 """Comparison of the exact loss of a schedule with every bound that applies, and the reasons why others do not."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, overload
-
-import numpy as np
 
 from forgetless._core.arrays import namespace_of
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks, with_few_threads
+from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.results import BoundCheck, BoundComparison, BoundComparisons
-from forgetless.guarantees.upper import half_supremum
+from forgetless.guarantees.schedule_bounds import CERTIFICATES
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
-from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, Setting
-
-_MAX_STEPS = 10_000
-"""Larger k take more than some seconds, and ``certify`` leaves the certificate out."""
-
-
-@dataclass(frozen=True)
-class ScheduleBound(Bound):
-    """A certificate, computed from the filters of a schedule instead of a formula in k."""
-
-    @property
-    def constant_known(self) -> bool:
-        return True
-
-    def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
-        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.upper_bound(schedule, k)")
-
-    def failures(self, setting: Setting) -> list[str]:
-        reasons = super().failures(setting)
-        if setting.k > _MAX_STEPS:
-            reasons.append(
-                f"not computed here for more than {_MAX_STEPS:,} steps; ask fl.upper_bound(schedule, k) for it"
-            )
-        if not reasons and setting.radius > 0:
-            filter_ = in_units(setting.filter, setting.radius)
-            try:
-                steps = steps_of(filter_, setting.k)
-            except ValueError as error:
-                return [str(error)]
-            if steps.assumes:
-                failure = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
-                reasons += [] if failure is None else [failure]
-        return reasons
-
-    def value(self, setting: Setting) -> float:
-        R, D = setting.radius, setting.distance
-        if R == 0:
-            return 0.0
-        unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
-        if self.quantity == "average_loss":
-            unit *= _importance(setting)
-        # Tasks that contradict each other up to rounding change ‖Xw − y‖ by at most twice that part of RD (Minkowski).
-        return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * R**2 * D**2
-
-
-def _importance(setting: Setting) -> float:
-    """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with probabilities p."""
-    assert isinstance(setting.law, Draws)
-    with np.errstate(divide="ignore"):
-        return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
-
-
-def _certificate(name: str, quantity: str, theorem: str) -> ScheduleBound:
-    return ScheduleBound(
-        name=name,
-        kind="upper",
-        quantity=quantity,
-        ordering="with replacement, any probabilities",
-        scheme="explicit, budget or any concave filter",
-        regularization="any, λ > 0 where it varies",
-        rate="computed",
-        min_k=1,
-        hypotheses=(REALIZABLE, INDEPENDENT),
-        citation=f"docs/upper-bounds.md, {theorem}; computed by fl.upper_bound",
-        status="derived",
-    )
-
-
-CERTIFICATES = (
-    _certificate("computed", "average_loss", "Theorems 1 to 4"),
-    _certificate("computed, seen tasks", "seen_loss", "Theorem 5"),
-)
-"""The bounds that ``certify`` checks in addition to the catalogue."""
-
+from forgetless.theory.hypotheses import REALIZABLE, Setting
 
 BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
 """The catalogue and the certificates of the schedule."""
@@ -176,10 +99,9 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_p
     """Return the comparison for the only schedule of a problem."""
     tasks, n_stages = problem.tasks, len(_EXACT) + len(tried)
     setting = setting_of(problem, start)
-    average, seen_loss, worst, notes, errors = _exact(
+    exact, worst, notes, errors = _exact(
         problem, setting, lambda done: report_progress(done, n_stages, f"exact {_EXACT[done]}")
     )
-    exact = {"average_loss": average, "seen_loss": seen_loss}
     checks = []
     for done, bound in enumerate(tried, start=len(_EXACT)):
         report_progress(done, n_stages, f"bound: {bound.name}")
@@ -190,13 +112,14 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_p
         tasks.radius,
         setting.distance,
         tasks.residual,
-        average,
-        seen_loss,
+        exact["average_loss"],
+        exact["seen_loss"],
         worst,
         tuple(checks),
         tuple(notes),
         errors,
-        problem.origin("certify", start=start),
+        exact["next_loss"],
+        origin=problem.origin("certify", start=start),
     )
 
 
@@ -210,13 +133,14 @@ def setting_of(problem: Problem, start: Any) -> Setting:
 
 Maybe = float | None
 
-_EXACT = ("average loss", "worst case", "seen-task loss")
+_EXACT = ("average loss", "worst case", "next-task loss", "seen-task loss")
 """The losses that are computed, in this order."""
 
 
 def _exact(
     problem: Problem, setting: Setting, report_stage: Callable[[int], None]
-) -> tuple[Maybe, Maybe, Maybe, list[str], dict[str, float]]:
+) -> tuple[dict[str, Maybe], Maybe, list[str], dict[str, float]]:
+    """Return exact losses by name, the worst case, notes on what was not computed, and errors of the losses."""
     tasks, filter_, k, ordering = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
     errors: dict[str, float] = {}
@@ -233,19 +157,23 @@ def _exact(
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 
+    losses: dict[str, Maybe] = {"next_loss": None, "seen_loss": None}
     report_stage(0)
-    average = attempt(lambda: loss("average_loss"))
+    losses["average_loss"] = attempt(lambda: loss("average_loss"))
     report_stage(1)
     worst = attempt(lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
+    report_stage(2)
+    if losses["average_loss"] is not None and is_defined(ordering, tasks.n_tasks, k):
+        losses["next_loss"] = attempt(lambda: loss("next_loss"))
     if isinstance(ordering.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
             'ask expect(…, metrics="seen_loss") for it'
         )
-        return average, None, worst, list(dict.fromkeys(notes)), errors
-    report_stage(2)
-    seen_loss = attempt(lambda: loss("seen_loss"))
-    return average, seen_loss, worst, list(dict.fromkeys(notes)), errors
+    else:
+        report_stage(3)
+        losses["seen_loss"] = attempt(lambda: loss("seen_loss"))
+    return losses, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0
@@ -267,7 +195,8 @@ def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundChe
         return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
     published = bound.value(setting)
     trivial = 0.5 * setting.radius**2 * setting.distance**2
-    capped = bound.kind == "upper" and trivial < published
+    # Where labels are noisy ½R²D² is no bound.
+    capped = bound.kind == "upper" and trivial < published and REALIZABLE in bound.hypotheses
     value = trivial if capped else published
     ratio = None
     if exact is not None and exact > 0 and value > 0:

@@ -1,29 +1,36 @@
 """Upper certificates: a bound on the expected loss of a schedule that holds for every collection one model fits.
 
-The statements and their proofs are in docs/upper-bounds.md; derived here, not published.
+The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement) and docs/optimal-schedule.md
+(any exchangeable order, isotropic teachers); derived here, not published.
 """
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
 from forgetless._core import averages, validate
+from forgetless._core.arrays import Floats
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines.inputs import ScheduleLike, as_schedule
+from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_schedule
 from forgetless.filters import Filter
-from forgetless.guarantees import _majorant
-from forgetless.guarantees._majorant import PER_DECADE, Mesh
+from forgetless.guarantees import _majorant, orders
+from forgetless.guarantees._average_weights import optimal_weights
+from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
 from forgetless.metrics import quantity as quantity_of
 from forgetless.reporting.progress import Progress, progress_callback, silent, with_eta_warning
 from forgetless.schedules import resolve
 
-_QUANTITIES = ("average_loss", "seen_loss")
+QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
-_LABELS = {"average_loss": "average loss", "seen_loss": "loss on the tasks seen"}
+_LABELS = {
+    "average_loss": "average loss",
+    "seen_loss": "loss on the tasks seen",
+    "next_loss": "loss on the next task",
+}
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,8 @@ class UpperBound:
     constant : float
         k·value/(R²D²).
     k : int
-    quantity : "average_loss" or "seen_loss"
-    average : float or None
+    quantity : "average_loss", "seen_loss" or "next_loss"
+    average : float, "optimal" or None
         Of which average of the iterates it is, weights t^average; None for the last iterate.
     radius, distance : float
         R and D = ‖w₀ − w⋆‖.
@@ -46,29 +53,38 @@ class UpperBound:
         "derived": proved here, not published.
     why : str
         The theorem, its base and mesh, and what it assumes.
+    ordering : "with-replacement", "without-replacement" or "exchangeable"
+    weights : array of shape (k + 1,) or None
+        The weights of w_0..w_k for ``average="optimal"``.
     """
 
     value: float
     constant: float
     k: int
     quantity: str
-    average: float | None
+    average: float | Literal["optimal"] | None
     radius: float
     distance: float
     status: str
     why: str
+    ordering: str = "with-replacement"
+    weights: Floats | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        return asdict(self)
+        return {**asdict(self), "weights": None if self.weights is None else self.weights.tolist()}
 
     def __repr__(self) -> str:
-        of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
+        of = "" if self.average is None else f" of the {_weighting(self.average)}average of the iterates"
         first = (
             f"expected {_LABELS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,} steps "
             f"(R = {self.radius:g}, D = {self.distance:g}), that is {_upwards(self.constant)} R²D²/k"
         )
         return "\n".join(line for each in (first, self.why) for line in textwrap.wrap(each, 98, subsequent_indent="  "))
+
+
+def _weighting(average: float | str) -> str:
+    return f"{average} " if isinstance(average, str) else f"t^{average:g}-"
 
 
 def _upwards(value: float) -> str:
@@ -83,7 +99,10 @@ def upper_bound(
     k: int,
     *,
     quantity: str = "average_loss",
-    average: float | None = None,
+    ordering: OrderingLike | None = None,
+    n_tasks: int | None = None,
+    teacher: Literal["any", "isotropic"] = "any",
+    average: float | Literal["optimal"] | None = None,
     radius: float = 1.0,
     distance: float = 1.0,
     probabilities: Any = None,
@@ -93,10 +112,11 @@ def upper_bound(
 ) -> UpperBound:
     """Return an upper bound of the expected loss after k steps that holds for every collection one model fits.
 
-    Tasks are drawn independently, with replacement and with any probabilities; they may have any ranks and norms up to
-    R, and there may be any number of them. A function f with A ≤ f(B) is computed backwards through the steps, A being
-    the quadratic form of the expected loss and B a mean over the tasks; half its supremum is the bound. Schedules of
-    which some steps have no such bound, λ = 0 among others, get that of the steps after the last of these.
+    The tasks may have any ranks and norms up to R, and there may be any number of them. If they are drawn with
+    replacement, with any probabilities, a function f with A ≤ f(B) is computed backwards through the steps, A being the
+    quadratic form of the expected loss and B a mean over the tasks; half its supremum is the bound. Schedules of which
+    some steps have no such bound, λ = 0 among others, get that of the steps after the last of these. For other
+    exchangeable orders, see ``ordering``, it is a recursion of two numbers, for strengths that never fall.
 
     Parameters
     ----------
@@ -105,10 +125,18 @@ def upper_bound(
         φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are. They may depend on the tasks through R only.
     k : int
         Number of steps. The cost is proportional to it: about 0.2 s for a thousand.
-    quantity : "average_loss" or "seen_loss"
-    average : float, optional
-        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate: for one fixed filter,
-        or one gradient step a task.
+    quantity : "average_loss", "seen_loss" or "next_loss"
+        The last is the loss on the task after these k.
+    ordering : "with-replacement" or "without-replacement", optional
+        By default with replacement, and for ``next_loss`` any exchangeable order: with replacement, without, rows of
+        a shuffled table.
+    n_tasks : int, optional
+        M, for the average loss over all M ≥ k tasks without replacement.
+    teacher : "any" or "isotropic"
+        "isotropic" is the mean over teachers w⋆ with w₀ − w⋆ of covariance (D²/d)I, for one fixed filter.
+    average : float or "optimal", optional
+        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate, or Σ_{t≥0} ω_tw_t
+        with the weights that minimise its bound: for one fixed filter, or one gradient step a task.
     radius, distance : float, default 1
         R, the largest spectral norm of a task, and D = ‖w₀ − w⋆‖: the value scales with R²D².
     probabilities, weights : arrays of shape (M,), optional
@@ -136,30 +164,45 @@ def upper_bound(
     (1.008, 0.00394)
     >>> round(fl.upper_bound(fl.Projection(), k=256, average=2).constant, 3)
     0.259
+
+    In any shuffled order no schedule has a smaller bound than 1/(2(k + 1)):
+
+    >>> round(fl.upper_bound(fl.schedules.minimax(), k=99, quantity="next_loss").value, 6)
+    0.005
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
-    goal = quantity_of("quantity", quantity, _QUANTITIES)
+    goal = quantity_of("quantity", quantity, QUANTITIES)
+    order = orders.named(ordering, goal)
     radius = validate.number("radius", radius, "use tasks.radius", positive=True)
     distance = validate.number("distance", distance, "D is the distance from the start to the joint solution")
     if not distance * distance * radius * radius < math.inf:
         raise ValueError(
             f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units nearer to 1"
         )
-    average = averages.power(average)
-    if average is not None and goal == "seen_loss":
-        raise ValueError("average must be None for seen_loss: averages are certified for the average loss only")
+    orders.check(k, goal, order, n_tasks, teacher)
+    average = average if isinstance(average, str) and average == "optimal" else averages.power(average)
+    plain = order == "with-replacement" and teacher == "any"
+    _check_average(average, goal, plain=plain)
     per_decade = validate.integer("per_decade", per_decade, 4, "90 is good to about four digits")
     what = f"a certificate of {k:,} steps on {per_decade:,} nodes per decade"
-    validate.check_memory(16.0 * k + 200.0 * per_decade, what, "ask for fewer")
+    numbers = 16.0 * k + 200.0 * per_decade + (20.0 * k * per_decade if average == "optimal" else 0.0)
+    validate.check_memory(numbers, what, "ask for fewer")
     if goal == "seen_loss" and weights is not None:
         raise ValueError("weights are for average_loss: the loss of tasks seen counts them as they were drawn")
+    if not plain and not (probabilities is None and weights is None):
+        raise ValueError("probabilities and weights are for tasks drawn with replacement and teacher='any'")
     factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
-    filter_ = resolve(as_schedule(schedule), k, radius)
-    with progress_callback(progress) as callback:
-        report = with_eta_warning(callback, "ask for fewer steps")
-        half = half_supremum(in_units(filter_, radius), k, goal, average, per_decade=per_decade, report_progress=report)
-    unit = half.per_unit * factor
+    filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
+    chosen = None
+    if plain:
+        with progress_callback(progress) as callback:
+            report = with_eta_warning(callback, "ask for fewer steps")
+            half = half_supremum(filter_, k, goal, average, per_decade=per_decade, report_progress=report)
+        unit, chosen = half.per_unit * factor, half.weights
+    else:
+        unit = orders.bound(filter_, k, goal, order, n_tasks, teacher)
     unit = unit if unit < 0.5 else 0.5  # also for NaN
+    capped = unit == 0.5
     return UpperBound(
         value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
@@ -169,8 +212,19 @@ def upper_bound(
         radius=radius,
         distance=distance,
         status="derived",
-        why=_explanation(half, goal, average, factor, capped=unit == 0.5),
+        why=_explanation(half, goal, average, factor, capped=capped)
+        if plain
+        else orders.explanation(goal, order, n_tasks, teacher, capped=capped),
+        ordering=order,
+        weights=chosen,
     )
+
+
+def _check_average(average: Any, quantity: str, *, plain: bool) -> None:
+    if average is not None and quantity == "seen_loss":
+        raise ValueError("average must be None for seen_loss: averages are certified for the average loss only")
+    if average is not None and not plain:
+        raise ValueError("average must be None here: averages are certified for draws with replacement only")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,31 +235,35 @@ class HalfSupremum:
     steps: Steps
     mesh: Mesh
     m: Any
+    weights: Floats | None = None  # of an optimal average
 
 
 def half_supremum(
     filter_: Filter,
     k: int,
     quantity: str,
-    average: float | None = None,
+    average: float | Literal["optimal"] | None = None,
     *,
     per_decade: int = PER_DECADE,
     report_progress: Progress = silent,
 ) -> HalfSupremum:
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
-    steps, mesh = steps_of(filter_, k), Mesh.of(k, per_decade)
+    steps, mesh, weights = steps_of(filter_, k), Mesh.of(k, per_decade), None
     if quantity == "seen_loss":
         bound = _majorant.seen_tasks(steps, mesh, k, report_progress)
     elif average is None:
         bound = _majorant.last_iterate(steps, mesh, report_progress)
     elif steps.proportional and not steps.unused:
-        bound = _majorant.averaged(steps, mesh, average, report_progress)
+        weights = optimal_weights(steps.kappa, Mesh.of(k).r) if isinstance(average, str) else None
+        sums_to_one = INFLATION + k * 2.0**-52
+        omega = _majorant.average_weights(k, average) if weights is None else weights * (1 + sums_to_one)  # type: ignore[arg-type]
+        bound = _majorant.averaged(steps, mesh, omega, report_progress)
     else:
         raise ValueError(
             "average is certified for one fixed filter, or for one gradient step of any size a task; leave it out, or "
             "use e.g. fl.Projection()"
         )
-    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
+    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m, weights)
 
 
 def _factor(probabilities: Any, weights: Any) -> float:
@@ -233,7 +291,7 @@ def _distribution(name: str, value: Any) -> Any:
     return vector / vector.sum()
 
 
-def _explanation(half: HalfSupremum, quantity: str, average: float | None, factor: float, *, capped: bool) -> str:
+def _explanation(half: HalfSupremum, quantity: str, average: Any, factor: float, *, capped: bool) -> str:
     steps = half.steps
     if capped:
         how = "the trivial bound ½R²D²; the certificate gives none that is smaller"

@@ -1,6 +1,6 @@
 """Plots: each takes numbers and optional axes, and returns the axes."""
 
-from forgetless.plots.paper import plot_curves, plot_optimum, plot_rates, plot_reduction
+from forgetless.plots.paper import plot_curves, plot_optimal, plot_optimum, plot_rates, plot_reduction
 from forgetless.plots.results import (
     COLOURS,
     COLUMN,
@@ -34,6 +34,7 @@ __all__ = [
     "plot_history",
     "plot_lines",
     "plot_metric",
+    "plot_optimal",
     "plot_optimum",
     "plot_rates",
     "plot_reduction",

@@ -66,6 +66,28 @@ def plot_curves(table: Table, metric: str, ordering: str, ax: Any = None) -> Any
     return ax
 
 
+def plot_optimal(table: Table, ordering: str, ax: Any = None, legend: bool = True) -> Any:
+    """Draw (k+1) times every bound as a line, every loss of a collection as markers, and the lower bound in black."""
+    ax = axes_of(ax)
+    part, styles = table.where(ordering=ordering), {"published": ":", "computed": "--", "proved": "-"}
+    for name in dict.fromkeys(part.columns["line"]):
+        line = part.where(line=name).columns
+        k, value = np.array(line["k"]), np.array(line["value"])
+        owner, kind = name.rsplit(", ", 1)
+        colour = "black" if kind == "at least" else COLOURS[owner.startswith("minimax")]
+        look_of = {"linestyle": styles.get(kind, "-"), "linewidth": 2.4 if kind == "proved" else 1.2}
+        if kind == "bad collection":
+            look_of = {"linewidth": 0, "marker": MARKERS[owner.startswith("minimax")]}
+        ax.plot(k, (k + 1) * value, color=colour, label=name, **look_of)
+    ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="(k+1) · loss / R²D²", title=ordering)
+    ax.set_ylim(0.12, 40)
+    ax.set_yticks([0.2, 0.5, 1, 2, 5, 10, 20], labels=["0.2", "0.5", "1", "2", "5", "10", "20"])
+    ax.minorticks_off()
+    if legend:
+        ax.legend(fontsize="small", loc="center", bbox_to_anchor=(0.5, 0.64))  # between 20 and 1 nothing is drawn
+    return ax
+
+
 def plot_reduction(table: Table, ax: Any = None) -> Any:
     """Draw the iterates of both schemes as lines and descent on their surrogates as open markers on top."""
     ax = axes_of(ax)

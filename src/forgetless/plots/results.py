@@ -172,7 +172,11 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
     checks = sorted((check for check in comparison.bounds if check.applies), key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
-    titles = {"average_loss": "exact average loss", "seen_loss": "exact seen-task loss"}
+    titles = {
+        "average_loss": "exact average loss",
+        "seen_loss": "exact seen-task loss",
+        "next_loss": "exact next-task loss",
+    }
     for i, (name, title) in enumerate(titles.items()):
         value = getattr(comparison, name)
         if value is not None and value > 0:

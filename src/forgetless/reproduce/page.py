@@ -17,7 +17,7 @@ from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
 
-PARTS = ("figure", "table", "rates", "curves", "reduction")
+PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
     if "reduction" in wanted:
         report_progress(0, 0, "reduction: both schemes as gradient descent")
         computed.append(Section("reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
+    if "optimal" in wanted:
+        report_progress(0, 0, "optimal: the minimax schedule")
+        computed.append(Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
     return computed
 
 
@@ -94,6 +97,18 @@ def _draw_curves(table: Table) -> Any:
     for row, metric in zip(axes, ("seen_loss", "forgetting"), strict=True):
         for ax, ordering in zip(row, ("with replacement", "without replacement"), strict=True):
             plots.plot_curves(table, metric, ordering, ax)
+    return figure
+
+
+def _draw_optimal(table: Table) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(2 * plots.COLUMN, 2.8), sharey=True)
+    for ax, ordering in zip(axes, ("without replacement", "with replacement"), strict=True):
+        plots.plot_optimal(table, ordering, ax, legend=False)
+    axes[1].set_ylabel("")
+    handles, labels = axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -207,6 +222,15 @@ _OPTIMUM = (
     ),
 )
 
+_OPTIMAL = tuple(
+    (
+        f"(k+1) times the loss on the next task against k, {ordering}: the paper's 20, the bound computed for its "
+        "schedule near 1, the minimax schedule's one half, the lower bound of any algorithm, and bad collections.",
+        lambda table, ax, ordering=ordering: plots.plot_optimal(table, ordering, ax),
+    )
+    for ordering in ("without replacement", "with replacement")
+)
+
 _REDUCTION = (
     (
         "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
@@ -232,6 +256,9 @@ TERMS = {
     "random, rank r": "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of 100.",
     "seen-task loss, forgetting": "The mean loss over the tasks learned so far; how much larger it is than when each "
     "of them was just learned. Below zero, later tasks helped.",
+    "minimax schedule": "λ_{t} = R² t/(k+1−t) at step t of k; derived here, not published.",
+    "bad collection": "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows.",
+    "any algorithm, at least": "A loss that every algorithm has on some tasks.",
     "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
 }
 """Definitions of the names in tables and figures."""
@@ -264,6 +291,15 @@ _CURVES_TEXT = (
     "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 % range. Without "
     "replacement each epoch of 12 tasks is reshuffled. Forgetting below zero means that later tasks improved earlier "
     "ones."
+)
+
+_OPTIMAL_TEXT = (
+    "The loss on the next task, which with replacement is the average loss. The paper proves 20/(k+1) for its schedule "
+    "(dotted; its proof holds without replacement, too); computed bounds are 1.04/(k+1) with replacement and near "
+    "1.15/(k+1) in any shuffled order (dashed). For the minimax schedule ½/(k+1) is proved in ten lines, for every k "
+    "and every shuffled order; without replacement no algorithm has less (black line, at the same height), so that it "
+    "is the exact optimum of the worst case. All but the published line is derived here and not published. On easy "
+    "tasks other schedules have smaller losses."
 )
 
 _REDUCTION_TEXT = (

@@ -5,6 +5,7 @@ Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
 from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resolve
+from forgetless.schedules.exchangeable import minimax, minimax_budget
 from forgetless.schedules.names import named
 from forgetless.schedules.presets import (
     capped_budget,
@@ -33,6 +34,8 @@ __all__ = [
     "from_coefficients",
     "increasing",
     "increasing_budget",
+    "minimax",
+    "minimax_budget",
     "named",
     "noise_aware",
     "planned_for",

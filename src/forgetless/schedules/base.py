@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
-from forgetless.filters import Filter, Stages
+from forgetless.filters import Filter, PerTask
+from forgetless.filters.per_task import staged
 
 Schedule = Callable[[int, float], Filter]
 
@@ -81,6 +82,13 @@ def epoch(task: int, first: int) -> tuple[int, int]:
     return length, task - before
 
 
+def uses_own_norms(schedule: Any) -> bool:
+    """Return whether a schedule of this package, or the one inside it, uses each task's own norm in place of R."""
+    inner = getattr(schedule, "schedule", None)
+    own = isinstance(schedule, PerTask) or getattr(schedule, "per_task", False) is True
+    return own or (inner is not None and uses_own_norms(inner))
+
+
 def own_horizon(schedule: Any) -> int | None:
     """Return the number of tasks of a schedule that lists its coefficients; None for any other."""
     if isinstance(schedule, Filter):
@@ -99,7 +107,7 @@ def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float
         return filter_
     if planned >= k:
         return filter_.at(slice(0, k))
-    return Stages((planned, k - planned), (filter_, filter_.at(planned - 1)))
+    return staged((planned, k - planned), (filter_, filter_.at(planned - 1)))
 
 
 def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+from forgetless.filters import Filter, GradientDescent, PerTask, Projection, Ridge, Stages
 from forgetless.schedules import presets
 from forgetless.schedules.base import Preset, Schedule, resolve
+from forgetless.schedules.exchangeable import Minimax, MinimaxBudget
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ _IMPLIED = ("n_tasks",)  # arguments that may be left out because the caller sup
 _SCALE = {"scale": _number}
 
 
+def _flag(text: str) -> bool:
+    if text != "per-task":
+        raise ValueError(text)
+    return True
+
+
+_MINIMAX = {"eta": _number, "noise": _number, "per_task": _flag}
+_KIND_OF_TEXT: dict[Any, str] = {int: "a whole number", _flag: "'per-task' or left out"}
+
+
 def _ridge_title(ridge: Ridge) -> str:
     return "given coefficients" if ridge.horizon else f"constant, λ = {ridge.coefficient:.3g}"
 
@@ -74,6 +85,15 @@ def _increasing_title(increasing: presets.Increasing) -> str:
     return "increasing, theorem" if theorem else f"increasing, scale {increasing.scale:.3g}"
 
 
+def _minimax_title(schedule: Minimax | MinimaxBudget) -> str:
+    parts = ["minimax"]
+    if isinstance(schedule, MinimaxBudget):
+        parts = [f"minimax budget, {schedule.n_steps} {'step' if schedule.n_steps == 1 else 'steps'}"]
+    parts += [f"η = {schedule.eta:.3g}"] if schedule.eta != 1 else []
+    parts += [f"noise {schedule.noise:.3g}"] if schedule.noise > 0 else []
+    return ", ".join([*parts, "own norms"] if schedule.per_task else parts)
+
+
 def _preset(kind: type, code: str, arguments: Any, title: Callable[[Any], str], budget: bool = False) -> Entry:
     return Entry(kind, code, code.replace("_", "-"), arguments, title, proportional=True, budget=budget)
 
@@ -83,10 +103,13 @@ REGISTRY = (
     Entry(Ridge, "Ridge", "ridge", {"coefficient": _number}, _ridge_title),
     Entry(GradientDescent, "GradientDescent"),
     Entry(Stages, "Stages"),
+    Entry(PerTask, "filters.PerTask"),
     _preset(presets.Fixed, "fixed", {}, lambda _: "fixed, near-optimal"),
     _preset(presets.Increasing, "increasing", _SCALE, _increasing_title),
     _preset(presets.FixedBudget, "fixed_budget", {"n_steps": int}, lambda _: "fixed budget", budget=True),
     _preset(presets.IncreasingBudget, "increasing_budget", {"n_steps": int, **_SCALE}, _budget_title, budget=True),
+    _preset(Minimax, "minimax", _MINIMAX, _minimax_title),
+    _preset(MinimaxBudget, "minimax_budget", {"n_steps": int, **_MINIMAX}, _minimax_title, budget=True),
     _preset(presets.CappedBudget, "capped_budget", {}, lambda _: "capped budget", budget=True),
     _preset(presets.Cyclic, "cyclic", {"n_tasks": int}, lambda _: "cyclic, Cai & Diakonikolas"),
     _preset(presets.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
@@ -168,7 +191,7 @@ def _parsed(entry: Entry, name: str, texts: list[str]) -> dict[str, Any]:
         try:
             values[argument] = parse(text.strip())
         except ValueError:
-            kind = "a whole number" if parse is int else "a number"
+            kind = _KIND_OF_TEXT.get(parse, "a number")
             raise ValueError(f"{argument} of {name!r} must be {kind}, got {text!r}: {entry.usage}") from None
     return values
 

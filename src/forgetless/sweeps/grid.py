@@ -16,7 +16,7 @@ from forgetless._core.text import printable
 from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction, recorded_steps
 from forgetless.filters import Filter, GradientDescent
-from forgetless.metrics import METRICS, check_metrics
+from forgetless.metrics import ENGINE_METRICS, check_metrics
 from forgetless.orderings import NAMES, Cyclic, FixedOrder, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
@@ -89,7 +89,9 @@ class Grid:
         bounds: bool = False,
     ) -> None:
         self.n_trials = None if n_trials is None else validate.integer("n_trials", n_trials, 1, "None is exact")
-        self.metrics = check_metrics(metrics, METRICS if self.n_trials is not None else (*METRICS, "worst_case"))
+        self.metrics = check_metrics(
+            metrics, ENGINE_METRICS if self.n_trials is not None else (*ENGINE_METRICS, "worst_case")
+        )
         self.average = averages.power(average)
         self.record = _recorded(record)
         self.bounds = _boolean("bounds", bounds)

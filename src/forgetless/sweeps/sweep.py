@@ -45,7 +45,8 @@ class Sweep(Grid):
         Given to functions that make tasks, and the source of the orders of simulated runs: all schedules have the
         same orders, and no number changes when an axis gets another value. Left out if nothing depends on it.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift`` and, for exact sweeps, ``worst_case``.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` and, for exact sweeps,
+        ``worst_case``.
     n_trials : int, optional
         Simulate so many runs of every cell, for a mean and its standard error. By default all cells are exact.
     average : float, optional

@@ -14,6 +14,14 @@ from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
 from forgetless.theory.constructions import seen_task_loss, seen_task_probability
+from forgetless.theory.exchangeable_hypotheses import (
+    EXCHANGEABLE,
+    ISOTROPIC,
+    MEAN_ITERATE,
+    MINIMAX,
+    ROWS_OF_ONE_MORE,
+    ROWS_OF_TWICE,
+)
 from forgetless.theory.hypotheses import (
     AT_LEAST,
     BEYOND,
@@ -61,6 +69,8 @@ constants = (
 )
 
 
+QUANTITIES = ("average_loss", "seen_loss", "next_loss")
+
 THIS = "Levinstein et al. (2025)"
 TABLE = f"as given in Table 1 of {THIS}"
 
@@ -97,7 +107,7 @@ class Bound:
     ----------
     name : str
     kind : "upper" or "lower"
-    quantity : "average_loss" or "seen_loss"
+    quantity : "average_loss", "seen_loss" or "next_loss"
     ordering, scheme, regularization, rate : str
         Descriptions of the setting, and of the rate without R²D².
     min_k : int
@@ -129,7 +139,7 @@ class Bound:
     def __post_init__(self) -> None:
         if self.kind not in ("upper", "lower"):
             raise ValueError(f'kind must be "upper" or "lower", got {self.kind!r}')
-        object.__setattr__(self, "quantity", quantity("quantity", self.quantity, ("average_loss", "seen_loss")))
+        object.__setattr__(self, "quantity", quantity("quantity", self.quantity, QUANTITIES))
 
     @property
     def constant_known(self) -> bool:
@@ -146,7 +156,8 @@ class Bound:
         radius, distance : float
             R and D = ‖w₀ − w⋆‖, both nonnegative.
         **extras : float
-            Those named in ``extras``: ``factor`` is φ(R²), ``scale`` the factor c of an increasing schedule.
+            Those named in ``extras``: ``factor`` is φ(R²), ``scale`` the factor c of an increasing schedule, ``eta``
+            the factor η of a minimax schedule.
 
         Examples
         --------
@@ -172,13 +183,32 @@ class Bound:
 
     def value(self, setting: Setting) -> float:
         """Return the value of the bound in a setting in which it applies."""
-        numbers = {"factor": setting.factor, "scale": setting.scale}
-        extras = {name: float(numbers[name] or 0.0) for name in self.extras}
+        extras = {name: float(getattr(setting, name) or 0.0) for name in self.extras}
         return self.evaluate(setting.k, setting.radius, setting.distance, **extras)
 
 
+def with_contradiction(unit: float, setting: Setting) -> float:
+    """Return a bound over R²D² for tasks that contradict each other up to rounding.
+
+    They change ‖Xw − y‖ by at most twice that part of RD (Minkowski).
+    """
+    return 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2 * setting.radius**2 * setting.distance**2
+
+
+@dataclass(frozen=True)
+class TightBound(Bound):
+    """A bound that some tasks attain, so that contradictions of the size of rounding count."""
+
+    def value(self, setting: Setting) -> float:
+        if setting.radius == 0:
+            return 0.0
+        extras = {name: float(getattr(setting, name) or 0.0) for name in self.extras}
+        return with_contradiction(self.evaluate(setting.k, 1.0, 1.0, **extras), setting)
+
+
 def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
-    return Bound(name=name, hypotheses=hypotheses, **{"min_k": 1, "kind": "upper", "quantity": "average_loss", **rest})
+    kind: type[Bound] = TightBound if "eta" in rest.get("extras", ()) else Bound
+    return kind(name=name, hypotheses=hypotheses, **{"min_k": 1, "kind": "upper", "quantity": "average_loss", **rest})
 
 
 _RANDOM = {"ordering": "uniform with replacement"}
@@ -186,6 +216,9 @@ _COROLLARY = f'{THIS}, Corollary "Near-optimal rates via fixed regularization st
 _LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
 _THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
 _SEEN = f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a seen-task bound'
+
+_OPTIMAL = "docs/optimal-schedule.md, Theorem"
+_SHUFFLED = {"quantity": "next_loss", "ordering": "exchangeable: with or without replacement"}
 
 _PROOF = "theorem of docs/upper-bounds.md, proved by computer; extends a lemma of Dereziński & Dong (COLT 2026)"
 
@@ -244,6 +277,24 @@ _ENTRIES = [
            scheme="explicit or budget", regularization="increasing", rate="(39 + 24/13)/(k+1)", min_k=2, citation=_SEEN,
            status="derived", per_unit=lambda k: (39 + 24 / 13) / (k + 1)),
     *map(_every_k, constants),
+    _entry("trivial, next task", REALIZABLE, EXCHANGEABLE, **_SHUFFLED, scheme="any non-expansive step",
+           regularization="any", rate="1/2", status="elementary", per_unit=lambda _: 0.5,
+           citation="elementary: ‖w_k − w⋆‖ ≤ D, and each loss is at most ½R²‖w_k − w⋆‖²"),
+    _entry("minimax", REALIZABLE, UNIFORM, MINIMAX, **_RANDOM, scheme="explicit or budget",
+           regularization="φ_t(R²) = η(k+1−t)/(k+1)", rate="1/(2η(k+1))", citation=f"{_OPTIMAL} X", status="derived",
+           per_unit=lambda k, eta: 1 / (2 * eta * (k + 1)), extras=("eta",)),
+    _entry("minimax, next task", REALIZABLE, EXCHANGEABLE, MINIMAX, **_SHUFFLED, scheme="explicit or budget",
+           regularization="φ_t(R²) = η(k+1−t)/(k+1)", rate="1/(2η(k+1))", citation=f"{_OPTIMAL} X", status="derived",
+           per_unit=lambda k, eta: 1 / (2 * eta * (k + 1)), extras=("eta",)),
+    _entry("increasing, next task", REALIZABLE, EXCHANGEABLE, INCREASING, **_SHUFFLED, scheme="explicit or budget",
+           regularization="increasing", rate="20/(k+1)", min_k=2, status="derived", per_unit=lambda k: 20 / (k + 1),
+           citation=f"{_THEOREM}, whose proof holds for exchangeable orders"),
+    _entry("mean of unregularized iterates, next task", REALIZABLE, EXCHANGEABLE, UNREGULARIZED, MEAN_ITERATE,
+           **_SHUFFLED, scheme="projection, mean of w_0..w_k", regularization="none", rate="1/(2(k+1))",
+           citation=f"{_OPTIMAL} A", status="derived", per_unit=lambda k: 1 / (2 * (k + 1))),
+    _entry("unregularized, isotropic teachers", REALIZABLE, UNIFORM, UNREGULARIZED, ISOTROPIC, **_RANDOM,
+           scheme="projection", regularization="none", rate="k^k/(2(k+1)^{k+1})", citation=f"{_OPTIMAL} I",
+           status="derived", per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1))),
     _entry("unregularized, dimension-free", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
            regularization="none", rate="(e/2) k^{−1/4}", status="literature",
            citation=f"Evron et al. (2025), Theorem 5.1 at step size 1/β, {TABLE}",
@@ -279,6 +330,12 @@ _ENTRIES = [
            regularization="any", rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))", status="derived",
            citation=f"{THIS}, Theorem in Appendix B (any algorithm), with k + 1 tasks and the exact probability",
            per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1))),
+    _entry("any algorithm, next task", REALIZABLE, WITHOUT, ROWS_OF_ONE_MORE, kind="lower", quantity="next_loss",
+           ordering="without replacement", scheme="any", regularization="any", rate="1/(2(k+1))", status="derived",
+           citation=f"{_OPTIMAL} X, lower bound", per_unit=lambda k: 1 / (2 * (k + 1))),
+    _entry("any algorithm, without replacement", REALIZABLE, WITHOUT, ROWS_OF_TWICE, kind="lower",
+           ordering="without replacement", scheme="any", regularization="any", rate="1/(8k)", status="derived",
+           citation=f"{_OPTIMAL} S, lower bound", per_unit=lambda k: 1 / (8 * k)),
     _entry("seen tasks, explicit", REALIZABLE, UNIFORM, EXPLICIT, SEEN, kind="lower", quantity="seen_loss", **_RANDOM,
            scheme="explicit", regularization="any", rate="(1/4)·1/(144k)", min_k=9, status="paper",
            citation=f"{THIS}, Lemma \"Lower bound for seen-task loss\", Section 4.3: 1/(144k) with probability ≥ ¼",

@@ -145,6 +145,51 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     )
 
 
+def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
+    """Return M tasks of one row each, the unit vectors, with teacher ±1/√M in every coordinate: R = D = 1.
+
+    No algorithm knows anything about a row that it has not seen. Without replacement, after k = M − 1 steps from the
+    origin, the expected loss on the last row is 1/(2M) = 1/(2(k+1)) for every filter, and at least that, averaged over
+    signs, for every algorithm: the minimax schedule is optimal.
+
+    Parameters
+    ----------
+    n_tasks : int
+        M, at least 1.
+    signs : array of shape (M,), optional
+        The signs of the teacher, 1 or −1; all 1 if omitted.
+
+    Examples
+    --------
+    With replacement the average loss of a filter is (1/2M) Π_t (1 − 1/M + (1 − φ_t(1))²/M):
+
+    >>> import forgetless as fl
+    >>> tasks = fl.theory.constructions.orthonormal_rows(4)
+    >>> round(tasks.claim(fl.Projection(), k=3), 6)
+    0.052734
+    >>> exact = fl.expect(tasks, fl.schedules.minimax(), k=3, ordering="without-replacement", metrics="next_loss")
+    >>> round(float(exact.next_loss[0]), 12)
+    0.125
+    """
+    n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of rows")
+    teacher = np.ones(n_tasks) if signs is None else np.asarray(signs, dtype=np.float64)
+    if teacher.shape != (n_tasks,) or not np.all(np.abs(teacher) == 1):
+        raise ValueError(f"signs must be {n_tasks} numbers 1 or -1, got {signs!r}")
+    teacher = teacher / np.sqrt(n_tasks)
+
+    def claim(filter_: Filter, steps: int) -> float:
+        return float(np.prod(1 - 1 / n_tasks + _residual_factors(filter_, steps) ** 2 / n_tasks)) / (2 * n_tasks)
+
+    return Construction(
+        [(row[None, :], row[None, :] @ teacher) for row in np.eye(n_tasks)],
+        name="orthonormal_rows",
+        origin=np.zeros(n_tasks),
+        quantity="average_loss",
+        statement="the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)",
+        claim=claim,
+    )
+
+
 def seen_task(k: int, start: Any = None) -> Construction:
     """Return k tasks on which explicit L2 cannot keep the seen-task loss below order 1/k, whatever the coefficients.
 

@@ -60,7 +60,8 @@ class Setting:
     @cached_property
     def factors(self) -> tuple[Floats, Floats]:
         """The smallest and the largest φ over all steps, along every singular vector, each of shape (Σr,)."""
-        different, place = np.unique(self.tasks.singular_values, return_inverse=True)
+        values = self.filter.spectrum(self.tasks.singular_values, self.tasks.radii)
+        different, place = np.unique(values, return_inverse=True)
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
         for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):
@@ -85,6 +86,16 @@ class Setting:
     def strengths(self) -> Any:
         """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem covers them."""
         return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.within_theory(self.radius) else None
+
+    @cached_property
+    def eta(self) -> float | None:
+        """η if φ_t(R²) = η(k+1−t)/(k+1) at every step, as of the minimax schedule; else None."""
+        values = np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,))
+        etas = values * (self.k + 1) / np.arange(self.k, 0, -1)
+        eta = float(etas[0])
+        if not 0 < eta <= 1 + _CLOSE or np.ptp(etas) > _CLOSE * eta:
+            return None
+        return eta if eta < 1 - _CLOSE else 1.0
 
     @property
     def scale(self) -> float | None:

@@ -41,8 +41,8 @@ const Results = (() => {
 
   // Why the guarantees do not apply; empty where they do
   function reason({ state, prob }) {
-    if (state.order !== "with") return "No guarantee applies: they are for random orders with replacement.";
-    if (!prob.realizable) return "No guarantee applies: they are for tasks that one model fits, and these disagree.";
+    if (state.order !== "with") return "No guarantee is shown: those here are for random orders with replacement.";
+    if (!prob.realizable) return "No guarantee is shown: those here are for tasks that one model fits, and these disagree.";
     if (state.average !== null) return "No guarantee is shown: they are for the last weights, these are averaged.";
     if (state.metric === "forgetting") return "No guarantee applies: they are for losses, not for forgetting.";
     if (state.scheme === "budget") return "No guarantee is shown: they are for step sizes that follow from N.";

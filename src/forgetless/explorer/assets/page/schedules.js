@@ -58,6 +58,11 @@ const Schedules = (() => {
         of: (t, k) => 0.25 / decay(t, k),
         code: () => "fl.schedules.increasing(scale=1 / 4)",
       },
+      minimax: {
+        title: "minimax",
+        of: (t, k) => (t + 1) / (k - t),
+        code: () => "fl.schedules.minimax()",
+      },
       ramp: {
         title: "ramp at the end",
         scaled: 1,
@@ -79,7 +84,12 @@ const Schedules = (() => {
         of: (t, k, c, N) => decay(t, k) / c / N,
         code: (c, N) => `fl.schedules.increasing_budget(n_steps=${N}, scale=${c})`,
       },
-      capped: { title: "capped", of: (t, k) => Math.min(1, 2 * decay(t, k)) },
+      minimax: {
+        title: "minimax",
+        of: (t, k, c, N) => (N === 1 ? (k - t) / (k + 1) : -Math.expm1(Math.log((t + 1) / (k + 1)) / N)),
+        code: (c, N) => `fl.schedules.minimax_budget(n_steps=${N})`,
+      },
+      capped: { title: "capped", of: (t, k) => 1 - ((t + 1) / (k + 1)) ** 2.5 },
     },
     budget: {
       constant: { title: "constant", scaled: 4, of: (t, k, c) => Math.max(1, Math.round(c)) },
