@@ -59,7 +59,7 @@ def test_the_temperature_minimizes_the_log_loss_of_its_rows():
     rng = np.random.default_rng(0)
     scores = rng.standard_normal((400, 3))
     labels = np.array([rng.choice(3, p=row) for row in with_temperature(scores, 0.3)])
-    calibration = Calibration.empty().with_rows(scores, np.eye(3)[labels])
+    calibration = Calibration.empty().with_rows(scores, np.eye(3)[labels], np.ones(400))
     best = minimize_scalar(lambda log: log_loss(with_temperature(scores, np.exp(log)), labels), bounds=(-4, 2))
     assert calibration.temperature == pytest.approx(np.exp(best.x), rel=0.02)
     assert calibration.rows == 400
@@ -67,8 +67,8 @@ def test_the_temperature_minimizes_the_log_loss_of_its_rows():
 
 
 def test_later_rows_count_more_once_there_are_enough():
-    few = Calibration.empty().with_rows(np.eye(2)[[0] * 50], np.eye(2)[[0] * 50])
-    many = few.with_rows(np.eye(2)[[1] * 150], np.eye(2)[[1] * 150])
+    few = Calibration.empty().with_rows(np.eye(2)[[0] * 50], np.eye(2)[[0] * 50], np.ones(50))
+    many = few.with_rows(np.eye(2)[[1] * 150], np.eye(2)[[1] * 150], np.ones(150))
     assert few.decayed().rows == few.rows
     assert many.decayed().rows == pytest.approx(190.0)
     np.testing.assert_allclose(many.decayed().losses, 0.95 * many.losses)
@@ -99,3 +99,11 @@ def test_two_classes_of_probability_one_half_are_even():
     rng = np.random.default_rng(0)
     model = learned([(rng.standard_normal((50, 3)), rng.integers(0, 2, 50)) for _ in range(10)])
     assert np.abs(model.predict_proba(rng.standard_normal((20, 3))) - 0.5).max() < 0.15
+
+
+def test_a_row_of_weight_two_counts_as_two_rows(digits):
+    X, y = digits[0][0]
+    weight = np.arange(len(y)) % 3
+    weighted = fl.ContinualRidgeClassifier().partial_fit(X, y, sample_weight=weight)
+    repeated = fl.ContinualRidgeClassifier().partial_fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.temperature_ == pytest.approx(repeated.temperature_, rel=1e-9)

@@ -43,8 +43,8 @@ class Calibration(NamedTuple):
         Examples
         --------
         >>> scores, targets = np.array([[0.6, 0.4], [0.45, 0.55], [0.6, 0.4]]), np.array([[1, 0], [1, 0], [1, 0]])
-        >>> round(Calibration.empty().with_rows(scores, targets).temperature, 2)
-        0.06
+        >>> round(Calibration.empty().with_rows(scores, targets, np.ones(3)).temperature, 2)
+        0.13
         """
         if not self.rows > 0:
             return 1.0
@@ -60,11 +60,11 @@ class Calibration(NamedTuple):
         factor = DECAY if DECAY * self.rows >= LEAST_ROWS else 1.0
         return Calibration(factor * self.losses, factor * self.rows)
 
-    def with_rows(self, scores: Floats, targets: Floats) -> "Calibration":
-        """Return the sums with rows of predicted scores and one-hot targets, both of shape (n, c)."""
+    def with_rows(self, scores: Floats, targets: Floats, weights: Floats) -> "Calibration":
+        """Return the sums with rows of predicted scores and one-hot targets, both (n, c), and of weights (n,)."""
         scaled = INVERSES[:, None, None] * (scores - np.max(scores, axis=1, keepdims=True))
         losses = np.log(np.sum(np.exp(scaled), axis=2)) - np.sum(scaled * targets, axis=2)
-        return Calibration(self.losses + losses.sum(axis=1), self.rows + len(scores))
+        return Calibration(self.losses + losses @ weights, self.rows + float(weights.sum()))
 
 
 def some_rows(n: int) -> slice:

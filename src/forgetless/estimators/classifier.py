@@ -18,6 +18,7 @@ from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegresso
 from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
+from forgetless.solvers.rows import is_sparse
 
 
 def _temperature(state: State) -> float:
@@ -151,17 +152,18 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))
-        rows, targets = X[at], to_numpy(y[at])
+        rows, targets = X[at, ...] if not is_sparse(X) else X[at], to_numpy(y[at, ...])
+        weights = np.ones(len(targets)) if weight is None else to_numpy(weight)[at]
         calibration = Calibration.empty() if state.calibration is None else state.calibration.decayed()
         if state.n_tasks:
             # Rows of classes that the model has not seen say nothing of the others.
             mask = targets @ (state.class_counts - to_numpy(y).sum(axis=0) > 0) > 0
             scores = to_numpy(self._predicted(state, rows))
-            calibration = calibration.with_rows(scores[mask], targets[mask])
+            calibration = calibration.with_rows(scores[mask], targets[mask], weights[mask])
         after = super()._after(state, X, y, weight)
         if isinstance(after.memory, Experts):
             residual = targets - to_numpy(self._predicted(after, rows))
-            calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets)
+            calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets, weights)
         return after._replace(calibration=calibration)
 
     def decision_function(self, X: Any) -> Array:
