@@ -59,6 +59,8 @@ html_theme_options = {
     "footer_end": [],
     "use_edit_page_button": False,
 }
+# Pages at the top have no pages below them that a list on the left could show.
+html_sidebars: dict[str, list[str]] = {"*": []}
 html_context = {"default_mode": "auto"}
 # Fetched by make docs from npm, with its hash checked; from a page's own folder, so that it also works from a file.
 mathjax_path = "mathjax/tex-svg.js"
