@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
@@ -262,3 +263,27 @@ def named(loss: Any) -> Loss:
     if result is None:
         raise ValueError(f"loss must be one of {', '.join(REGISTRY)}, or an instance of them, got {loss!r}")
     return result
+
+
+def check_labels(y: Any, name: str) -> Floats:
+    """Return labels of two classes, −1 and +1, as a vector; ValueError for others, with the argument's ``name``."""
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,) for a loss of two classes, got {labels.shape}")
+    values = np.unique(labels)
+    if not np.isin(values, (-1.0, 1.0)).all():
+        shown = ", ".join(f"{value:g}" for value in values[:6]) + (", …" if len(values) > 6 else "")
+        hint = "use 2*y − 1" if np.isin(values, (0.0, 1.0)).all() else 'use loss="softmax" in fl.step for more classes'
+        raise ValueError(f"{name} must hold the labels −1 and +1 of two classes, got {shown}; {hint}")
+    return labels
+
+
+def check_classes(y: Any, n_classes: int) -> NDArray[np.int64]:
+    """Return labels 0..c − 1 as a vector of integers; ValueError for others."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= n_classes)):
+        raise ValueError(
+            f"y must be a vector of labels 0..{n_classes - 1} for the softmax of weights with {n_classes} columns, got "
+            f"shape {labels.shape} and values up to {labels.max(initial=0):g}; number the classes from 0"
+        )
+    return labels.astype(np.int64)
