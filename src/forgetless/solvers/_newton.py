@@ -98,7 +98,7 @@ def by_conjugate_gradients(f: Objective, tol: float) -> Minimum:
         if size <= tol * move or size == 0.0 or passes > PASSES:
             break
         # Far from the minimum a rough direction is enough; near it, what remains is to be below the tolerance.
-        stop = max(min(0.1, size / (move + size)) * 0.1 * size, 0.3 * tol * move)
+        stop = max(min(0.1, size / (move + size)) * 0.1 * size, 0.5 * tol * move)
         step, change, used = _conjugate_gradients(f, f.loss.curvature(outputs, f.y), -g, stop)
         length = _line_search(f, (z, outputs), (step, change), g)
         if length == 0.0:
@@ -163,7 +163,7 @@ def relative_error(f: Objective, z: Floats, outputs: Floats) -> float:
         return 0.0
     if size == 0.0:
         return math.inf
-    if first <= 1e-12 * size:
+    if first <= 1e-11 * size:  # the second bound would cost more than it is worth
         return first / size
     right = g.reshape(-1)
     bounds = [first]

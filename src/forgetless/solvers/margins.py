@@ -99,7 +99,7 @@ def _of_one_row(a: Floats, missing: float, coefficient: float, loss: Loss) -> fl
 def _smooth(f: _newton.Objective, solver: str) -> ProximalStep:
     chosen = _choose(f) if solver == "auto" else solver
     if chosen == "newton-cg":
-        result = _newton.by_conjugate_gradients(f, 0.5 * ACCURACY)
+        result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY)
         change = result.z
     elif f.B.shape[0] < f.B.shape[1]:
         # X = RᵀQᵀ: the change lies in the span of the rows, in whose coordinates the task is square.
@@ -113,6 +113,7 @@ def _smooth(f: _newton.Objective, solver: str) -> ProximalStep:
 
 
 _ITERATIONS = 8  # typical number of Newton steps
+_SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
 
 
 def _choose(f: _newton.Objective) -> str:
@@ -120,13 +121,16 @@ def _choose(f: _newton.Objective) -> str:
     n, d = f.B.shape
     c = f.outputs.shape[1] if f.outputs.ndim == 2 else 1
     side = min(n, d)
-    if side * c <= _costs.SMALL_SIDE:
+    if n * d * c <= _SMALL:
         return "newton"
     rows = Rows.of(f.B)
     norm = math.sqrt(f.loss.smoothness(_krylov.norm(rows, tol=0.1, passes=4)))
     direct = _ITERATIONS * (n * (side * c) ** 2 * _costs.GEMM["tall"] + (side * c) ** 3 * _costs.FACTOR)
-    passes = _costs.passes_needed(Ridge(f.coefficient), norm, ACCURACY)
-    return "newton-cg" if 2.0 * passes * _costs.one_pass(rows, c) < direct else "newton"
+    if n < d:
+        direct += 3.0 * n * d * n * _costs.GEMM["wide"]  # the orthogonal factorisation
+    # Two or three systems are solved, all but the last roughly.
+    passes = 1.5 * _costs.passes_needed(Ridge(f.coefficient), norm, ACCURACY)
+    return "newton-cg" if passes * _costs.one_pass(rows, c) < direct else "newton"
 
 
 def _checked(step: ProximalStep, X: Floats, coefficient: float) -> ProximalStep:
