@@ -8,13 +8,13 @@ weights, so that its problems start from 0; distances of the others are relative
 import argparse
 
 import numpy as np
-from harness import medians, table
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from forgetless import losses
 from forgetless.solvers.margins import proximal_step
+from harness import medians, table
 
 SHAPES = [(10, 500), (100, 500), (500, 500), (2000, 100), (300, 5000)]
 NAMES = ("squared_hinge", "logistic")
@@ -61,8 +61,7 @@ def times(repeats: int) -> str:
     for n, d in SHAPES:
         X, y, w = data(n, d)
         for name in NAMES:
-            for ratio in (1e-3, 1.0):
-                rows.append(_row(X, y, w, ratio, losses.named(name), repeats))
+            rows += [_row(X, y, w, ratio, losses.named(name), repeats) for ratio in (1e-3, 1.0)]
     header = ["rows × features", "loss", "λ/β", "solver", "ours", "L-BFGS, distance", "scikit-learn from 0, distance"]
     return table("Proximal steps", "python benchmarks/margins.py", header, rows)
 

@@ -4,8 +4,8 @@
 
 With the singular value decomposition X = U·diag(s)·V this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The engines apply this
 map many times to the same tasks, in the coordinates of ``engines.coordinates``. A one-shot task needs no decomposition:
-with g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), for which ``solvers.one_task`` chooses a solver. The steps
-of other losses are proximal steps, which are not affine: ``solvers.margins``.
+with g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y − Xw), for which ``solvers.one_task`` chooses a solver. The
+steps of other losses are proximal steps, which are not affine: ``solvers.margins``.
 """
 
 from typing import Any
@@ -115,8 +115,8 @@ def _step_proximal(w: Any, task: Any, filter: Filter, loss: Loss) -> Array:
     expected = 2 if isinstance(loss, Softmax) else 1
     if X.ndim != 2 or len(y) != len(X) or weights.ndim != expected or len(weights) != X.shape[1]:
         raise ValueError(
-            f"X (n, d), y (n,) and w {'(d, c)' if expected == 2 else '(d,)'} must fit together for the loss {loss.name}, "
-            f"got shapes {X.shape}, {y.shape} and {weights.shape}"
+            f"X (n, d), y (n,) and w {'(d, c)' if expected == 2 else '(d,)'} must fit together for the loss "
+            f"{loss.name}, got shapes {X.shape}, {y.shape} and {weights.shape}"
         )
     y = check_classes(y, weights.shape[1]) if isinstance(loss, Softmax) else check_labels(y, "y")
     coefficient = 0.0 if filter.is_projection else float(filter.strength())

@@ -1,4 +1,4 @@
-"""The proximal step of losses: against many digits, SciPy, scikit-learn's algorithms, and its own bound on the error."""
+"""The proximal step of losses: against many digits, SciPy, scikit-learn, and its own bound on the error."""
 
 import warnings
 
@@ -166,7 +166,7 @@ def test_large_tasks_are_solved_by_conjugate_gradients(rng):
 
 
 def test_contradictions_are_named(rng):
-    A = rng.standard_normal((10, 3)) + [4.0, 0, 0]
+    A = rng.standard_normal((10, 3)) + np.array([4.0, 0.0, 0.0])
     assert contradiction(A) == []
     A[9] = -2 * A[4]
     assert contradiction(A) == [4, 9]
@@ -174,7 +174,11 @@ def test_contradictions_are_named(rng):
     assert contradiction(star) == [0, 1, 2]
     assert contradiction(star[:2]) == []
     assert contradiction(np.vstack([star[:1], np.zeros(2)])) == [1]
-    for rows, message in ((A, "rows 4 and 9 contradict"), (star, "rows 0, 1 and 2 contradict"), (0 * star, "0 is zero")):
+    for rows, message in (
+        (A, "rows 4 and 9 contradict"),
+        (star, "rows 0, 1 and 2 contradict"),
+        (0 * star, "0 is zero"),
+    ):
         with pytest.raises(ValueError, match=f"the task has no margin: .*{message}"):
             fl.step(np.zeros(rows.shape[1]), (rows, np.ones(len(rows))), fl.Projection(), loss="hinge")
 
@@ -200,22 +204,26 @@ def test_equal_rows_and_zero_rows(rng):
 
 
 BAD = [
-    (dict(task=(np.eye(2), [0, 1])), ValueError, r"y must hold the labels −1 and \+1 .*got 0, 1; use 2\*y − 1"),
-    (dict(task=(np.eye(3), [-1, 1, 2]), w=np.zeros(3)), ValueError, r"got -1, 1, 2; use loss=\"softmax\""),
-    (dict(filter=fl.GradientDescent(3, 0.1)), TypeError, r"filter must be fl.Ridge\(λ\) or fl.Projection\(\)"),
-    (dict(filter=fl.Ridge([1.0, 2.0])), TypeError, "of a single step"),
-    (dict(filter=fl.Ridge(1e-17)), ValueError, r"must be 0 or at least 1e-16 β.*got 1e-17; use fl.Projection\(\)"),
-    (dict(w=np.zeros(3)), ValueError, "must fit together for the loss hinge"),
-    (dict(task=np.eye(2)), TypeError, "task must be a Task or a pair"),
-    (dict(loss="softmax"), ValueError, r"w \(d, c\) must fit together"),
-    (dict(loss="softmax", w=np.zeros((2, 2))), ValueError, "labels 0..1 for the softmax"),
-    (dict(loss="softmax", w=np.zeros((2, 2)), task=(np.eye(2), [0, 1]), filter=fl.Projection()), ValueError, "positive"),
-    (dict(loss="absolute"), ValueError, "loss must be one of squared"),
+    ({"task": (np.eye(2), [0, 1])}, ValueError, r"y must hold the labels −1 and \+1 .*got 0, 1; use 2\*y − 1"),
+    ({"task": (np.eye(3), [-1, 1, 2]), "w": np.zeros(3)}, ValueError, r"got -1, 1, 2; use loss=\"softmax\""),
+    ({"filter": fl.GradientDescent(3, 0.1)}, TypeError, r"filter must be fl.Ridge\(λ\) or fl.Projection\(\)"),
+    ({"filter": fl.Ridge([1.0, 2.0])}, TypeError, "of a single step"),
+    ({"filter": fl.Ridge(1e-17)}, ValueError, r"must be 0 or at least 1e-16 β.*got 1e-17; use fl.Projection\(\)"),
+    ({"w": np.zeros(3)}, ValueError, "must fit together for the loss hinge"),
+    ({"task": np.eye(2)}, TypeError, "task must be a Task or a pair"),
+    ({"loss": "softmax"}, ValueError, r"w \(d, c\) must fit together"),
+    ({"loss": "softmax", "w": np.zeros((2, 2))}, ValueError, "labels 0..1 for the softmax"),
+    (
+        {"loss": "softmax", "w": np.zeros((2, 2)), "task": (np.eye(2), [0, 1]), "filter": fl.Projection()},
+        ValueError,
+        "positive",
+    ),
+    ({"loss": "absolute"}, ValueError, "loss must be one of squared"),
 ]
 
 
-@pytest.mark.parametrize("change, error, message", BAD, ids=range(len(BAD)))
+@pytest.mark.parametrize(("change", "error", "message"), BAD, ids=range(len(BAD)))
 def test_bad_input_is_named(change, error, message):
-    arguments = dict(w=np.zeros(2), task=(np.eye(2), [-1, 1]), filter=fl.Ridge(1.0), loss="hinge") | change
+    arguments = {"w": np.zeros(2), "task": (np.eye(2), [-1, 1]), "filter": fl.Ridge(1.0), "loss": "hinge"} | change
     with pytest.raises(error, match=message):
         fl.step(**arguments)

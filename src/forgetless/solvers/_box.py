@@ -30,7 +30,8 @@ def minimum(A: Floats, missing: Floats, upper: float) -> BoxMinimum:
     """Return the change Aᵀα, from ``missing`` = 1 − Aw."""
     Q, alpha, rounds = A @ A.T, np.zeros(len(A)), 0
     scale = float(np.abs(missing).max(initial=0.0))
-    for rounds in range(1, ROUNDS + 1):
+    while rounds < ROUNDS:
+        rounds += 1
         _sweep(Q, missing, alpha, upper)
         _solve_faces(Q, missing, alpha, upper)
         g = Q @ alpha - missing

@@ -48,9 +48,7 @@ class Objective(NamedTuple):
 
     def curvature_product(self, curvatures: Floats, change: Floats) -> Floats:
         """Return h_i·(Bz)_i of every row, from ``change`` = Bz."""
-        return np.asarray(
-            curvatures * change if curvatures.ndim == 1 else np.einsum("nij,nj->ni", curvatures, change)
-        )
+        return np.asarray(curvatures * change if curvatures.ndim == 1 else np.einsum("nij,nj->ni", curvatures, change))
 
 
 def centred(z: Floats) -> Floats:
@@ -73,7 +71,8 @@ def by_factorization(f: Objective, tol: float) -> Minimum:
     """Return the minimum by Newton steps with Cholesky factorisations."""
     z = np.zeros((f.B.shape[1], *f.outputs.shape[1:]))
     outputs, iteration = f.outputs, 0
-    for iteration in range(1, LIMIT + 1):
+    while iteration < LIMIT:
+        iteration += 1
         g = f.gradient(z, outputs)
         if _small(g, tol * f.coefficient, z):
             break

@@ -20,6 +20,7 @@ from forgetless.solvers.rows import Rows
 from forgetless.solvers.separation import contradiction, no_margin
 
 ACCURACY = 1e-10  # relative error of the change that is guaranteed
+ROUNDING = 1e-14  # of the weights: margins that are 1 up to rounding leave a change that is nothing else
 SMALLEST = 1e-16  # of λ/β: below, λ is lost in the rounding errors of the loss
 
 
@@ -55,22 +56,23 @@ def proximal_step(X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, 
         try:
             return _smooth(_newton.Objective(A, margins, 1.0, coefficient, loss), solver)
         except ConvergenceError:  # λ ≪ β: 1 − margins are small differences, multipliers are not
-            return _with_slacks(A, margins, coefficient)
+            return _with_slacks(A, margins, coefficient, float(np.linalg.norm(w)))
     upper = 1.0 / coefficient if coefficient > 0 else math.inf
     if coefficient == 0 and (rows := contradiction(A)):
         raise no_margin("the task", rows)
     filled = A.any(axis=1)  # the loss of a row of zeros is constant
     result = _box.minimum(A[filled], 1.0 - margins[filled], upper)
-    return _checked(ProximalStep(result.change, "box", result.rounds, result.error), X, coefficient)
+    step = ProximalStep(result.change, "box", result.rounds, result.error)
+    return _checked(step, X, coefficient, float(np.linalg.norm(w)))
 
 
-def _with_slacks(A: Floats, margins: Floats, coefficient: float) -> ProximalStep:
+def _with_slacks(A: Floats, margins: Floats, coefficient: float, size: float) -> ProximalStep:
     """Return the step of the squared hinge as a projection, with a slack √λ s_i in the margin of every row."""
     rows = np.hstack([A, math.sqrt(coefficient) * np.eye(len(A))])
     result = _box.minimum(rows, 1.0 - margins, math.inf)
     change = result.change[: A.shape[1]]
     error = result.error * float(np.linalg.norm(result.change) / np.linalg.norm(change))
-    return _checked(ProximalStep(change, "box", result.rounds, error), A, coefficient)
+    return _checked(ProximalStep(change, "box", result.rounds, error), A, coefficient, size)
 
 
 def check_coefficient(X: Floats, coefficient: float, loss: Loss) -> None:
@@ -133,8 +135,9 @@ def _choose(f: _newton.Objective) -> str:
     return "newton-cg" if passes * _costs.one_pass(rows, c) < direct else "newton"
 
 
-def _checked(step: ProximalStep, X: Floats, coefficient: float) -> ProximalStep:
-    if not step.error <= ACCURACY:
+def _checked(step: ProximalStep, X: Floats, coefficient: float, size: float = 0.0) -> ProximalStep:
+    """Return the step if it is accurate, relative to the change or to the rounding of weights of a ``size``."""
+    if not (step.error <= ACCURACY or step.error * np.linalg.norm(step.change) <= ROUNDING * size):
         raise ConvergenceError(
             f"the proximal step with λ = {coefficient:.3g} on a task of shape {X.shape} has a relative error of "
             f"{step.error:.1g}, more than {ACCURACY:g}; use a larger λ, or rescale the features"
