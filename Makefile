@@ -159,6 +159,7 @@ bench: setup
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python benchmarks/margins.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py

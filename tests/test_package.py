@@ -17,7 +17,7 @@ LAYERS = [
     {"errors"},
     {"_core"},
     {"reporting", "io"},
-    {"tasks", "filters", "orderings", "plots"},
+    {"tasks", "filters", "losses", "orderings", "plots"},
     {"schedules", "metrics"},
     {"solvers"},
     {"equation"},

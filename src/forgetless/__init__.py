@@ -35,6 +35,7 @@ _LATER = {
     "load": "files",
     "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
+    "max_margin": "engines.labels",
     "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
@@ -48,6 +49,7 @@ _PARTS = (
     "checks",
     "errors",
     "filters",
+    "losses",
     "metrics",
     "orderings",
     "plots",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         checks,
         errors,
         filters,
+        losses,
         metrics,
         orderings,
         plots,
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from forgetless.advice.which_lambda import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
+    from forgetless.engines.labels import max_margin
     from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
@@ -140,6 +144,8 @@ __all__ = [
     "load",
     "load_worst_collection",
     "loss_gradient",
+    "losses",
+    "max_margin",
     "metrics",
     "minimax_schedule",
     "optimal_schedule",

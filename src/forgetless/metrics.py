@@ -4,13 +4,15 @@ All are functions of the outputs x = s ∘ (V w − V X⁺y) along a task's sing
 ½‖x‖² + floor, and of statistics of the path: how often each task occurred, and the mean and spread of its outputs
 right after its own steps. In that form no two large numbers are subtracted.
 
-================  =====================================================================================
-``average_loss``  mean over all M tasks of L(w_k; m) = ½‖X_m w_k − y_m‖²
-``seen_loss``     (1/k) Σ_t L(w_k; τ_t): a task counts as often as it was seen
-``forgetting``    (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
-``drift``         (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
-``next_loss``     mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
-================  =====================================================================================
+=================  =====================================================================================
+``average_loss``   mean over all M tasks of L(w_k; m) = ½‖X_m w_k − y_m‖²
+``seen_loss``      (1/k) Σ_t L(w_k; τ_t): a task counts as often as it was seen
+``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
+``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
+``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
+``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two classes
+``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
+=================  =====================================================================================
 """
 
 from dataclasses import dataclass
@@ -48,12 +50,13 @@ PATH_METRICS = ("seen_loss", "forgetting", "drift")
 METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
+LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
 ALL_METRICS = (*ENGINE_METRICS, *TASK_METRICS)
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
     """Return whether any of the metrics depends on the path, not only on the last weights."""
-    return any(name not in ("average_loss", "next_loss", "task_losses") for name in names)
+    return any(name not in ("average_loss", "next_loss", "task_losses", *LABEL_METRICS) for name in names)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from forgetless.advice.optimal import OptimalSchedule
 from forgetless.advice.results import Advice
 from forgetless.engines.adjoint import LossGradient
+from forgetless.engines.labels import MaxMargin
 from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.guarantees.collection import BoundConstant, WorstCollection
@@ -17,6 +18,7 @@ __all__ = [
     "BoundConstant",
     "Expectation",
     "LossGradient",
+    "MaxMargin",
     "MinimaxSchedule",
     "OptimalSchedule",
     "StreamResult",

@@ -16,12 +16,14 @@ from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
+from forgetless.engines.classification import check_affine
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
+from forgetless.losses import Loss
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
 from forgetless.schedules import increasing
@@ -42,6 +44,7 @@ def advise(
     also: Mapping[str, ScheduleLike] | None = None,
     n_trials: int | None = None,
     seed: int = 0,
+    loss: Loss | str = "squared",
     progress: Progress | bool | None = None,
 ) -> Advice:
     """Return schedules ranked by their exact loss on these tasks, the best scale of each shape, and why.
@@ -75,6 +78,8 @@ def advise(
         runs are used where exact losses would take more than half a minute, as many as a small error needs.
     seed : int, default 0
         Of random runs; exact results do not depend on it.
+    loss : Loss or its name, default "squared"
+        Others raise NoExactLawError: their steps are not affine.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(stages_done, n_stages, "stages")`` now and then.
 
@@ -96,6 +101,7 @@ def advise(
     >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
     (0.0657, 0.1051)
     """
+    check_affine(loss, "advise")
     check_tasks(tasks)
     k = validate.integer("k", k, 1, "ask for at least one step")
     law = checked_ordering(ordering, tasks, k)

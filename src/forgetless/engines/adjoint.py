@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
+from forgetless.engines.classification import check_affine
 from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, average_form, linear_moments, measured
 from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.filters import Filter
+from forgetless.losses import Loss
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
@@ -53,6 +55,7 @@ def loss_gradient(
     ordering: OrderingLike | None = None,
     objective: Literal["average_loss", "worst_case"] = "average_loss",
     start: Any = None,
+    loss: Loss | str = "squared",
 ) -> LossGradient:
     """Return the derivative of the exact expected loss after k steps with respect to every parameter of every step.
 
@@ -69,6 +72,8 @@ def loss_gradient(
         is repeated the latter has no derivative, and that of one of the worst teachers is returned.
     start : array of shape (d,) or (d, c), optional
         w₀; only for ``objective="average_loss"``.
+    loss : Loss or its name, default "squared"
+        Others raise NoExactLawError: their steps are not affine.
 
     Examples
     --------
@@ -78,6 +83,7 @@ def loss_gradient(
     >>> round(g.loss, 6), g.coefficient.round(6).tolist()
     (0.125, [0.125])
     """
+    check_affine(loss, "loss_gradient")
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
         raise TypeError(f"loss_gradient takes one schedule, got {len(problem.filters)}; call it for each")
@@ -90,16 +96,16 @@ def loss_gradient(
     floor = 0.0 if worst else float(tasks.floors.mean())
     adjoint = Adjoint(moments, problem.law, average_form(moments), floor, worst=worst)
     filter_ = problem.filters[0]
-    loss, by_factor, direction = adjoint(problem.factors_of(0, 0, problem.k), problem.k)
+    value, by_factor, direction = adjoint(problem.factors_of(0, 0, problem.k), problem.k)
     slopes = through_parameters(filter_, by_factor, tasks)
     if not slopes:
         raise TypeError(f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
     if direction is None:
-        return LossGradient(loss, slopes)
+        return LossGradient(value, slopes)
     if moments.size == 0:  # all tasks are zero: every teacher has loss 0
         return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
     teacher = direction if tasks.span is None else tasks.span @ direction
-    return LossGradient(loss, slopes, teacher)
+    return LossGradient(value, slopes, teacher)
 
 
 class Adjoint:

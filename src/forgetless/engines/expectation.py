@@ -8,14 +8,16 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import draws, epochs, one_order, upcoming
+from forgetless.engines import classification, draws, epochs, one_order, upcoming
+from forgetless.engines.classification import check_affine
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
-from forgetless.metrics import ENGINE_METRICS, check_metrics
+from forgetless.losses import Loss, Squared, named
+from forgetless.metrics import ENGINE_METRICS, METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -33,6 +35,7 @@ def expect(
     start: Any = None,
     average: float | None = None,
     method: Method = "auto",
+    loss: Loss | str = "squared",
     progress: Progress | bool | None = None,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
@@ -61,6 +64,9 @@ def expect(
     method : "auto", "steps", "dense" or "lanczos"
         How the average loss of a fixed filter under draws with replacement is computed: step by step, by powers of the
         operator as a matrix, or by a Krylov space (realizable tasks only). "auto" selects the cheapest.
+    loss : Loss or its name, default "squared"
+        As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or fixed) is exact, and
+        random orders raise NoExactLawError.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
@@ -91,6 +97,9 @@ def expect(
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    if not isinstance(chosen := named(loss), Squared):
+        names = check_metrics(metrics, METRICS)
+        return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
     names = check_metrics(metrics, ENGINE_METRICS)
     options = method_of(problem, method)
     engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
@@ -115,6 +124,7 @@ def worst_case(
     record: Any = "last",
     average: float | None = None,
     method: Method = "auto",
+    loss: Loss | str = "squared",
 ) -> WorstCase:
     """Return the worst expected average loss over unit teachers after k steps.
 
@@ -136,6 +146,8 @@ def worst_case(
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
         As in ``expect``.
+    loss : Loss or its name, default "squared"
+        Others raise NoExactLawError: their steps are not affine.
 
     Returns
     -------
@@ -160,6 +172,7 @@ def worst_case(
     ----------
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
+    check_affine(loss, "worst_case")
     if not isinstance(k, Integral):
 
         def solve(each: int) -> WorstCase:
@@ -175,8 +188,8 @@ def worst_case(
     if not problem.grid:
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
-    loss = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(loss, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
+    worst = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
+    return WorstCase(worst, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:

@@ -13,14 +13,26 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
+from forgetless.engines import classification
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
+from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.engines.upcoming import law_of_next, probabilities
 from forgetless.filters import Filter
-from forgetless.metrics import METRICS, Visits, check_metrics, evaluate, follows_path
+from forgetless.losses import Loss, Squared, named
+from forgetless.metrics import (
+    ALL_METRICS,
+    LABEL_METRICS,
+    METRICS,
+    TASK_METRICS,
+    Visits,
+    check_metrics,
+    evaluate,
+    follows_path,
+)
 from forgetless.orderings import Law, draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -39,14 +51,16 @@ def simulate(
     record: Any = "log",
     start: Any = None,
     average: float | None = None,
-    metrics: Any = METRICS,
+    metrics: Any = None,
+    loss: Loss | str = "squared",
     keep_weights: bool = True,
     backend: Literal["auto", "array", "numba"] = "auto",
     progress: Progress | bool | None = None,
 ) -> Trace:
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
-    Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter φ_t of ``schedule``.
+    Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter φ_t of ``schedule``,
+    or for another ``loss`` than the squared one w ← argmin_u Σ_i ℓ(x_iᵀu, y_i) + (λ_t/2)‖u − w‖².
 
     Parameters
     ----------
@@ -72,7 +86,11 @@ def simulate(
     metrics : names, default the first four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean over the next task,
         given the tasks of the run), and per task ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``
-        and ``task_losses`` alone are faster: they do not depend on the path.
+        and ``task_losses`` alone are faster: they do not depend on the path. For losses of two classes also ``error``
+        and ``max_violation``, and not ``next_loss``.
+    loss : Loss or its name, default "squared"
+        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``). Schedules are then
+        scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects onto {w : y_i x_iᵀw ≥ 1}.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
@@ -95,17 +113,30 @@ def simulate(
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
-    names, first = check_metrics(metrics), tasks.start(start)
+    labelled = None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
+    default, allowed = (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
+    names, first = check_metrics(default if metrics is None else metrics, allowed), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
-        traces = [
-            simulated(problem, b, sampling, part_of_work(report_progress, b, n_schedules)) for b in range(n_schedules)
-        ]
-    origin = problem.origin("simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend)
+        traces = []
+        for b in range(n_schedules):
+            part = part_of_work(report_progress, b, n_schedules)
+            traces.append(
+                simulated(problem, b, sampling, part)
+                if labelled is None
+                else classification.simulated(labelled, b, sampling, part)
+            )
+    arguments = {} if labelled is None else {"loss": repr(chosen)}
+    origin = problem.origin(
+        "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend, **arguments
+    )
     return replace(together(traces, problem.labels) if problem.grid else traces[0], origin=origin)
+
+
+_OF_LABELS = (*METRICS, *LABEL_METRICS)
 
 
 def _shared(seed: Any) -> Any:
