@@ -85,24 +85,24 @@ def test_numbers_on_the_device_pull_alike():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_compiled_and_plain_pulls_are_alike(dtype, weighted, monkeypatch):
-    made = []
-    for numba in ("never", "always"):
-        monkeypatch.setenv("FORGETLESS_NUMBA", numba)
-        torch.manual_seed(0)
-        net = nn.Linear(300, 400).to(dtype)
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-        importance = {n: torch.rand_like(p) for n, p in net.named_parameters()} if weighted else True
-        anchor = flt.Anchor(net, optimizer, 2.0, 2, start=importance)
-        for _ in range(3):
-            optimizer.zero_grad()
-            net(torch.randn(4, 300, dtype=dtype)).square().sum().backward()
-            optimizer.step()
-        (piece,) = anchor._planned()[0].chunks([optimizer.state[net.weight]["exp_avg_sq"]] * 2)[0][:1]
-        assert (piece[0] is None) is (numba == "never")
-        made.append(weights(net))
+def test_large_parameters_make_the_step_of_the_formula(dtype, weighted):
+    """More elements than a chunk has: w + (a − w)γλΩ/(√v̂ + ε + γλΩ), written out."""
+    torch.manual_seed(0)
+    net = nn.Linear(500, 600, bias=False).to(dtype)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    omega = torch.rand_like(net.weight) if weighted else torch.ones_like(net.weight)
+    center = net.weight.detach().clone()
+    anchor = flt.Anchor(net, optimizer, 2.0, 2, start={"weight": omega} if weighted else True, mode="manual")
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.randn(4, 500, dtype=dtype)).square().sum().backward()
+        optimizer.step()
+    w, load = net.weight.detach().clone(), 0.01 * 2.0 * omega
+    root = (optimizer.state[net.weight]["exp_avg_sq"] / (1 - 0.999**3)).sqrt() + 1e-8
+    anchor.step()
+    expected = w + (center - w) * load / (root + load)
     exact = 1e-6 if dtype == torch.float32 else 1e-14
-    torch.testing.assert_close(*made, rtol=10 * exact, atol=exact)
+    torch.testing.assert_close(net.weight.detach(), expected, rtol=10 * exact, atol=exact)
 
 
 def test_large_and_strided_parameters_pull_alike():
