@@ -1,8 +1,7 @@
-"""Which scale: found where it can be computed, told at an edge, believed of the linearization where that holds."""
+"""The scale of a schedule: its optimum where that can be computed, the report at an edge; departures of networks."""
 
 import copy
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
-from forgetless.torch.linear import predicted
 
 
 def lines(targets):
@@ -126,33 +124,6 @@ def wide(width):
     return net, torch.optim.SGD(net.parameters(), lr=0.2)
 
 
-def random_tasks(size):
-    g = torch.Generator().manual_seed(0)
-    return [(torch.randn(6, 4, generator=g).double(), size * torch.randn(6, 1, generator=g).double()) for _ in range(3)]
-
-
-def test_the_linearization_is_believed_where_it_holds():
-    narrow, broad = random_tasks(20.0), random_tasks(0.2)
-
-    def quick(net, optimizer, task):
-        for _ in range(100):
-            optimizer.zero_grad()
-            (0.5 * functional.mse_loss(net(task[0]), task[1])).backward()
-            optimizer.step()
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # where the optimum lies is not the question
-        yes = flt.advise(lambda: wide(1000), broad, quick, score, linear=broad, curvature=1.0)
-        no = flt.advise(lambda: wide(3), narrow, quick, score, linear=narrow, curvature=1.0)
-    assert yes.linear.reliable
-    assert yes.linear.departure < 0.05
-    assert len(yes.scores) <= 7
-    assert yes.linear.scale in yes.scores
-    assert not no.linear.reliable
-    assert len(no.scores) == 11
-    assert "the linearized network would take" in str(yes)
-
-
 def test_the_departure_is_zero_for_a_linear_model_and_literal_otherwise(rng):
     net, x = wide(5)[0], torch.randn(7, 4).double()
     linear, other = flt.linearize(net), copy.deepcopy(net)
@@ -166,31 +137,6 @@ def test_the_departure_is_zero_for_a_linear_model_and_literal_otherwise(rng):
     linear, other = flt.linearize(line), copy.deepcopy(line)
     other.weight.data.add_(1.0)
     assert linear.departure(other, x) == pytest.approx(0.0, abs=1e-12)
-
-
-def test_the_departure_is_that_on_the_rows_of_the_first_task():
-    net = wide(5)[0]
-    trained, tasks = copy.deepcopy(net), random_tasks(1.0)
-    for p in trained.parameters():
-        p.data += 0.3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        linear = predicted(net, trained, tasks, lambda scale: (0.0, scale, scale), [0.1, 1.0], 1.0)
-    departures = [flt.linearize(net).departure(trained, x) for x, _ in tasks]
-    assert linear.departure == pytest.approx(departures[0], rel=1e-12)
-    assert abs(departures[1] - departures[0]) > 1e-3
-
-
-def test_the_linear_search_is_the_linear_model():
-    """A model that is linear already: the scores predicted are those of training to convergence."""
-    targets = (0.0, 1.0, 2.0)
-    tasks = lines(targets)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        advice = flt.advise(make, tasks, train, score, linear=tasks, curvature=1.0)
-    for scale, loss in advice.linear.losses.items():
-        assert loss == pytest.approx(-exact(targets, scale, 3), abs=1e-4)
-    assert advice.linear.departure == pytest.approx(0.0, abs=1e-12)
 
 
 def test_what_makes_no_sense_is_refused():

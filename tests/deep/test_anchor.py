@@ -57,7 +57,7 @@ def test_schedules(schedule, wanted):
         (lambda t: float("nan"), ValueError, "finite"),
         ("increasing", TypeError, "fl.schedules.increasing"),
         (None, TypeError, "must be a number"),
-        (fl.GradientDescent(3, 0.1), ValueError, "flt.Budget"),
+        (fl.GradientDescent(3, 0.1), ValueError, "flt.step_budgets"),
         (fl.schedules.from_coefficients([1.0]), ValueError, "k must be 1"),
     ],
 )
@@ -473,7 +473,7 @@ def test_an_overflow_on_some_device_skips_the_proximal_step(overflows, expected)
         net = nn.Linear(3, 1, bias=False)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
         anchor = flt.Anchor(net, optimizer, 1.0, 3)
-        anchor.next_task()
+        anchor.next_task(untrained=True)
         net.weight.data += 1.0
         net.weight.grad, before = torch.zeros_like(net.weight), net.weight.detach().clone()
         if found_inf is not None:

@@ -133,4 +133,4 @@ def test_the_anchor_takes_it():
     torch = pytest.importorskip("forgetless.torch")
     strengths = importlib.import_module("forgetless.torch.schedules").strengths
     assert strengths(s.minimax(), 3) == strengths(s.minimax(per_task=True), 3) == pytest.approx((1 / 3, 1.0, 3.0))
-    assert torch.Budget(s.minimax_budget(), 4, n_steps=20).n_steps == (20, 15, 10, 5)
+    assert torch.step_budgets(s.minimax_budget(), 4, n_steps=20) == (20, 15, 10, 5)

@@ -22,12 +22,11 @@ from forgetless.torch.linear import Linearized, linearize
 from forgetless.torch.mechanisms import MechanismAdvice, advise_mechanism
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
 from forgetless.torch.path_integral import PathIntegral
-from forgetless.torch.schedules import Budget
+from forgetless.torch.schedules import step_budgets
 
 __all__ = [
     "DEFAULT_SCALE",
     "Anchor",
-    "Budget",
     "Continual",
     "FrozenStatistics",
     "Linearized",
@@ -42,6 +41,7 @@ __all__ = [
     "linearize",
     "mas",
     "mean_over_processes",
+    "step_budgets",
 ]
 
 

@@ -5,7 +5,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -16,12 +16,9 @@ from forgetless._core import validate
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.importance import Relative
-from forgetless.torch.linear import Linear, Pairs, predicted
-from forgetless.torch.models import unwrapped
 from forgetless.torch.schedules import strengths
 
-RATIO = 4.0
-COARSE = tuple(RATIO**i for i in range(-5, 4))
+COARSE = tuple(4.0**i for i in range(-5, 4))
 """The nine scales that are tried first; those of ``make bench-deep``."""
 
 DEFAULT_SCALE = 1 / 16
@@ -52,8 +49,6 @@ class ScaleAdvice:
     unit : float
         What a scale is multiplied with to be λ: 1, or 1 over the mean importance after the first task. It is contained
         in ``scale`` and in ``scores``.
-    linear : Linear or None
-        Prediction of the linearized network, if it was computed.
     """
 
     scale: float
@@ -61,7 +56,6 @@ class ScaleAdvice:
     without: tuple[float, ...]
     edge: str | None
     unit: float = 1.0
-    linear: Linear | None = field(default=None, repr=False)
 
     def near(self, tolerance: float = 0.01) -> tuple[float, float]:
         """Return the smallest and the largest scale tried whose mean score is within ``tolerance`` of the best."""
@@ -80,8 +74,6 @@ class ScaleAdvice:
         if self.edge:
             side = "smallest" if self.edge == "low" else "largest"
             lines.append(f"it is the {side} that was tried: scales beyond it were not tried; give other scales")
-        if self.linear is not None:
-            lines.append(str(self.linear))
         return "\n".join(lines)
 
 
@@ -96,8 +88,6 @@ def advise(
     scales: Sequence[float] | None = None,
     seeds: Sequence[int] = (0,),
     center: str = "previous",
-    linear: Pairs | None = None,
-    curvature: float | None = None,
     progress: Progress | bool | None = None,
 ) -> ScaleAdvice:
     """Return the scale with which a schedule over these tasks does best on all of them after the last.
@@ -130,14 +120,6 @@ def advise(
         More seeds give means over as many runs.
     center : {"previous", "all"}
         As in ``Anchor``.
-    linear : sequence of (x, y), optional
-        The tasks as tensors, some hundred rows of each, of a network that is trained by squared error. The linearized
-        network then tries the scales first, without training; where it follows the network through the first task,
-        outputs changing as predicted up to a fifth, the search begins with three scales around its choice instead
-        of nine.
-    curvature : float, optional
-        Of the loss in the outputs, for ``linear``: 2/outputs if omitted, as ``mse_loss`` has it; 1 for half the squared
-        distance, both means over rows.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(scales_done, n_scales, label)`` before every training.
 
@@ -171,27 +153,14 @@ def advise(
     with progress_callback(progress) as report_progress:
         report_progress(0, 0, "first task")
         began = [_Start(make, tasks, train, importance, seed) for seed in seeds]
-        unit, first, prediction = began[0].unit, list(grid), None
-        if linear is not None:
-            prediction = predicted(
-                began[0].untrained,
-                began[0].model,
-                linear,
-                lambda scale: strengths(chosen(scale), len(tasks)),
-                grid,
-                curvature,
-            )
-            near = [prediction.scale / RATIO, prediction.scale, prediction.scale * RATIO]
-            first = near if prediction.reliable else first
-
-        done = itertools.count()
+        unit, done = began[0].unit, itertools.count()
 
         def evaluate(scale: float) -> tuple[float, ...]:
-            report_progress(next(done), len(first) + 3, f"scales, now {scale * unit:.3g}")
+            report_progress(next(done), len(grid) + 3, f"scales, now {scale * unit:.3g}")
             lambdas = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
             return tuple(start.after(lambdas, tasks, train, score, importance, center) for start in began)
 
-        scores, without = _searched(first, evaluate), evaluate(0.0)
+        scores, without = _searched(grid, evaluate), evaluate(0.0)
     best = _best(scores)
     edge = {min(scores): "low", max(scores): "high"}.get(best)
     if edge:
@@ -201,7 +170,7 @@ def advise(
             stacklevel=2,
         )
     values = {scale * unit: scores[scale] for scale in sorted(scores)}
-    return ScaleAdvice(best * unit, values, without, edge, unit, prediction)
+    return ScaleAdvice(best * unit, values, without, edge, unit)
 
 
 def _searched(first: list[float], evaluate: Callable[[float], tuple[float, ...]]) -> Scores:
@@ -252,7 +221,6 @@ class _Start:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             self.model, self.optimizer = make()
-            self.untrained = copy.deepcopy(unwrapped(self.model))
             train(self.model, self.optimizer, tasks[0])
             self.weights = None if importance is None else importance(self.model, tasks[0])
         self.unit = 1.0

@@ -13,7 +13,7 @@ from forgetless.torch.anchor import Anchor
 from forgetless.torch.averages import Average, average_of
 from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
-from forgetless.torch.schedules import Strengths, check_choice
+from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
 
 _DECAYS: dict[str, Callable[[int, int], float]] = {
     "linear": lambda t, k: (k - t + 2) / (k + 1),
@@ -39,15 +39,15 @@ class Continual:
     proximal : number, sequence, callable, schedule or filter, optional
         λ_t of :class:`Anchor`. A number c means c times the number of earlier tasks, the sum of online EWC, for any
         number of tasks; everything else as in ``Anchor``, such as ``lambda t: 0.1`` for a fixed strength.
-    step_size : {"linear", "cosine", "minimax", "inverse"}, sequence or callable, optional
+    step_size : {"linear", "cosine", "minimax", "inverse"}, sequence, callable or schedule, optional
         Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t + 1)/(k + 1) or 1/t,
-        numbers, or t ↦ factor. Schedulers of the learning rate within tasks are left alone.
+        numbers, t ↦ factor, or min(λ)/λ_t of a schedule. Learning-rate schedulers within tasks are left alone.
     average : {"moving", "mean", "merge"} or (name, number), optional
         ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps; ``"mean"``: of the
         weights at the ends of tasks; both are evaluated in ``averaged_weights()`` and do not enter training.
         ``("merge", c)``: w ← w₀ + min(1, c/t)(w − w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
     n_tasks : int, optional
-        k, which ``"linear"``, ``"cosine"`` and ``"minimax"`` need.
+        k, which ``"linear"``, ``"cosine"``, ``"minimax"`` and schedules of step sizes need.
     **options
         ``start=True`` for a pretrained network, which then counts as the first task; ``beyond``; for the proximal term
         ``center`` and ``metric``, all as in :class:`Anchor`.
@@ -304,15 +304,18 @@ def _linear(c: Any, pretrained: bool) -> Callable[[int], float]:
 def _fractions(step_size: Any, n_tasks: int | None) -> Strengths | None:
     if step_size is None:
         return None
+    if isinstance(step_size, str):
+        check_choice("step_size", step_size, (*_DECAYS, "inverse"))
     if step_size == "inverse":
         return Strengths(lambda t: 1.0 / t, None)
+    if not isinstance(step_size, str) and filter_of(step_size, n_tasks or 1) is None:
+        return Strengths(step_size, None if callable(step_size) else n_tasks)
+    if n_tasks is None:
+        raise ValueError(
+            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use step_size='inverse', "
+            "or an average"
+        )
+    k = validate.integer("n_tasks", n_tasks, 1, "the number of tasks of the whole sequence")
     if isinstance(step_size, str):
-        decay = _DECAYS[check_choice("step_size", step_size, (*_DECAYS, "inverse"))]
-        if n_tasks is None:
-            raise ValueError(
-                f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use step_size='inverse', "
-                "or an average"
-            )
-        k = validate.integer("n_tasks", n_tasks, 1, "the number of tasks of the whole sequence")
-        return Strengths([decay(t, k) for t in range(1, k + 1)], k)
-    return Strengths(step_size, None if callable(step_size) else n_tasks)
+        return Strengths([_DECAYS[step_size](t, k) for t in range(1, k + 1)], k)
+    return Strengths(budgets(step_size, k), k)

@@ -91,7 +91,7 @@ def literal(stream, layers, start, run, how, picked):
     for t in range(1, k + 1):
         optimizer.state.clear()
         before = copy.deepcopy(net)
-        steps = flt.Budget([min(1.0, plan.steps[t - 1])], 1, n_steps=how.steps).n_steps[0]
+        steps = flt.step_budgets([min(1.0, plan.steps[t - 1])], 1, n_steps=how.steps)[0]
         for rows in picked[t - 1][:steps]:
             x, y = shaped(x_all[rows], layers), y_all[rows]
             optimizer.zero_grad()
