@@ -2,8 +2,8 @@
 
 The first table has the passes over the data (products with X or its transpose) of Newton's method with conjugate
 gradients and the proved relative error of the change; the second the times of the default. scikit-learn has no previous
-weights, so that its problems start from 0; distances of the others are relative to our change. The third table has steps
-per second of ``simulate``, final losses included, beside a Python loop over L-BFGS that only computes weights.
+weights, so that its problems start from 0; distances of the others are relative to our change. The third table has
+steps per second of ``simulate``, final losses included, beside a Python loop over L-BFGS that only computes weights.
 """
 
 import argparse
