@@ -102,7 +102,7 @@ def test_limits_of_max_margin_steps_are_at_most_twice_as_long():
 
 
 def budgets(n_steps, cycles, record):
-    """Cycles, angle to the joint max-margin, loss and cycle-averaged forgetting of GD with a budget, cyclic, logistic."""
+    """Cycles, angle to the joint max-margin, loss and cycle-averaged forgetting of GD with a budget, logistic."""
     tasks, loss = separable(3, 2, 3, 21, margin=0.1), losses.Logistic()
     best = fl.max_margin(tasks).weights
     rows = [X * y[:, None] for X, y in tasks]
@@ -131,7 +131,7 @@ def test_gradient_descent_with_a_budget_tends_to_the_joint_max_margin(n_steps):
 if __name__ == "__main__":
     for line in weak_regularization():
         print("λ {:.0e}: angle {:.2f}°, norm/(ln(1/λ)‖w_SMM‖) {:.3f}".format(*line))
-    for seed, shape in enumerate([(5, 1, 2), (5, 3, 10), (10, 2, 5), (20, 1, 10)]):
+    for shape in [(5, 1, 2), (5, 3, 10), (10, 2, 5), (20, 1, 10)]:
         print("M, n, d", shape, "; ".join("k {}: {:.1e} ≤ {:.2f}".format(*line) for line in linear_rate(*shape, 10)))
     print("two tasks", {k: round(float(two_tasks(300, k)), 3) for k in (4, 16, 64)})
     norms = list(limit_norms(200))
