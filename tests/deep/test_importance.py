@@ -73,10 +73,16 @@ class Own(nn.Module):
         return self.head(torch.tanh(self.scale * x))
 
 
+def convolutional(layer, n):
+    return nn.Sequential(layer, nn.Tanh(), nn.Flatten(), nn.Linear(n, 3))
+
+
 MODELS = {
     "mlp": (lambda: mlp(1, (5, 7, 4, 3)), (5,), True),
     "residual": (Residual, (2, 6, 6), True),
     "sequences": (Sequences, (6, 3), True),
+    "circular": (lambda: convolutional(nn.Conv1d(2, 4, 3, padding="same", padding_mode="circular"), 24), (2, 6), True),
+    "3-d": (lambda: convolutional(nn.Conv3d(2, 3, 2, groups=1), 24), (2, 3, 3, 3), True),
     "twice": (Twice, (5,), False),
     "borrowed": (Borrowed, (5,), False),
     "own": (Own, (5,), False),

@@ -1,16 +1,14 @@
 """Sums over samples of squares or absolute values of per-sample gradients, exactly and without a loop over samples.
 
-Layers that see every sample in rows of its own have per-sample gradients that are products of their inputs and of the
-backpropagated gradients: for ``nn.Linear`` on (batch, features) one outer product, whose square needs no memory per
-sample; for sequences and convolutions one small matrix product a sample. One backward pass serves the whole batch.
-Models with other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
+One backward pass of the batch gives the gradients by the outputs of all layers. For ``nn.Linear`` on (batch, features)
+the gradient of a sample is one outer product, whose square needs no memory per sample; other layers are differentiated
+one by one. Models with other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 from forgetless.torch.models import Tensors
 
@@ -23,7 +21,14 @@ _AT_ONCE = 2**20
 _TOGETHER = 2**23
 """Numbers that came back from several probes and are held at a time: one product for all of them is quicker."""
 
-_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.LayerNorm, torch.nn.GroupNorm)
+_LAYERS = (
+    torch.nn.Linear,
+    torch.nn.modules.conv._ConvNd,
+    torch.nn.modules.batchnorm._BatchNorm,
+    torch.nn.LayerNorm,
+    torch.nn.GroupNorm,
+)
+"""Layers that see every sample by itself, in evaluation mode."""
 
 
 def logits_of(model: Any, x: Any) -> Any:
@@ -59,16 +64,13 @@ def trained(model: Any) -> Tensors:
 
 
 def can_factor(model: Any) -> bool:
-    """Whether all trained parameters sit in layers whose per-sample gradients are products."""
-    return all(_factors_exactly(module) for module in model.modules() if _is_trained(module))
+    """Whether all trained parameters sit in layers that see every sample by itself."""
+    return all(_acts_on_samples(module) for module in model.modules() if _is_trained(module))
 
 
-def _factors_exactly(module: Any) -> bool:
-    if type(module) in (torch.nn.Conv1d, torch.nn.Conv2d):
-        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
-    if isinstance(module, _NORMS):  # in evaluation mode a sample is normalized by what is stored
-        return getattr(module, "track_running_stats", True)
-    return type(module) is torch.nn.Linear
+def _acts_on_samples(module: Any) -> bool:
+    # In evaluation mode a sample is normalized by statistics that are stored, if they are.
+    return isinstance(module, _LAYERS) and getattr(module, "track_running_stats", True)
 
 
 def by_layers(
@@ -76,15 +78,14 @@ def by_layers(
 ) -> bool:
     """Add Σ_samples weight · reduce(gradient) of all probes to ``total``; False, and nothing added, if it cannot be so.
 
-    ``check`` compares with autograd at the first probe: summed over samples with different factors, the products must
-    be the gradient of that sum.
+    ``check`` compares with autograd at the first probe: summed over samples with different factors, they must be
+    the gradient of that sum.
     """
     owners = {module: name for name, module in model.named_modules() if _is_trained(module)}
     outputs, calls = _recorded_calls(model, x, owners)
     once = len(calls) == len(owners) == len({module for module, _, _ in calls})
     if not once or any(len(output) != n_rows(x) for _, _, output in calls):
         return False
-    factors = [_factor(module, inputs) for module, inputs, _ in calls]
     index, places = torch.arange(n_rows(x), device=outputs.device), [output for _, _, output in calls]
     at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
     for first in range(0, len(probes), at_once):
@@ -94,13 +95,11 @@ def by_layers(
             back.append(torch.autograd.grad(values.sum(), places, retain_graph=True))
             weights.append(weight)
             if check and first == 0 and len(back) == 1:
-                layers = [
-                    (owners[m], m, f, d[:, None]) for (m, _, _), f, d in zip(calls, factors, back[0], strict=True)
-                ]
+                layers = [(owners[m], m, x, d[:, None]) for (m, x, _), d in zip(calls, back[0], strict=True)]
                 if not _agree(model, layers, values):
                     return False
-        for (module, _, _), factor, deltas in zip(calls, factors, zip(*back, strict=True), strict=True):
-            _add(total, owners[module], module, factor, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
+        for (module, inputs, _), deltas in zip(calls, zip(*back, strict=True), strict=True):
+            _add(total, owners[module], module, inputs, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
     return True
 
 
@@ -130,8 +129,8 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
     gradients = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
     sums = {name: torch.zeros_like(p) for name, p in params.items()}
-    for name, module, factor, delta in layers:
-        _add(sums, name, module, factor, delta, signs[:, None], lambda g: g)
+    for name, module, inputs, delta in layers:
+        _add(sums, name, module, inputs, delta, signs[:, None], lambda g: g)
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for name, gradient in zip(params, gradients, strict=True):
         expected = torch.zeros_like(sums[name]) if gradient is None else gradient
@@ -140,11 +139,10 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     return True
 
 
-def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weights: Any, reduce: Any) -> None:
+def _add(total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weights: Any, reduce: Any) -> None:
     """Add the sum over samples and probes of one layer.
 
-    ``factor`` is the result of ``_factor``, ``delta`` the backpropagated gradient of shape (samples, probes, …),
-    ``weights`` are of shape (samples, probes).
+    ``delta`` is the gradient by its outputs, of shape (samples, probes, …); ``weights`` are (samples, probes).
     """
 
     def add(which: str, value: Any) -> None:
@@ -155,57 +153,28 @@ def _add(total: Tensors, prefix: str, module: Any, factor: Any, delta: Any, weig
     if type(module) is torch.nn.Linear and delta.ndim == 3:
         # The sum over samples of f(δxᵀ) = f(δ)f(x)ᵀ, for f a square or an absolute value.
         weighted = (reduce(delta) * weights[:, :, None]).sum(1)
-        add("weight", weighted.T @ reduce(factor))
+        add("weight", weighted.T @ reduce(inputs))
         add("bias", weighted.sum(0))
         return
     size = max(1, _AT_ONCE // max(1, delta.shape[1] * module.weight.numel()))
-    for d, a, w in zip(delta.split(size), factor.split(size), weights.split(size), strict=True):
-        for which, gradient in _gradients(module, a, d).items():
+    for d, x, w in zip(delta.split(size), inputs.split(size), weights.split(size), strict=True):
+        for which, gradient in _gradients(module, x, d).items():
             add(which, (w.flatten() @ reduce(gradient).flatten(2).flatten(0, 1)).view(gradient.shape[2:]))
 
 
-def _factor(module: Any, inputs: Any) -> Any:
-    """Return the input factor of per-sample gradients, the same for all probes."""
-    if isinstance(module, _NORMS):
-        return _normalized(module, inputs)
-    if type(module) is torch.nn.Linear:
-        return inputs
-    if type(module) is torch.nn.Conv1d:
-        inputs = inputs[:, :, None]
-    kernel, stride, padding, dilation = (
-        (filler, *value) if len(value) == 1 else value
-        for value, filler in ((module.kernel_size, 1), (module.stride, 1), (module.padding, 0), (module.dilation, 1))
-    )
-    patches = functional.unfold(inputs, kernel, dilation, padding, stride)
-    return patches.view(len(inputs), module.groups, -1, patches.shape[-1]).transpose(2, 3)
-
-
-def _gradients(module: Any, factor: Any, delta: Any) -> Tensors:
+def _gradients(module: Any, inputs: Any, delta: Any) -> Tensors:
     """Return the gradients of every sample and probe, of shape (samples, probes, …)."""
-    n, n_probes = delta.shape[:2]
-    if isinstance(module, _NORMS):
-        product = delta * factor[:, None]
-        if isinstance(module, torch.nn.LayerNorm):
-            over = tuple(range(2, delta.ndim - len(module.normalized_shape)))
-        else:
-            over = tuple(range(3, delta.ndim))
-        return {"weight": product.sum(over) if over else product, "bias": delta.sum(over) if over else delta}
     if type(module) is torch.nn.Linear:
-        d, a = delta.flatten(2, -2).transpose(2, 3), factor.flatten(1, -2)  # (n, probes, out, places)
-        return {"weight": (d.flatten(1, 2) @ a).view(n, n_probes, *module.weight.shape), "bias": d.sum(3)}
-    # The products of all probes with the same patches are one, for every group of channels.
-    groups, channels = module.groups, module.out_channels // module.groups
-    d = delta.reshape(n, n_probes, groups, channels, -1).transpose(1, 2)
-    products = (d.flatten(2, 3) @ factor).view(n, groups, n_probes, channels, -1).transpose(1, 2)
-    return {"weight": products.reshape(n, n_probes, *module.weight.shape), "bias": delta.flatten(3).sum(3)}
+        d, x = delta.flatten(2, -2).transpose(2, 3), inputs.flatten(1, -2)  # (samples, probes, out, places)
+        return {"weight": (d.flatten(1, 2) @ x).view(*d.shape[:3], x.shape[2]), "bias": d.sum(3)}
+    params = {name: p.detach() for name, p in module.named_parameters(recurse=False) if p.requires_grad}
 
+    def backward(x: Any, d: Any) -> Any:
+        _, vjp = torch.func.vjp(lambda p: torch.func.functional_call(module, p, (x[None],)), params)
+        return torch.func.vmap(vjp)(d[:, None])[0]
 
-def _normalized(module: Any, x: Any) -> Any:
-    if isinstance(module, torch.nn.LayerNorm):
-        return functional.layer_norm(x, module.normalized_shape, None, None, module.eps)
-    if isinstance(module, torch.nn.GroupNorm):
-        return functional.group_norm(x, module.num_groups, None, None, module.eps)
-    return functional.batch_norm(x, module.running_mean, module.running_var, None, None, False, 0.0, module.eps)
+    gradients: Tensors = torch.func.vmap(backward)(inputs, delta)
+    return gradients
 
 
 def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors, chunk: int | None) -> None:

@@ -12,12 +12,15 @@ scaler skips the step) stay there, so that the host does not wait for the device
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
+
+from forgetless._core.compiled import compiled
 
 LARGE = 2**23
 """Elements from which on launches are cheap beside the work, so that nothing is recorded: a recording holds the memory
@@ -85,6 +88,14 @@ class Recording:
 _CHUNK = 2**17
 """Elements processed at once on the CPU: intermediate results stay in its cache."""
 
+_WORTH_COMPILING = 2**15
+"""Elements from which on compiled code is worth loading."""
+
+
+def _fast_adam() -> Any | None:
+    """Return the compiled proximal step in Adam's metric, or None."""
+    return None if os.environ.get("FORGETLESS_NUMBA") == "never" else compiled("torch._adam_numba")
+
 
 @dataclass
 class Bucket:
@@ -127,7 +138,10 @@ class Bucket:
         return self._weights[1]
 
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
-        """Return two work arrays, w, center, the given array and Ω of every parameter, in pieces.
+        """Return w, center, the given array and Ω of every parameter, in pieces for ``_metrics``.
+
+        Large parameters are flat and preceded by the compiled function if numba is installed; all others are
+        preceded by None and two work arrays. The choice depends on sizes only, so that resumed runs give the same bits.
 
         Views are cached while they refer to the same memory: making them takes as long as using them.
         """
@@ -140,11 +154,15 @@ class Bucket:
 
 def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     contiguous = all(array.is_contiguous() for array in arrays)
+    plain = arrays[0].dtype in (torch.float32, torch.float64)
+    fast = _fast_adam() if contiguous and plain and arrays[0].numel() >= _WORTH_COMPILING else None
+    if fast is not None:
+        return [(fast.apply, *(array.view(-1).numpy() for array in arrays))]
     if arrays[0].numel() <= _CHUNK or not contiguous:
-        return [(torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
+        return [(None, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
     pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
-    return [(roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+    return [(None, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
 
 
 def rate_of(group: dict[str, Any]) -> Any:
@@ -302,7 +320,11 @@ def _corrections(steps: list[Any], beta: float, dtype: Any) -> list[Any]:
 
 
 def _apply_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> None:
-    root, change, w, center, square, *omega = arrays
+    compiled, *rest = arrays
+    if compiled is not None:
+        compiled(rest, load, c, eps)
+        return
+    root, change, w, center, square, *omega = rest
     torch.sqrt(square, out=root)
     torch.sub(center, w, out=change)
     if omega:

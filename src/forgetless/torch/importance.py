@@ -77,7 +77,6 @@ def fisher(
     """
     check_choice("labels", labels, ("expected", "sampled", "true"))
     check_choice("likelihood", likelihood, ("categorical", "gaussian"))
-    make = _categorical if likelihood == "categorical" else _gaussian
 
     def probes(outputs: Any, y: Any, mask: Any) -> Sequence[Probe]:
         if labels == "true" and y is None:
@@ -85,9 +84,9 @@ def fisher(
                 "labels='true' needs labels beside the logits; give batches of (inputs, labels), or use 'sampled' or "
                 "'expected'"
             )
-        if likelihood == "categorical" and outputs.ndim == 3:
-            return _sequential(outputs, y, mask, labels, generator)
-        return make(outputs, y, labels, generator)
+        if likelihood == "categorical":
+            return _categorical(outputs, y, mask, labels, generator)
+        return _gaussian(outputs, y, labels, generator)
 
     return _mean(model, data, probes, torch.square, n_samples, chunk)
 
@@ -236,36 +235,23 @@ def _ones(outputs: Any) -> Any:
     return torch.ones(len(outputs), dtype=outputs.dtype, device=outputs.device)
 
 
-def _categorical(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
-    if outputs.ndim != 2 or outputs.shape[1] < 2:
+def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -> Sequence[Probe]:
+    """Return probes of logits (batch, classes), or (batch, time, classes) with independent labels at all positions.
+
+    The expected square of their sum is therefore the sum of the expected squares.
+    """
+    if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2:
         raise ValueError(
             f"model must return logits of shape (batch, classes) or (batch, time, classes), two classes or more, got "
             f"{tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
         )
+    n, classes = len(outputs), outputs.shape[-1]
+    length = outputs.shape[1] if outputs.ndim == 3 else 1
+    counted = torch.ones(n, length, dtype=torch.bool, device=outputs.device)
+    if mask is not None and outputs.ndim == 3:
+        counted = mask.bool()
     if labels == "expected":
-
-        def of(c: int) -> Probe:
-            def probe(out: Any, _: Any) -> tuple[Any, Any]:
-                values = out.log_softmax(1)[:, c]
-                return values, values.detach().exp()
-
-            return probe
-
-        return [of(c) for c in range(outputs.shape[1])]
-    if labels == "sampled":
-        y = torch.multinomial(outputs.softmax(1), 1, generator=generator)[:, 0]
-    return [lambda out, index: (out.log_softmax(1).gather(1, y[index][:, None])[:, 0], _ones(out))]
-
-
-def _sequential(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -> Sequence[Probe]:
-    """Return probes of logits (batch, time, classes): labels of different positions are independent given the inputs.
-
-    The expected square of their sum is therefore the sum of the expected squares.
-    """
-    n, length, classes = outputs.shape
-    counted = torch.ones(n, length, dtype=torch.bool, device=outputs.device) if mask is None else mask.bool()
-    if labels == "expected":
-        if length * classes > _MOST_PASSES:
+        if outputs.ndim == 3 and length * classes > _MOST_PASSES:
             raise ValueError(
                 f"labels='expected' needs a backward pass for each of {length} positions and {classes} classes, of "
                 f"which {_MOST_PASSES} are allowed; use labels='sampled'"
@@ -273,21 +259,22 @@ def _sequential(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) ->
 
         def of(t: int, c: int) -> Probe:
             def probe(out: Any, index: Any) -> tuple[Any, Any]:
-                values = out[:, t].log_softmax(1)[:, c]
+                values = out.reshape(len(out), length, classes)[:, t].log_softmax(1)[:, c]
                 return values, values.detach().exp() * counted[index, t]
 
             return probe
 
         return [of(t, c) for t in range(length) for c in range(classes)]
     if labels == "sampled":
-        y = torch.multinomial(outputs.softmax(2).flatten(0, 1), 1, generator=generator).view(n, length)
-    elif y.shape != (n, length):
-        raise ValueError(f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give (batch, time)")
+        y = torch.multinomial(outputs.softmax(-1).reshape(-1, classes), 1, generator=generator)
+    elif y.shape != outputs.shape[:-1]:
+        raise ValueError(f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give one per position")
+    y = y.reshape(n, length)
     counted = counted & (y != -100)
     y = y.clamp(min=0)
 
     def drawn(out: Any, index: Any) -> tuple[Any, Any]:
-        values = out.log_softmax(2).gather(2, y[index][:, :, None])[:, :, 0]
+        values = out.reshape(len(out), length, classes).log_softmax(2).gather(2, y[index][:, :, None])[:, :, 0]
         return (values * counted[index]).sum(1), _ones(out)
 
     return [drawn]
