@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.evaluation import split_rows
+from forgetless.estimators.held_out import split_rows
 from forgetless.tables.task_files import TableTasks
 from harness import machine
 from streams.data.packaged_tables import _csv, _from_r

@@ -9,7 +9,7 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.evaluation import _Stack
+from forgetless.estimators.held_out import _Stack
 
 
 def stream(rng, n_tasks=5, n=20):

@@ -97,6 +97,7 @@ GROUPS = {
         "estimators/standard_blocks.py": UNITS,
         "estimators/counted.py": ("tables", "estimators/test_units.py"),
         "estimators/evaluation.py": ("estimators/test_evaluation.py", "estimators/test_report.py"),
+        "estimators/held_out.py": ("estimators/test_evaluation.py", "estimators/test_report.py"),
         "estimators/baselines.py": (*STREAM, "estimators/test_averages.py", "test_conformance.py"),
         "estimators/history.py": ("estimators/test_state.py", "estimators/test_model.py"),
         "estimators/regressor.py": (

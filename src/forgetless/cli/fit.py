@@ -226,7 +226,7 @@ class _Learner:
 
     def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Yield tasks, and learn each of them afterwards."""
-        from forgetless.estimators.evaluation import has_levels
+        from forgetless.estimators.held_out import has_levels
 
         for part in parts:
             part = part._replace(X=read_once(part.X))
@@ -304,8 +304,9 @@ def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
         text_columns = {*model[0].text_columns_}
         classes = model[-1]._has_classes
     text_columns = text_columns - {task, *target}
-    known = classes or (None if model is None else False)
-    return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns, classes=known)
+    if not classes:
+        classes = None if model is None else False  # decided by the first rows, or by the model
+    return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns, classes=classes)
 
 
 def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

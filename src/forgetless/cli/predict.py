@@ -119,7 +119,7 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
 
 def _task_labels(fitted: Any, table: Any, file: Path) -> dict[str, list[str]]:
     """Return the task of every row as an argument of ``predict``, for a model that knows the levels of tasks."""
-    from forgetless.estimators.evaluation import has_levels
+    from forgetless.estimators.held_out import has_levels
     from forgetless.tables.task_files import label
     from forgetless.tasks.from_table import labels_of
 

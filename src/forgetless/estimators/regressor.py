@@ -350,9 +350,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         shape = (-1, *state.coef.shape[:-1])
         levels = np.concatenate([solution.levels, np.zeros((1, solution.levels.shape[1]))])[at].reshape(shape)
         with_levels = self._linear(state._replace(**learned), X, "predict") + from_numpy(levels, like=predictions)
-        known = from_numpy((at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions)
+        mask = from_numpy((at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions)
         variances = np.append(solution.variances[:, 0], np.nan)[at]
-        return xp.where(known, xp.astype(with_levels, predictions.dtype, copy=False), predictions), variances
+        return xp.where(mask, xp.astype(with_levels, predictions.dtype, copy=False), predictions), variances
 
     def _task_levels(self, state: State) -> TaskLevels:
         """Return the levels of all tasks in the units of a state; computed when they are first needed."""

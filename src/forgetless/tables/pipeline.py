@@ -16,14 +16,8 @@ from forgetless._core.text import printable, readable_number
 from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
-from forgetless.estimators.evaluation import (
-    WIDEST,
-    ClassCounts,
-    Outcomes,
-    TargetMeans,
-    has_levels,
-    predict_with_levels,
-)
+from forgetless.estimators.evaluation import WIDEST, ClassCounts, TargetMeans
+from forgetless.estimators.held_out import Outcomes, has_levels, predict_with_levels
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.io.document import Document, write
 from forgetless.reporting.table import Table

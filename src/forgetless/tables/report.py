@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from forgetless import plots
 from forgetless._core.text import printable, readable_number
-from forgetless.estimators.evaluation import Outcomes, StreamResult, has_levels
+from forgetless.estimators.evaluation import StreamResult
+from forgetless.estimators.held_out import Outcomes, has_levels
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io.atomic import replace_file
 from forgetless.reporting.page import render
