@@ -16,11 +16,12 @@ TESTS ?=
 
 setup: $(STAMP)
 
-# Every package with its hash; then this one, by the back end that is among them. Torch is installed where it is needed.
+# Every package with its hash, without resolving: an extra such as coverage[toml] would make pip look past the pins. Then
+# this one, by the back end that is among them. Torch is installed where it is needed.
 $(STAMP): pyproject.toml requirements-dev.txt
 	@echo "Installing forgetless and its tools into $(VENV); the first time takes one to three minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --require-hashes --requirement requirements-dev.txt
+	$(BIN)/python $(INSTALL) --no-deps --require-hashes --requirement requirements-dev.txt
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 

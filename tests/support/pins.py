@@ -19,7 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "requirements-dev.txt"
-HEADER = "# Written by make pins; pip install --require-hashes --requirement requirements-dev.txt\n"
+HEADER = "# Written by make pins; pip install --no-deps --require-hashes --requirement requirements-dev.txt\n"
 
 PLATFORMS = {
     "linux": ("Linux", "posix", "x86_64"),
