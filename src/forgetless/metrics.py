@@ -10,6 +10,7 @@ right after its own steps. In that form no two large numbers are subtracted.
 ``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
 ``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
 ``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
+``distance``       E‖w_k − v_k‖² from the teacher of the last task, for ensembles
 ``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two classes
 ``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
 =================  =====================================================================================
@@ -52,6 +53,8 @@ TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
 LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
 ALL_METRICS = (*ENGINE_METRICS, *TASK_METRICS)
+ROW_METRICS = (*PATH_METRICS, "task_forgetting", "task_drift")  # of ensembles: on the rows that were learned
+ENSEMBLE_METRICS = (*ALL_METRICS, "distance", "task_distances")
 
 
 def follows_path(names: tuple[str, ...]) -> bool:

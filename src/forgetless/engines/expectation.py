@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import classification, draws, epochs, one_order, upcoming
+from forgetless.engines import classification, draws, epochs, fresh, one_order, upcoming
 from forgetless.engines.classification import check_affine
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
@@ -16,6 +16,7 @@ from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
+from forgetless.ensembles import Ensemble
 from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import ENGINE_METRICS, METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
@@ -25,7 +26,7 @@ from forgetless.tasks import TaskCollection
 
 @with_few_threads
 def expect(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
     *,
@@ -96,6 +97,10 @@ def expect(
     ----------
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
+    if isinstance(tasks, Ensemble):
+        others = {"ordering": (ordering, None), "start": (start, None), "average": (average, None)}
+        others |= {"method": (method, "auto"), "loss": (loss, "squared")}
+        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics, **others))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     if not isinstance(chosen := named(loss), Squared):
         names = check_metrics(metrics, METRICS)
