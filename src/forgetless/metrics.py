@@ -34,6 +34,7 @@ QUANTITIES = {
     "forgetting": "expected loss degradation since each task was learned",
     "drift": "expected squared change of outputs since each task was learned",
     "next_loss": "expected loss on the next task",
+    "distance": "expected squared distance from the teacher",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }

@@ -98,9 +98,9 @@ def expect(
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
     if isinstance(tasks, Ensemble):
-        others = {"ordering": (ordering, None), "start": (start, None), "average": (average, None)}
-        others |= {"method": (method, "auto"), "loss": (loss, "squared")}
-        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics, **others))
+        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        fresh.check_unused(method=(method, "auto"), loss=(loss, "squared"))
+        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     if not isinstance(chosen := named(loss), Squared):
         names = check_metrics(metrics, METRICS)

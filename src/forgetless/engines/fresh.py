@@ -12,13 +12,20 @@ from forgetless.engines.inputs import Labels, as_schedules
 from forgetless.engines.problem import recorded_steps
 from forgetless.engines.results import Expectation
 from forgetless.ensembles.base import Ensemble, StepMoments
-from forgetless.ensembles.invariant import Invariant, RowMoments
+from forgetless.ensembles.invariant import Invariant
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
 from forgetless.metrics import ENSEMBLE_METRICS, ROW_METRICS, check_metrics
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
+
+
+def check_unused(**arguments: tuple[Any, Any]) -> None:
+    """Raise TypeError for an argument (value, default) that ensembles do not have and that is not at its default."""
+    for name, (value, default) in arguments.items():
+        if value is not default and (default is None or value != default):
+            raise TypeError(f"{name} is for task collections, and an ensemble has none; leave it out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +43,18 @@ class FreshProblem:
 
     @classmethod
     def of(
-        cls, ensemble: Ensemble, schedule: Any, k: int, record: Any, metrics: Any, normalize: bool = False, **others: Any
+        cls,
+        ensemble: Ensemble,
+        schedule: Any,
+        k: int,
+        record: Any,
+        metrics: Any,
+        normalize: bool = False,
     ) -> "FreshProblem":
-        """Return the problem of validated arguments; TypeError for ``others`` that differ from their defaults."""
+        """Return the problem of validated arguments."""
         k = validate.integer("k", k, 1, "ask for at least one step")
-        for name, (value, default) in others.items():
-            if value is not default and value != default:
-                raise TypeError(f"{name} is for task collections, and an ensemble has none; leave it out")
         schedules, labels = as_schedules(schedule, None, k)
-        filters = [resolve(each, k, ensemble.radius) for each in schedules]
+        filters = [resolve(each, k, ensemble.radius, ensemble) for each in schedules]
         names = check_metrics(metrics, ENSEMBLE_METRICS)
         return cls(ensemble, filters, labels, k, recorded_steps(record, k), names, tuple(schedules), bool(normalize))
 
@@ -156,9 +166,9 @@ def _on_rows(problem: FreshProblem, filter_: Filter) -> dict[str, Floats]:
 class _Rows:
     """Moments of z = w_t − v_i on the rows A = X_iᵀX_i of every task i learned so far, advanced step by step.
 
-    ``quadratic`` E zᵀAz and ``traced`` E (tr A/d)‖z‖²; ``linear`` E zᵀAu_j and ``traced_linear`` E (tr A/d) zᵀu_j for the
-    differences u_j = v_j − v_i of teachers; ``noisy`` E σεᵀXz with the noise in the task's labels; ``change`` E zᵀAz_i
-    with z_i right after the task's own step, ``first`` and ``first_noisy`` the first and the fifth of these there.
+    ``quadratic`` E zᵀAz and ``traced`` E (tr A/d)‖z‖²; ``linear`` E zᵀAu_j and ``traced_linear`` E (tr A/d) zᵀu_j for
+    the differences u_j = v_j − v_i of teachers; ``noisy`` E σεᵀXz with the noise in the labels; ``change`` E zᵀAz_i
+    with z_i right after the task's own step; ``first``, ``first_linear``, ``first_noisy`` the values there.
     """
 
     def __init__(self, ensemble: Invariant, filter_: Filter, k: int) -> None:
@@ -209,10 +219,15 @@ class _Rows:
         """Set the moments of task t right after its own step, from those of the weights before it."""
         rows, teacher, variance = self.rows, int(self.order[t]), self.ensemble.noise**2
         error = self.errors[teacher]
-        products = 0.5 * (error + self.distances[teacher] - self.errors)  # E⟨w − v_i, v_j − v_i⟩ before the step
         noise_trace = variance * rows.noise_trace[s] if variance else 0.0
-        self.quadratic[t] = error * rows.residual_squares[s] + variance * rows.factor_squares[s]
-        self.traced[t] = error * rows.residual_square_trace[s] + noise_trace
+        self.quadratic[t] = variance * rows.factor_squares[s]
+        self.traced[t] = error * rows.residual_square_trace[s] + noise_trace if np.isfinite(error) else np.inf
+        products = np.zeros_like(self.errors)
+        if np.isfinite(error):
+            self.quadratic[t] += error * rows.residual_squares[s]
+            products = 0.5 * (error + self.distances[teacher] - self.errors)  # E⟨w − v_i, v_j − v_i⟩ before the step
+        elif rows.residual_squares[s] > 0:
+            self.quadratic[t] = np.inf
         self.linear[t], self.traced_linear[t] = products * rows.residual_rows[s], products * rows.residual_trace[s]
         self.noisy[t] = variance * rows.factor_sum[s]
         self.change[t] = self.first[t] = self.quadratic[t]

@@ -22,9 +22,7 @@ _NUMBERS = 2**21  # numbers of X in one batch: they stay in the cache between th
 _STORED = 2**24  # numbers of all X in one batch, where metrics on learned rows need them
 
 
-def simulated(
-    problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool, report_progress: Progress
-) -> Trace:
+def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool, report_progress: Progress) -> Trace:
     """Return the recorded metrics of independent trials."""
     n_steps, d, B = len(problem.steps), problem.ensemble.n_features, len(problem.filters)
     values = {
@@ -171,7 +169,7 @@ def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -
     regular = float(filter_.strength()) > 0 or isinstance(ensemble, Gaussian)
     if filter_.explicit and not isinstance(filter_, PerTask) and regular:
         gram[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += filter_.strength()
-        solution = np.linalg.solve(gram, rhs[:, :, None])[:, :, 0]
+        solution = np.asarray(np.linalg.solve(gram, rhs[:, :, None])[:, :, 0], dtype=np.float64)
     else:
         solution = _by_spectrum(gram, rhs, filter_)
     return np.asarray(w + (solution if tall else _product(transposed, solution)))
@@ -179,7 +177,7 @@ def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -
 
 def _gradient_steps(w: Floats, X: Floats, y: Floats, filter_: GradientDescent) -> Floats:
     for _ in range(int(filter_.n_steps)):
-        w = w - filter_.step_size * _product(np.swapaxes(X, 1, 2), _product(X, w) - y)
+        w = w - float(filter_.step_size) * _product(np.swapaxes(X, 1, 2), _product(X, w) - y)
     return w
 
 

@@ -13,7 +13,7 @@ from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines.inputs import Labels
 from forgetless.io.document import Document, Fields, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
-from forgetless.metrics import ALL_METRICS, LABEL_METRICS, TASK_METRICS
+from forgetless.metrics import ENSEMBLE_METRICS, LABEL_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -231,7 +231,8 @@ class Expectation(Curves):
         return {"method": self.method, "errors": {name: float(error) for name, error in self.errors.items()}}
 
     def _title(self) -> str:
-        return f"{super()._title()}, exact to a relative {self.error:.1g} ({self.method})"
+        exact = "approximate, off by about" if "approximate" in self.method else "exact to"
+        return f"{super()._title()}, {exact} a relative {self.error:.1g} ({self.method})"
 
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
@@ -340,9 +341,9 @@ def _fields_from(document: Document) -> dict[str, Any]:
 
 def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
     values = {}
-    for name in (*ALL_METRICS, *LABEL_METRICS):
+    for name in (*ENSEMBLE_METRICS, *LABEL_METRICS):
         if name in stored:
-            shape = (*before, n_steps, *([None] if name in TASK_METRICS else []))
+            shape = (*before, n_steps, *([None] if name.startswith("task") else []))
             values[name] = stored.array(name, "f", shape, finite=False).astype(np.float64, copy=False)
     stored.end()
     if not values:

@@ -17,7 +17,7 @@ from forgetless.engines import classification, fresh_trials
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
-from forgetless.engines.fresh import FreshProblem
+from forgetless.engines.fresh import FreshProblem, check_unused
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
@@ -115,9 +115,9 @@ def simulate(
     """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     if isinstance(tasks, Ensemble):
-        others = {"ordering": (ordering, None), "start": (start, None), "average": (average, None)}
-        others |= {"backend": (backend, "auto"), "loss": (loss, "squared")}
-        fresh = FreshProblem.of(tasks, schedule, k, record, METRICS if metrics is None else metrics, **others)
+        check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        check_unused(backend=(backend, "auto"), loss=(loss, "squared"))
+        fresh = FreshProblem.of(tasks, schedule, k, record, METRICS if metrics is None else metrics)
         shared = _shared(seed)
         with progress_callback(progress) as callback:
             trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)

@@ -1,8 +1,8 @@
 """Exact means and variances of sums over the singular values of a Gaussian matrix.
 
 The r singular values of a standard Gaussian matrix with n rows and d columns have a density proportional to
-∏ s^{m−r} exp(−s²/2) |∏_{i<j}(s_i² − s_j²)|, with r = min(n, d) and m = max(n, d). By de Bruijn's formula E ∏ g(s_i) is a
-quotient of Pfaffians of the pairings ⟨ψ_i g, ψ_j g⟩ = ∬ sgn(y − x) ψ_i(x)g(x) ψ_j(y)g(y) dx dy, ψ_j being Laguerre
+∏ s^{m−r} exp(−s²/2) |∏_{i<j}(s_i² − s_j²)|, with r = min(n, d) and m = max(n, d). By de Bruijn's formula E ∏ g(s_i) is
+a quotient of Pfaffians of the pairings ⟨ψ_i g, ψ_j g⟩ = ∬ sgn(y − x) ψ_i(x)g(x) ψ_j(y)g(y) dx dy, ψ_j being Laguerre
 functions of s²; for odd r there is one border. Its first logarithmic derivative at g = 1 is E Σ f(s_i), a quadrature
 rule whose weights are computed once; the second one is the variance.
 
@@ -18,7 +18,9 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 
 _ORDER = 16  # Gauss–Legendre nodes in one panel
-_TAIL = 9.0  # distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2) (Davidson, Szarek)
+_TAIL = (
+    9.0  # distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2) (Davidson, Szarek)
+)
 _HALVINGS = 28  # panels towards s = 0, down to 1e-9, for weak regularization of square tasks
 
 
@@ -42,7 +44,9 @@ class Wishart:
         validate.check_memory(numbers, f"the law of {n_rows} × {n_features} Gaussian entries", "use simulate")
         self._functions = _laguerre_functions(self.singular_values, self.rank, self.gap)
         self._paired = self._panels.paired(self._functions.T)  # (q, r)
-        self._inverse = np.linalg.inv(self._bordered(self._functions @ self._paired, np.ones_like(self.singular_values)))
+        self._inverse = np.linalg.inv(
+            self._bordered(self._functions @ self._paired, np.ones_like(self.singular_values))
+        )
         r = self.rank
         self.weights = np.einsum("qa,ab,bq->q", self._paired, self._inverse[:r, :r], self._functions, optimize=True)
         if r % 2:
@@ -62,7 +66,7 @@ class Wishart:
         return max(0.0, float(self.sum(values**2) + first - np.sum(change * change.T) / 2.0))
 
     def with_trace(self, values: Floats, slopes: Floats) -> Floats:
-        """Return E[‖X‖_F² Σ f(s_i)] from f and ξ f′(ξ), ξ = s², of shape (..., q): scaling X differentiates the mean."""
+        """Return E[‖X‖_F² Σ f(s_i)] from f and ξ f′(ξ), ξ = s², of shape (..., q), by scaling X."""
         return self.n_rows * self.n_features * self.sum(values) + 2.0 * self.sum(slopes)
 
     @property

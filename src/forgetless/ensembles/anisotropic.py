@@ -39,7 +39,7 @@ class Anisotropic(Ensemble):
     >>> import forgetless as fl
     >>> tasks = fl.ensembles.Anisotropic([1.0, 0.25], n_rows=1)
     >>> fl.expect(tasks, fl.GradientDescent(1, 0.1), k=1, metrics="distance").distance.round(6).tolist()
-    [0.892812]
+    [0.893438]
     """
 
     covariance: Floats
@@ -93,9 +93,16 @@ class Anisotropic(Ensemble):
     def mean_outputs(self, z: Floats) -> Floats:
         return np.asarray(self.n_rows * np.sum((z @ self.covariance) * z, axis=-1))
 
+    def mean_factor(self, coefficient: float) -> float:
+        raise NoExactLawError(
+            "schedules of the mean filter factor are for rows without a preferred direction; use Gaussian or Rotated"
+        )
+
     def distances(self, k: int) -> Floats:
         n_points = int(self.teachers.order(k).max()) + 1
-        validate.check_memory(3.0 * n_points**2 * self.n_features, f"{n_points} teachers", "use fewer steps or simulate")
+        validate.check_memory(
+            3.0 * n_points**2 * self.n_features, f"{n_points} teachers", "use fewer steps or simulate"
+        )
         return self.teachers.coordinate_distances(k, self._eigen[1])
 
     @property

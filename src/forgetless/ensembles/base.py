@@ -1,15 +1,15 @@
 """The interface of ensembles: laws of fresh random tasks, and the moments of their steps that expectations need.
 
 Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. A step is w ← w − Φ_t(w − X_t⁺y_t),
-Φ_t = φ_t(X_tᵀX_t). In coordinates in which flipping the sign of any one does not change the law of X, the second moments
-E_t[i] = E (w_t − v_i)², taken along each coordinate, obey **the ensemble equation**
+Φ_t = φ_t(X_tᵀX_t). In coordinates in which flipping the sign of any one does not change the law of X, the second
+moments E_t[i] = E (w_t − v_i)², taken along each coordinate, obey **the ensemble equation**
 
     E_t[i] = (I − A) E_{t−1}[i] + A D_ti − (A − S) E_{t−1}[t] + σ²ν,
 
-with A = diag(E Φ), S_jl = E Φ_jl², ν the diagonal of E Φ X⁺X⁺ᵀ Φ, and D_ti the second moments of v_t − v_i. Proof: along
-coordinate j, w_t − v_i = Σ_l (I − Φ)_jl z_l + Φ_jl u_l plus noise, z = w_{t−1} − v_i, u = v_t − v_i; products of two
-different columns vanish by the flips, and 2 z_l u_l = z_l² + u_l² − (w_{t−1} − v_t)_l². If no rotation changes the law of
-X, the sum over the coordinates obeys the same equation with the numbers a = E tr Φ/d, a₂ = E tr Φ²/d and ν = E Σφ²/ξ.
+with A = diag(E Φ), S_jl = E Φ_jl², ν the diagonal of E Φ X⁺X⁺ᵀ Φ, and D_ti the second moments of v_t − v_i. Proof:
+along coordinate j, w_t − v_i = Σ_l (I − Φ)_jl z_l + Φ_jl u_l plus noise, z = w_{t−1} − v_i, u = v_t − v_i; products of
+two different columns vanish by the flips, and 2 z_l u_l = z_l² + u_l² − (w_{t−1} − v_t)_l². If no rotation changes the
+law of X, the sum over the coordinates obeys the same equation with a = E tr Φ/d, a₂ = E tr Φ²/d and ν = E Σφ²/ξ.
 """
 
 from abc import ABC, abstractmethod
@@ -59,6 +59,15 @@ class Ensemble(ABC):
     @abstractmethod
     def n_rows(self) -> int:
         """Number of rows n of every task."""
+
+    @property
+    def span_dimension(self) -> int:
+        """Number of dimensions in which tasks have rows."""
+        return self.n_features
+
+    @abstractmethod
+    def mean_factor(self, coefficient: float) -> float:
+        """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
 
     @property
     @abstractmethod

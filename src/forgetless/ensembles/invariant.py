@@ -106,6 +106,10 @@ class Invariant(Ensemble):
     def mean_outputs(self, z: Floats) -> Floats:
         return np.asarray(self.mean_square * np.sum(z * z, axis=-1))
 
+    def mean_factor(self, coefficient: float) -> float:
+        xi = self.spectrum.singular_values**2
+        return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
+
     def moments(self, filter_: Filter) -> StepMoments:
         spectrum, d = self.spectrum, self.n_features
         factors, _ = self._factors(filter_)
@@ -217,7 +221,7 @@ class Gaussian(Invariant):
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
         if isinstance(filter_, PerTask):
             raise NoExactLawError(
-                "schedules with each task's own norm have no exact expectation over Gaussian tasks; use one of the radius"
+                "schedules with each task's own norm have no exact expectation over Gaussian tasks; use simulate"
             )
         factors, residuals = super()._factors(filter_)
         # What lies beyond the nodes is less than what the outermost ones contribute.
@@ -252,7 +256,7 @@ class Rotated(Invariant):
     --------
     >>> import forgetless as fl
     >>> tasks = fl.ensembles.Rotated([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    >>> fl.expect(tasks, fl.Ridge(1.0), k=1, metrics="distance").distance.tolist()
+    >>> fl.expect(tasks, fl.Ridge(1.0), k=1, metrics="distance").distance.round(12).tolist()
     [0.5]
     """
 
@@ -286,7 +290,7 @@ class Rotated(Invariant):
         return np.array([np.sum(self.spectrum.singular_values**2) / self.n_features])
 
     @cached_property
-    def spectrum(self) -> FixedSpectrum:  # type: ignore[override]
+    def spectrum(self) -> FixedSpectrum:
         return FixedSpectrum(self.X)
 
     @property
