@@ -10,6 +10,8 @@ right after its own steps. In that form no two large numbers are subtracted.
 ``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
 ``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
 ``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
+``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a solution of all
+                   tasks where they have one); for random tasks w⋆ is the teacher of the last task learned
 ``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two classes
 ``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
 =================  =====================================================================================
@@ -33,6 +35,7 @@ QUANTITIES = {
     "forgetting": "expected loss degradation since each task was learned",
     "drift": "expected squared change of outputs since each task was learned",
     "next_loss": "expected loss on the next task",
+    "distance": "expected squared distance of the weights from the teacher",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
@@ -51,12 +54,21 @@ METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
 LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
-ALL_METRICS = (*ENGINE_METRICS, *TASK_METRICS)
+WEIGHT_METRICS = ("distance",)  # of the weights themselves, not of outputs
+ALL_METRICS = (*ENGINE_METRICS, *WEIGHT_METRICS, *TASK_METRICS)
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
     """Return whether any of the metrics depends on the path, not only on the last weights."""
-    return any(name not in ("average_loss", "next_loss", "task_losses", *LABEL_METRICS) for name in names)
+    return any(name not in _OF_LAST_WEIGHTS for name in names)
+
+
+def follows_drift(names: tuple[str, ...]) -> bool:
+    """Return whether any of the metrics is the change of outputs along the path."""
+    return any(name.endswith("drift") for name in names)
+
+
+_OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS, *LABEL_METRICS)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
@@ -105,9 +117,9 @@ def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tupl
     squares, changes, gains = sums_needed(names)
     change = outputs - means if changes or gains else outputs
     return TaskSums(
-        _by_task(outputs * outputs, tasks) if squares else None,
-        _by_task(change * change, tasks) if changes else None,
-        _by_task(change * (outputs + means), tasks) if gains else None,
+        by_task(outputs * outputs, tasks) if squares else None,
+        by_task(change * change, tasks) if changes else None,
+        by_task(change * (outputs + means), tasks) if gains else None,
     )
 
 
@@ -148,7 +160,12 @@ def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
     return np.asarray((mean if name.endswith("forgetting") else np.maximum(mean, 0.0)) + floor)
 
 
-def _by_task(values: Floats, tasks: TaskCollection) -> Floats:
+def shape_of(name: str, tasks: TaskCollection) -> tuple[int, ...]:
+    """Return the shape of one value of a metric: (M,) for those per task, else ()."""
+    return (tasks.n_tasks,) if name in TASK_METRICS else ()
+
+
+def by_task(values: Floats, tasks: TaskCollection) -> Floats:
     """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task: (..., M)."""
     offsets = tasks.offsets
     flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
@@ -206,7 +223,7 @@ def task_losses(tasks: TaskCollection, w: Array) -> Floats:
     >>> fl.metrics.task_losses(tasks, [0.0]).tolist()
     [0.5, 0.0]
     """
-    return 0.5 * _by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
+    return 0.5 * by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
 
 
 def average_loss(tasks: TaskCollection, w: Array) -> Floats:

@@ -16,7 +16,7 @@ from forgetless.engines.moments import Moments, average_form, linear_moments, me
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
-from forgetless.metrics import follows_path, mean_of
+from forgetless.metrics import follows_drift, follows_path, mean_of
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress
 
@@ -39,12 +39,12 @@ def expectations(
     problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: Method = "auto"
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
-    moments = measured(problem.tasks, origin)
+    moments = measured(problem.tasks, origin, names)
     if problem.average is not None:
         problem.only_average_loss(names)
         _steps_only(problem, method)
         return _step_by_step(problem, moments, origin, names, report_progress)
-    powers = problem.constant and not follows_path(names) and "next_loss" not in names
+    powers = problem.constant and names == ("average_loss",)
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
     if powers and method == "lanczos" and not moments.realizable:
@@ -190,7 +190,7 @@ def _step_by_step(
     run: AveragedRun | IndependentRun = (
         AveragedRun(problem, moments)
         if averaged
-        else IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
+        else IndependentRun.of(problem, moments, path=follows_path(names), drift=follows_drift(names))
     )
     rounding = Rounding.of(moments, origin, n_problems)
     curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), report_progress)
@@ -212,7 +212,7 @@ def _followed(
 ) -> dict[str, Floats]:
     """Return the curves of a run, adding the sizes at every step to ``bounds``."""
     (rounding, decay), last = bounds, int(problem.steps[-1])
-    values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
+    values = problem.empty_curves(names)
     positions = {int(step): i for i, step in enumerate(problem.steps)}
     stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
     for first, stop in zip([0, *stops], stops, strict=False):

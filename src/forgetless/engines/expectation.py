@@ -17,7 +17,7 @@ from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.losses import Loss, Squared, named
-from forgetless.metrics import ENGINE_METRICS, METRICS, check_metrics
+from forgetless.metrics import ALL_METRICS, METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -52,9 +52,12 @@ def expect(
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``. The middle three follow M
-        matrices instead of one, so that with replacement they cost about M times as much. ``next_loss`` is the loss on
-        the task after the last one: with uniform draws the average loss, without replacement that on a task not seen.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``, ``distance``, and per task
+        ``task_losses``, ``task_forgetting``, ``task_drift``. Those of the path follow M matrices instead of one, so
+        that with replacement they cost about M times as much. ``next_loss`` is the loss on the task after the last
+        one: with uniform draws the average loss, without replacement that on a task not seen. ``distance`` is
+        ‖w_k − w⋆‖², w⋆ being ``tasks.teacher(start)``. ``task_forgetting`` and ``task_drift`` are the expected sum over
+        the visits of a task, over the expected number of visits; NaN if that is 0.
     record : "last", "log", "all" or steps in 0..k, default "last"
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
@@ -73,7 +76,7 @@ def expect(
     Returns
     -------
     Expectation
-        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
+        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules; those per task have one axis more.
 
     Examples
     --------
@@ -100,7 +103,7 @@ def expect(
     if not isinstance(chosen := named(loss), Squared):
         names = check_metrics(metrics, METRICS)
         return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
-    names = check_metrics(metrics, ENGINE_METRICS)
+    names = check_metrics(metrics, ALL_METRICS)
     options = method_of(problem, method)
     engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"

@@ -20,10 +20,10 @@ from array_api_compat import is_numpy_namespace
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Moments
+from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.engines.problem import Problem
 from forgetless.engines.rounding import diagonal_roots
-from forgetless.metrics import mean_of
+from forgetless.metrics import by_task, mean_of
 
 LANES_FROM, LANES_SIZE = 16, 32  # number of schedules from which on they are the lanes of SIMD, and most coordinates
 ONE_SIZE = 64  # most coordinates of schedules that are stepped one by one
@@ -179,10 +179,11 @@ class IndependentRun:
         steps: Steps | None = None,
     ) -> None:
         self.operator, self.probabilities, self.tasks = Operator(moments, probabilities), probabilities, moments.tasks
+        self.moments = moments
         self.size, self.n_problems, self.S = moments.size, n_problems, moments.initial(n_problems)
         self.path, self.follows_drift, self.steps = path, drift, steps
         n_tasks, Q = self.tasks.n_tasks, self.size
-        self.drift: Floats = np.zeros(n_problems)
+        self.drift: Floats = np.zeros((moments.left.shape[0], n_problems))
         self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
         if path:
             count = n_tasks * n_problems
@@ -237,7 +238,7 @@ class IndependentRun:
         back = operator.right @ self.nu * weighted[None, :, :]
         cross = xp.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
-        self.drift = self.drift + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
+        self.drift = self.drift + to_numpy(scale * (quad - 2.0 * cross))
         self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
@@ -261,8 +262,10 @@ class IndependentRun:
         return diagonal_roots(to_numpy(self.S))
 
     def evaluate(self, name: str, t: int) -> Floats:
-        """Return one metric after t steps, of shape (B,)."""
+        """Return one metric after t steps, of shape (B,), or (B, M) if it is per task."""
         squares, floors = self.tasks.singular_values**2, self.tasks.floors
+        if name in OF_MOMENTS:
+            return of_moments(name, self.moments, self.S)
         if name == "average_loss":
             excess = squares @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(floors.mean()))
@@ -270,8 +273,12 @@ class IndependentRun:
             weights = np.repeat(self.probabilities, self.tasks.ranks) * squares
             excess = weights @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, 1, float(self.probabilities @ floors))
+        if name.startswith("task"):
+            # The expected sum over the visits of a task over their expected number.
+            sums = self.drift if name == "task_drift" else 0.5 * squares[:, None] * self._own_task(self.D)
+            return mean_of(name, by_task(sums.T[:, None, :], self.tasks), t * self.probabilities)
         if name == "drift":
-            return mean_of(name, self.drift, t)
+            return mean_of(name, self.drift.sum(axis=0), t)
         if name == "forgetting":
             return mean_of(name, 0.5 * squares @ self._own_task(self.D), t)
         return mean_of(name, 0.5 * squares @ self._own_task(self.D + self.P), t, float(self.probabilities @ floors))

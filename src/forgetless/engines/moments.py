@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless.metrics import by_task
 from forgetless.tasks import TaskCollection
 
 ROUNDING = 2e-13  # a missing target below this, relative to the terms of its computation, is a rounded zero
@@ -129,9 +130,27 @@ def average_form(moments: Moments) -> Array:
     return symmetrized(moments.right.T @ (scale * moments.right))
 
 
-def measured(tasks: TaskCollection, start: Array) -> Moments:
-    """Return the maps in the more accurate coordinates: around the joint solution unless terms cancel there."""
+OF_MOMENTS = ("task_losses", "distance")  # metrics that follow from S alone, beside the average loss
+
+
+def of_moments(name: str, moments: Moments, S: Array) -> Floats:
+    """Return a metric of ``OF_MOMENTS`` of B schedules from S (Q, Q, B): of shape (B,), or (B, M) if it is per task."""
+    tasks, S = moments.tasks, to_numpy(S)
+    if name == "distance":
+        return np.asarray(np.maximum(np.trace(S[: tasks.span_dimension, : tasks.span_dimension]), 0.0))
+    rows = to_numpy(moments.right)
+    squares = tasks.singular_values[:, None] ** 2 * np.einsum("jx,xyb,jy->jb", rows, S, rows, optimize=True)
+    return np.maximum(0.5 * by_task(squares.T[:, None, :], tasks), 0.0) + tasks.floors
+
+
+def measured(tasks: TaskCollection, start: Array, names: tuple[str, ...] = ()) -> Moments:
+    """Return the maps in the more accurate coordinates: around the joint solution unless terms cancel there.
+
+    The distance from the joint solution is that of the coordinates around it, and is measured there.
+    """
     around = moments_around_teacher(tasks, start)
+    if "distance" in names:
+        return around
     before = float(np.sum((tasks.singular_values[:, None] * tasks.missing(start)) ** 2))
     size = _terms(around)
     if size <= CANCELS * before:

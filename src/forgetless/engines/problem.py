@@ -19,6 +19,7 @@ from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
+from forgetless.metrics import shape_of
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -147,6 +148,11 @@ class Problem:
         """Number of steps in one window of factors; progress is reported after each."""
         return max(1, min(2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
+    def empty_curves(self, names: tuple[str, ...]) -> dict[str, Floats]:
+        """Return uninitialized curves of exact metrics, of shape (B, n_steps), or (B, n_steps, M) per task."""
+        shape = (len(self.filters), len(self.steps))
+        return {name: np.empty((*shape, *shape_of(name, self.tasks))) for name in names}
+
     def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return the result of an engine, in the array library of the tasks."""
         like, values = self.tasks[0].X, computed.values.items()
@@ -161,7 +167,7 @@ _FACTORS_AT_ONCE = 2**20
 class Computed(NamedTuple):
     """The result of an exact engine forwards."""
 
-    values: dict[str, Floats]  # curves (B, n_steps) by metric
+    values: dict[str, Floats]  # curves (B, n_steps), or (B, n_steps, M) per task, by metric
     method: str
     errors: dict[str, float]  # relative
 

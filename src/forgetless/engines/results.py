@@ -69,6 +69,7 @@ class Curves(_Printed):
     forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
     drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
     next_loss = _metric("next_loss", "Mean loss over the next task, given the tasks so far.")
+    distance = _metric("distance", "Mean squared distance of the weights from the teacher.")
     task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
     task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
     task_drift = _metric("task_drift", "Mean squared change of every task's outputs; NaN before its first visit.")

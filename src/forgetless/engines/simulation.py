@@ -1,6 +1,5 @@
 """Simulation of many random runs of a continual learner at once, and the recorder of their metrics."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -28,10 +27,12 @@ from forgetless.metrics import (
     LABEL_METRICS,
     METRICS,
     TASK_METRICS,
+    WEIGHT_METRICS,
     Visits,
     check_metrics,
     evaluate,
     follows_path,
+    shape_of,
 )
 from forgetless.orderings import Law, draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
@@ -85,9 +86,10 @@ def simulate(
         equal weights) instead of the last one, from which the iteration continues.
     metrics : names, default the first four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean over the next task,
-        given the tasks of the run), and per task ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``
-        and ``task_losses`` alone are faster: they do not depend on the path. For losses of two classes also ``error``
-        and ``max_violation``, and not ``next_loss``.
+        given the tasks of the run), ``distance`` (‖w − w⋆‖², w⋆ being ``tasks.teacher(start)``), and per task
+        ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone
+        are faster: they do not depend on the path. For losses of two classes also ``error`` and ``max_violation``, and
+        neither ``next_loss`` nor ``distance``.
     loss : Loss or its name, default "squared"
         "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``). Schedules are then
         scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects onto {w : y_i x_iᵀw ≥ 1}.
@@ -169,7 +171,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
     following = law_of_next(problem) if "next_loss" in sampling.names else None
     track = follows_path(sampling.names) or following is not None
     run = _start(problem, sampling, track)
-    recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights, following)
+    recorder = Recorder(run, sampling, steps, following)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
@@ -276,15 +278,8 @@ _WEIGHTS = 2**18  # temporary weights in memory at once
 class Recorder:
     """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
 
-    def __init__(
-        self,
-        run: Run,
-        names: tuple[str, ...],
-        steps: NDArray[np.int64],
-        n_trials: int,
-        weights: bool,
-        following: Law | None = None,
-    ) -> None:
+    def __init__(self, run: Run, sampling: Sampling, steps: NDArray[np.int64], following: Law | None = None) -> None:
+        names, n_trials = sampling.names, sampling.n_trials
         self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
         self.sums = run.task_sums
         self.track, self.following = follows_path(names) or following is not None, following
@@ -294,16 +289,16 @@ class Recorder:
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
         self.batch = max(1, _TOGETHER // per_step)
         self.values: dict[str, Floats] = {
-            name: np.empty((n_trials, len(steps), *((tasks.n_tasks,) if name.startswith("task") else ())))
-            for name in names
+            name: np.empty((n_trials, len(steps), *shape_of(name, tasks))) for name in names
         }
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
-        self.weights = zeros(shape, tasks[0].X) if weights else None
+        self.weights = zeros(shape, tasks[0].X) if sampling.keep_weights else None
+        self.teacher = tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:]) if "distance" in names else None
 
     @property
     def keeps_weights(self) -> bool:
         """Whether snapshots must contain the updates from which weights are computed."""
-        return self.weights is not None
+        return self.weights is not None or self.teacher is not None
 
     @property
     def room(self) -> int:
@@ -328,22 +323,29 @@ class Recorder:
         visits = self._visits(parts)
         sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
+            if name in WEIGHT_METRICS:
+                continue
             values = evaluate(name, sums, visits, self.coordinates.tasks)
             self.values[name][:, rows] = np.swapaxes(values, 0, 1)
-        if self.weights is not None:
-            self._keep_weights(self.weights, state)
+        if self.keeps_weights:
+            self._measure_weights(state)
         self.done += len(parts)
         self.pending = []
 
-    def _keep_weights(self, weights: Array, state: Array) -> None:
-        parts, xp = self.pending, namespace_of(state)
-        at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
+    def _measure_weights(self, state: Array) -> None:
+        """Compute the weights of the buffered snapshots in blocks, for their metrics and for the trace."""
+        parts, xp, tasks = self.pending, namespace_of(state), self.coordinates.tasks
+        at_once = max(1, _WEIGHTS // max(1, self.n_trials * tasks.n_features * tasks.n_targets))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
             updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
             block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
             rows = slice(self.done + first, self.done + first + len(few))
-            weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
+            if self.teacher is not None:
+                squares = to_numpy(xp.sum((block - self.teacher) ** 2, axis=(2, 3)))
+                self.values["distance"][:, rows] = squares.T
+            if self.weights is not None:
+                self.weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
