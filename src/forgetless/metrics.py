@@ -17,6 +17,7 @@ right after its own steps. In that form no two large numbers are subtracted.
 =================  =====================================================================================
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,8 +55,9 @@ METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
 LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
-WEIGHT_METRICS = ("distance",)  # of the weights themselves, not of outputs
-ALL_METRICS = (*ENGINE_METRICS, *WEIGHT_METRICS, *TASK_METRICS)
+OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
+WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
+ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
@@ -211,6 +213,25 @@ def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> ND
     if order.min() < 0 or order.max() >= tasks.n_tasks:
         raise ValueError(f"indices must lie in 0..{tasks.n_tasks - 1}, got {order.min()}..{order.max()}")
     return order.astype(np.int64)
+
+
+def normalized(values: Mapping[str, Array], tasks: TaskCollection, start: Any) -> dict[str, Array]:
+    """Return metrics relative to the size of the problem, for tasks that one model fits.
+
+    Losses and their differences are ‖Xw − y‖² without ½ over R²D², drifts are over R²D² and the distance is over D²,
+    with R the radius of the tasks and D = ‖w₀ − w⋆‖.
+    """
+    gap = tasks.start(start) - tasks.teacher(start)
+    R, D = tasks.radius, float(np.linalg.norm(to_numpy(gap)))
+    rounded = 1e-12 * float(np.linalg.norm(to_numpy(tasks.start(start))))  # a distance that is 0 up to rounding
+    if not (R > 0 and rounded < D and tasks.is_realizable(start=start)):
+        reason = "no model fits all tasks" if R > 0 and rounded < D else f"R = {R:.3g} and D = {D:.3g}"
+        raise ValueError(
+            f"normalize=True divides by R²D², D being the distance from the start to a joint solution, but {reason}; "
+            "use normalize=False"
+        )
+    units = {"distance": 1 / D**2, "drift": 1 / (R * D) ** 2, "task_drift": 1 / (R * D) ** 2}
+    return {name: value * units.get(name, 2 / (R * D) ** 2) for name, value in values.items()}
 
 
 def task_losses(tasks: TaskCollection, w: Array) -> Floats:

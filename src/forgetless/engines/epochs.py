@@ -8,7 +8,7 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
 from forgetless.engines._subsets import Level, SubsetProgram, program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
-from forgetless.engines.moments import Moments, average_form, measured
+from forgetless.engines.moments import Moments, average_form, moments_for
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import Rounding, diagonal_roots
 from forgetless.metrics import follows_drift, follows_path
@@ -18,7 +18,7 @@ from forgetless.reporting.progress import Progress
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, n_problems = problem.tasks, len(problem.filters)
-    moments = measured(tasks, origin, names)
+    moments = moments_for(tasks, origin, names, problem.other)
     if problem.average is not None:
         problem.only_average_loss(names)
     wide = moments if problem.average is None else with_average(moments)
@@ -30,7 +30,7 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
     subsets = program(tasks, wide, path=follows_path(others), drift=follows_drift(others))
     subsets.check_size(int(problem.steps[-1]))
     positions = {int(step): i for i, step in enumerate(problem.steps)}
-    rounding, Q = Rounding.of(moments, origin, n_problems), moments.size
+    rounding, Q = Rounding.of(moments, origin, n_problems, problem.other), moments.size
     roots = np.empty((len(problem.steps), Q, n_problems))
     for b in range(n_problems):
         for step, level in _levels(problem, b, subsets, wide.start, rounding):

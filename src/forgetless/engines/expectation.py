@@ -36,6 +36,10 @@ def expect(
     average: float | None = None,
     method: Method = "auto",
     loss: Loss | str = "squared",
+    evaluate: TaskCollection | None = None,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    normalize: bool = False,
     progress: Progress | bool | None = None,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
@@ -70,6 +74,18 @@ def expect(
     loss : Loss or its name, default "squared"
         As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or fixed) is exact, and
         random orders raise NoExactLawError.
+    evaluate : TaskCollection, optional
+        Other tasks with the same features: ``average_loss`` is their mean loss instead of that of the tasks learned.
+    noise : float, default 0
+        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses are those of the
+        labels without it.
+    drift : float, default 0
+        The teacher walks: before every task but the first all labels change by X_m δ, δ being Gaussian with independent
+        entries of equal variance and E‖δ‖² = drift². Losses are those of the present labels, and ``distance`` is that
+        from the present teacher. Noise and drift are exact for independent draws; tasks need not be realizable.
+    normalize : bool, default False
+        Divide by the size of the problem, for tasks that one model fits: losses and forgetting are ‖Xw − y‖² without ½
+        over R²D², drifts are over R²D², the distance is over D²; R is the radius of the tasks learned, D = ‖w₀ − w⋆‖.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
@@ -89,6 +105,12 @@ def expect(
     >>> (e.average_loss[1:] / e.average_loss[:-1]).round(12).tolist()
     [0.625, 0.625]
 
+    Fresh label noise keeps the loss away from zero, the more so the less regularization there is:
+
+    >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0}, k=50, noise=0.1)
+    >>> e.average_loss[:, 0].round(5).tolist()
+    [0.005, 0.00167]
+
     Several schedules by name:
 
     >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0, "rising": "increasing"}, k=16)
@@ -99,11 +121,14 @@ def expect(
     ----------
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     if not isinstance(chosen := named(loss), Squared):
+        problem.only_squared(loss)
         names = check_metrics(metrics, METRICS)
         return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
-    names = check_metrics(metrics, ALL_METRICS)
+    names = problem.names(metrics, ALL_METRICS)
+    if problem.disturbance is not None:
+        problem.disturbance.check_law(problem.law, problem.ordering, problem.average)
     options = method_of(problem, method)
     engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, to_numpy
 from forgetless.engines.moments import Moments
-from forgetless.metrics import TASK_METRICS
+from forgetless.metrics import OTHER_LOSS, TASK_METRICS
 from forgetless.tasks import TaskCollection
 
 EPS = float(np.finfo(np.float64).eps)
@@ -39,16 +39,20 @@ class Rounding:
     # ‖w₀ − w⋆‖ where errors are measured around w⋆: singular vectors are rounded relative to 1, hence errors relative
     # to all of that distance.
     far: float = 0.0
+    other: TaskCollection | None = None  # tasks whose loss is measured though they are not learned
+    other_rows: Floats | None = None  # (Σr', Q) of second moments, as in ``OtherTasks``
     roots: list[Floats] = field(default_factory=list)  # (Q, B) at every recorded step
     left: list[Floats] = field(default_factory=list)  # (B,): bounds of the remaining fraction of early squared errors
 
     @classmethod
-    def of(cls, moments: Moments, start: Array, n_problems: int) -> "Rounding":
+    def of(cls, moments: Moments, start: Array, n_problems: int, other: TaskCollection | None = None) -> "Rounding":
         """Return the sizes before the first step."""
         gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
         factors, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
-        return cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
+        sizes = cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
+        sizes.other, sizes.other_rows = other, None if moments.other is None else moments.other.rows
+        return sizes
 
     def learned(self, factors: Floats) -> None:
         """Update the sizes with the factors (Σr, T, B) or (Σr, B) of some steps."""
@@ -68,6 +72,8 @@ class Rounding:
         for name, each in curves.items():
             if name == "distance":
                 errors[name] = self._distance_error(each, steps, visits)
+            elif name == OTHER_LOSS:
+                errors[name] = self._other_error(each, steps, visits)
             elif name in TASK_METRICS:
                 alone = [self._norms(np.repeat(part, ranks), visits) for part in np.eye(len(visits))]
                 single = [self._error(name, each[..., m], steps, norms) for m, norms in enumerate(alone)]
@@ -107,6 +113,22 @@ class Rounding:
         unsure = EPS * (largest + self.far + radii / s * (targets + reach) + labels / s) + dropped
         direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
         return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
+
+    def _other_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
+        """Return the absolute error of mean losses of other tasks: rows times the rounding of the weights."""
+        other, steps = self.other, np.sqrt(np.maximum(n_steps, 1.0))
+        assert other is not None
+        rows = float(np.sqrt(np.sum(other.singular_values**2) / other.n_tasks))
+        labels = float(np.sqrt(np.mean([np.sum(to_numpy(task.y) ** 2) for task in other])))
+        sizes = np.stack([_root(each**2 if self.squared else each[:1] ** 2) for each in self.roots], axis=1)
+        reach = float(np.linalg.norm(to_numpy(self.start))) + self.far + sizes
+        *_, shift = self._norms(1 / self.tasks.singular_values**2, visits)
+        change = rows * (EPS * reach + shift[:, None] * steps) + EPS * labels
+        terms = np.zeros(values.shape)
+        if self.other_rows is not None:
+            first, *now = (_root((np.abs(self.other_rows) @ each) ** 2) for each in (self.first[:, None], *self.roots))
+            terms = (first[:, None] ** 2 + np.stack(now, axis=1) ** 2) * steps
+        return np.asarray(SAFETY * (EPS * (terms + 2 * values) + np.sqrt(2 * values) * change + change**2))
 
     def _distance_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
         """Return the absolute error of squared distances from the joint solution.

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
-from numpy.typing import NDArray
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
@@ -13,6 +12,7 @@ from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
 from forgetless.engines import classification
+from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
@@ -26,10 +26,11 @@ from forgetless.metrics import (
     ALL_METRICS,
     LABEL_METRICS,
     METRICS,
+    OTHER_LOSS,
     TASK_METRICS,
     WEIGHT_METRICS,
     Visits,
-    check_metrics,
+    average_loss,
     evaluate,
     follows_path,
     shape_of,
@@ -54,6 +55,10 @@ def simulate(
     average: float | None = None,
     metrics: Any = None,
     loss: Loss | str = "squared",
+    evaluate: TaskCollection | None = None,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    normalize: bool = False,
     keep_weights: bool = True,
     backend: Literal["auto", "array", "numba"] = "auto",
     progress: Progress | bool | None = None,
@@ -93,6 +98,11 @@ def simulate(
     loss : Loss or its name, default "squared"
         "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``). Schedules are then
         scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects onto {w : y_i x_iᵀw ≥ 1}.
+    evaluate, normalize
+        As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of the problem.
+    noise, drift : float, default 0
+        As in ``expect``, for every ordering: the standard deviation of label noise that is drawn anew at every visit,
+        and the root mean square step of a teacher that walks before every task but the first.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
@@ -113,11 +123,16 @@ def simulate(
     >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     ((50, 30), True)
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     labelled = None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
     default, allowed = (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
-    names, first = check_metrics(default if metrics is None else metrics, allowed), tasks.start(start)
+    if labelled is not None:
+        problem.only_squared(loss)
+    if metrics is None:
+        undefined = () if problem.disturbance is None else problem.disturbance.undefined
+        metrics = tuple(name for name in default if name not in undefined)
+    names, first = problem.names(metrics, allowed), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
     with progress_callback(progress) as callback:
@@ -135,7 +150,8 @@ def simulate(
     origin = problem.origin(
         "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend, **arguments
     )
-    return replace(together(traces, problem.labels) if problem.grid else traces[0], origin=origin)
+    trace = together(traces, problem.labels) if problem.grid else traces[0]
+    return replace(trace, values=problem.public(trace.values, start), origin=origin)
 
 
 _OF_LABELS = (*METRICS, *LABEL_METRICS)
@@ -171,7 +187,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
     following = law_of_next(problem) if "next_loss" in sampling.names else None
     track = follows_path(sampling.names) or following is not None
     run = _start(problem, sampling, track)
-    recorder = Recorder(run, sampling, steps, following)
+    recorder = Recorder(run, sampling, problem, following)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
@@ -232,8 +248,14 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
-    coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     gains = None if problem.average is None else problem.gains
+    if problem.disturbance is not None:
+        if backend == "numba":
+            raise ValueError('backend="numba" has no noise and no drift; use backend="auto" or "array"')
+        source = (problem.disturbance, sampling.seed)
+        gains = np.ones(problem.k) if gains is None else gains  # an average that is the last iterate
+        return NoisyRun(span_coordinates(tasks, sampling.origin), n_trials, track, gains, source)
+    coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     if backend == "auto":
         seconds = _seconds(coordinates, problem.k, n_trials)
         pays = is_numpy_namespace(tasks.xp) and worth_loading("engines._trials_numba", seconds)
@@ -278,8 +300,8 @@ _WEIGHTS = 2**18  # temporary weights in memory at once
 class Recorder:
     """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
 
-    def __init__(self, run: Run, sampling: Sampling, steps: NDArray[np.int64], following: Law | None = None) -> None:
-        names, n_trials = sampling.names, sampling.n_trials
+    def __init__(self, run: Run, sampling: Sampling, problem: Problem, following: Law | None = None) -> None:
+        names, n_trials, steps = sampling.names, sampling.n_trials, problem.steps
         self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
         self.sums = run.task_sums
         self.track, self.following = follows_path(names) or following is not None, following
@@ -294,11 +316,12 @@ class Recorder:
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
         self.weights = zeros(shape, tasks[0].X) if sampling.keep_weights else None
         self.teacher = tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:]) if "distance" in names else None
+        self.other = problem.other if OTHER_LOSS in names else None
 
     @property
     def keeps_weights(self) -> bool:
         """Whether snapshots must contain the updates from which weights are computed."""
-        return self.weights is not None or self.teacher is not None
+        return self.weights is not None or any(name in WEIGHT_METRICS for name in self.names)
 
     @property
     def room(self) -> int:
@@ -339,12 +362,18 @@ class Recorder:
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
             updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
-            block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
+            walks = None if few[0].walk is None else xp.stack([part.walk for part in few], axis=0)
+            base = few[0].base if walks is None else xp.stack([part.base for part in few], axis=0)
+            block = self.coordinates.weights(state[first : first + len(few), ...], updates, base)
             rows = slice(self.done + first, self.done + first + len(few))
             if self.teacher is not None:
                 squares = to_numpy(xp.sum((block - self.teacher) ** 2, axis=(2, 3)))
                 self.values["distance"][:, rows] = squares.T
+            if self.other is not None:
+                shaped = block if tasks.target_shape else block[..., 0]
+                self.values[OTHER_LOSS][:, rows] = average_loss(self.other, shaped).T
             if self.weights is not None:
+                block = block if walks is None else block + walks
                 self.weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
