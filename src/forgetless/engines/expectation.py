@@ -8,17 +8,17 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import classification, draws, epochs, one_order, upcoming
+from forgetless.engines import classification, draws, epochs, greedy, one_order, upcoming
 from forgetless.engines.classification import check_affine
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
-from forgetless.engines.problem import Problem, with_few_threads
+from forgetless.engines.problem import Computed, Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import ALL_METRICS, METRICS, check_metrics
-from forgetless.orderings import Draws, Epochs, OneOrder
+from forgetless.orderings import Draws, Epochs, Greedy, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
 
@@ -54,7 +54,8 @@ def expect(
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
-        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence.
+        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence; or
+        ``orderings.Greedy``, whose order depends on the weights and is one order for every schedule.
     metrics : names, default ``("average_loss",)``
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``, ``distance``, and per task
         ``task_losses``, ``task_forgetting``, ``task_drift``. Those of the path follow M matrices instead of one, so
@@ -128,14 +129,23 @@ def expect(
         return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
     names = problem.names(metrics, ALL_METRICS)
     if problem.disturbance is not None:
-        problem.disturbance.check_law(problem.law, problem.ordering, problem.average)
-    options = method_of(problem, method)
-    engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
+        problem.disturbance.check_law(problem.ordering.law(tasks.n_tasks, problem.k), problem.ordering, problem.average)
+    origin = tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
     with progress_callback(progress) as callback:
-        needed = upcoming.engine_names(problem, names)
-        computed = engine.expectations(problem, origin, needed, with_eta_warning(callback, hint), **options)
-        return problem.expectation(upcoming.with_next_loss(problem, names, computed), start)
+        report_progress = with_eta_warning(callback, hint)
+        if not isinstance(problem.ordering, Greedy):
+            return problem.expectation(_exact(problem, origin, names, report_progress, method), start)
+        orders = [one for one, _ in greedy.alone(problem, origin)]
+        parts = [_exact(one, origin, names, report_progress, method) for one in orders]
+        return problem.expectation(Computed.joined(parts), start)
+
+
+def _exact(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str) -> Computed:
+    """Return the expected metrics of a problem whose ordering has a law."""
+    options, engine = method_of(problem, method), _ENGINES[type(problem.law)]
+    computed = engine.expectations(problem, origin, upcoming.engine_names(problem, names), report_progress, **options)
+    return upcoming.with_next_loss(problem, names, computed)
 
 
 # The exact engine of every law: ``expectations`` forwards, ``forms`` backwards

@@ -217,6 +217,13 @@ class Computed(NamedTuple):
         """Return curves with relative errors, from absolute ones."""
         return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
 
+    @classmethod
+    def joined(cls, parts: list["Computed"]) -> "Computed":
+        """Return the results of several schedules as one."""
+        first = parts[0]
+        values = {name: np.concatenate([part.values[name] for part in parts]) for name in first.values}
+        return cls(values, first.method, {name: max(part.errors[name] for part in parts) for name in first.values})
+
 
 class Forms(NamedTuple):
     """The result of an exact engine backwards."""

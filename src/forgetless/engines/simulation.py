@@ -11,7 +11,7 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines import classification
+from forgetless.engines import classification, greedy
 from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.classification import MarginProblem
@@ -138,11 +138,12 @@ def simulate(
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
+        orders = greedy.alone(problem, first) if labelled is None else []
         traces = []
         for b in range(n_schedules):
             part = part_of_work(report_progress, b, n_schedules)
             traces.append(
-                simulated(problem, b, sampling, part)
+                simulated(*orders[b], sampling, part)
                 if labelled is None
                 else classification.simulated(labelled, b, sampling, part)
             )
