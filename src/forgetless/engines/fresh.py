@@ -74,10 +74,15 @@ class FreshProblem:
         return order[:-1], order[1:]
 
     def scaled(self, name: str, values: Floats) -> Floats:
-        """Return a metric of squared distances in the units of the paper that most others use, if asked for."""
+        """Return a metric as it is, or with ``normalize`` without ½ and over R²D², a distance over D².
+
+        D² is the mean squared distance of the start from the first teacher.
+        """
         if not self.normalize:
             return values
-        first = float(self.ensemble.teachers.distances(self.k)[0, 1])
+        first = float(self.ensemble.teachers.distances(self.k)[0, self.ensemble.teachers.order(1)[0]])
+        if not first > 0:
+            raise ValueError("normalize=True divides by the distance of the start from the first teacher, which is 0")
         factor = 1.0 / first if name.endswith(("distance", "distances")) else 2.0 / (self.ensemble.radius**2 * first)
         return values * (factor / 2.0 if name.endswith("drift") else factor)
 

@@ -69,7 +69,9 @@ class Curves(_Printed):
     forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
     drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
     next_loss = _metric("next_loss", "Mean loss over the next task, given the tasks so far.")
-    distance = _metric("distance", "Mean squared distance of the weights from the teacher of the last task.")
+    distance = _metric(
+        "distance", "Mean squared distance of the weights from the teacher, for ensembles of the last task."
+    )
     task_distances = _metric("task_distances", "Mean squared distance from every task's teacher, along the last axis.")
     task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
     task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
