@@ -151,10 +151,9 @@ class Anisotropic(Ensemble):
         learned = 1.0 - left
         return learned, residual - np.eye(len(s)) + 2.0 * np.diag(learned), c / degrees
 
-    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
         values, vectors = self._eigen
-        normal = rng.standard_normal((n_trials, self.n_rows, self.n_features))
-        return np.asarray((normal * np.sqrt(values)) @ vectors.T)
+        X[:] = (rng.standard_normal(X.shape) * np.sqrt(values)) @ vectors.T
 
 
 def _effective_strength(strength: float, n: int, s: Floats) -> float:

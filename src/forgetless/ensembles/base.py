@@ -87,9 +87,15 @@ class Ensemble(ABC):
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter."""
 
-    @abstractmethod
     def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
         """Return independent draws of X, of shape (n_trials, n, d)."""
+        X = np.empty((n_trials, self.n_rows, self.n_features))
+        self.fill(X, rng)
+        return X
+
+    @abstractmethod
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
+        """Write independent draws into an array of shape (n_trials, n, d)."""
 
     @abstractmethod
     def distances(self, k: int) -> Floats:

@@ -237,8 +237,8 @@ class Gaussian(Invariant):
             raise ValueError(f"λ must be 0 or at least {_WEAKEST:g} for square tasks, got {weak[0]:.3g}")
         return factors, residuals
 
-    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
-        return rng.standard_normal((n_trials, *self.size))
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
+        rng.standard_normal(out=X)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -304,6 +304,6 @@ class Rotated(Invariant):
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
         return checked_factors(filter_, filter_.spectrum(self.spectrum.singular_values, self.radius))
 
-    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
-        Q, R = np.linalg.qr(rng.standard_normal((n_trials, self.n_features, self.n_features)))
-        return np.asarray(self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :]))
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
+        Q, R = np.linalg.qr(rng.standard_normal((len(X), self.n_features, self.n_features)))
+        X[:] = self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :])
