@@ -80,6 +80,38 @@ def expectation(repeats):
     return rows
 
 
+ERRORS = [(1, 0.01, 100), (1, 1.0, 100), (1, 0.01, 1000), (20, 1e-4, 20), (20, 0.01, 20), (20, 1.0, 20)]
+ERRORS += [(20, 0.01, 200), (20, 1.0, 200), (100, 0.01, 20), (100, 1.0, 20), (200, 1.0, 20)]
+
+
+def full_memory(n, d, variance, k):
+    """Return E‖w − v‖² of ridge regression on all nk rows with the best strength, which stores a d × d matrix."""
+    spectrum, strength = Wishart(n * k, d), d * variance
+    return variance * (float(spectrum.sum(1 / (spectrum.singular_values**2 + strength))) + max(d - n * k, 0) / strength)
+
+
+def schedules():
+    """Return E‖w_k − v‖² of schedules over that of the optimal λ_t, for 100 features and one teacher of norm 1."""
+    rows = []
+    for n, variance, k in ERRORS:
+        ensemble = Gaussian(100, n, variance**0.5)
+        optimal = fl.optimal_schedule(ensemble, k, objective="distance")
+        linear = fl.schedules.from_coefficients(100 * variance + n * np.arange(k))
+        several = {
+            "none": "none",
+            "paper": "increasing",
+            "quarter": "increasing:1/4",
+            "minimax": "minimax",
+            "l": linear,
+        }
+        errors = fl.expect(ensemble, several, k, metrics="distance").distance[:, 0] / optimal.loss
+        cells = [errors[0], optimal.best_constant_loss / optimal.loss, *errors[1:]]
+        cells.append(full_memory(n, 100, variance, k) / optimal.loss)
+        ends = f"{optimal.coefficients[0]:.3g} → {optimal.coefficients[-1]:.4g}"
+        rows.append([n, f"{variance:g}", k, *("∞" if np.isinf(cell) else f"{cell:.3g}" for cell in cells), ends])
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
@@ -99,6 +131,20 @@ def main() -> None:
     print()
     header = ["problem", "schedule and metrics", "time after the set-up"]
     print(table("Exact expectations over fresh tasks", "python benchmarks/ensembles.py", header, expectation(repeats)))
+    print()
+    header = [
+        "n",
+        "σ²",
+        "k",
+        "none",
+        "best constant",
+        "increasing, 13/3",
+        "increasing, 1/4",
+        "minimax",
+        "λ₁ + n(t − 1)",
+    ]
+    header += ["ridge on all rows", "λ₁ → λ_k"]
+    print(table("Distance over that of the optimal λ_t", "python benchmarks/ensembles.py", header, schedules()))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from forgetless._core.arrays import Floats
 from forgetless.advice._losses import Evaluate
 from forgetless.advice._ranking import best_of_each
 from forgetless.advice._shapes import Curve, Shape, grid, own_shapes, scan, significant
-from forgetless.advice.results import Advice, Claim, Option, ScaleCurve
+from forgetless.advice.results import Advice, Claim, Option, ScaleCurve, change_text
 from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.expectation import expect
 from forgetless.ensembles import Ensemble
@@ -235,8 +235,7 @@ def _claims(ensemble: Ensemble, k: int, options: list[Option], least: float, nam
     for position, option in enumerate(others):
         ratio = (option.loss - least) / excess
         start = f"{'The excess over that' if least > 0 else 'It'} is " if position == 0 else ""
-        large = " as large" if position == 0 else ""
-        text = f"{start}{ratio:.3g} times{large} {_WITH[option.shape]}{'.' if option is others[-1] else ','}"
+        text = f"{start}{change_text(ratio, ratio)} {_WITH[option.shape]}{'.' if option is others[-1] else ','}"
         claims.append(Claim("below", text, ratio, ratio, option.schedule, option.shape))
     return claims
 
