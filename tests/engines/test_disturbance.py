@@ -102,7 +102,8 @@ def all_targets(pairs, filter_, orders, start, noise, drift, probabilities):
 def test_equal_to_enumeration(family, noise, drift, probabilities, rng):
     pairs = random_pairs(rng, M=3, **family)
     tasks = fl.TaskCollection(pairs)
-    start, filter_ = rng.standard_normal(tasks.start().shape), fl.Ridge(rng.uniform(0.1, 2.0, 3))
+    filters = [fl.Ridge(rng.uniform(0.1, 2.0, 3)), fl.GradientDescent(2, 0.3 / tasks.radius**2), fl.Projection()]
+    start, filter_ = rng.standard_normal(tasks.start().shape), filters[int(rng.integers(3))]
     names = NAMES if drift else (*NAMES, "drift")
     ordering = fl.WithReplacement(probabilities)
     exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, drift=drift)

@@ -58,15 +58,10 @@ class Disturbance:
 
     def walk(self, moments: Moments) -> Array:
         """Return Q of shape (Q, Q, 1): what one step of the teacher adds to S."""
-        xp, tasks, result = (
-            namespace_of(moments.left),
-            moments.tasks,
-            zeros((moments.size, moments.size, 1), moments.left),
-        )
-        eye = xp.eye(tasks.span_dimension, dtype=result.dtype, device=result.device)
-        frame = eye if moments.frame is None else moments.frame
-        q = frame.shape[0]
-        result[:q, :q, 0] = self.drift**2 / tasks.n_features * (frame @ frame.T)
+        xp, left, q = namespace_of(moments.left), moments.left, moments.tasks.span_dimension
+        frame = xp.eye(q, dtype=left.dtype, device=left.device) if moments.frame is None else moments.frame
+        q, result = frame.shape[0], zeros((moments.size, moments.size, 1), left)
+        result[:q, :q, 0] = self.drift**2 / moments.tasks.n_features * (frame @ frame.T)
         return result
 
     def variances(self, moments: Moments) -> Array:

@@ -15,7 +15,7 @@ from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
 from forgetless.io.document import Document, Fields, file_errors, read, write
-from forgetless.orderings import NAMES, Epochs, Ordering, WithReplacement
+from forgetless.orderings import NAMES, Epochs, Ordering, WithReplacement, name_of
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.names import from_plain, to_plain
@@ -27,9 +27,8 @@ from forgetless.theory.hypotheses import Setting
 _MAX_STEPS, _MAX_WORK, _MAX_COPIES = 10**5, 10**10, 10**5
 """Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it is read."""
 
-NAMES_SEARCHED = ("with-replacement", "without-replacement", "random-reshuffling", "cyclic")
-SEARCHED = tuple(NAMES[name] for name in NAMES_SEARCHED)
-"""The orderings for which there is a search."""
+SEARCHED = ("with-replacement", "without-replacement", "random-reshuffling", "cyclic")
+"""Names of the orderings for which there is a search."""
 
 LARGEST_EPOCH = 12
 """Most tasks in random epochs, whose losses need all sets of tasks."""
@@ -191,11 +190,7 @@ class WorstCollection:
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
 
     def _steps(self) -> str:
-        return "uniform draws" if isinstance(self.ordering, WithReplacement) else f"steps, {self._order()}"
-
-    def _order(self) -> str:
-        """Return the name of the ordering."""
-        return next(name for name, each in NAMES.items() if each == self.ordering)
+        return "uniform draws" if isinstance(self.ordering, WithReplacement) else f"steps, {name_of(self.ordering)}"
 
     def _summary(self) -> Table:
         """Return the rows of the different tasks: copies, probabilities, norms and inner products."""
@@ -225,7 +220,7 @@ class WorstCollection:
     def _header(self) -> dict[str, Any]:
         schedule = to_plain(self.schedule, self.k)
         header = {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
-        return header if isinstance(self.ordering, WithReplacement) else {**header, "ordering": self._order()}
+        return header if isinstance(self.ordering, WithReplacement) else {**header, "ordering": name_of(self.ordering)}
 
     def save(self, path: str | Path) -> None:
         """Write the collection to a file; ``fl.load`` reads it, and computes its value again to compare."""
@@ -240,7 +235,7 @@ def from_document(document: Document) -> WorstCollection:
         raise ValueError(f"k must be at most {_MAX_STEPS} in a file, got {k}")
     value = validate.number("value", header["value"], "k·loss/(R²D²)", positive=True)
     rows, counts = _arrays(Fields(document.arrays), k)
-    ordering = _ordering(header.get("ordering", NAMES_SEARCHED[0]), counts, k)
+    ordering = _ordering(header.get("ordering", SEARCHED[0]), counts, k)
     schedule = from_plain(header["schedule"])
     collection = WorstCollection(rows, counts, schedule, k, value, str(header["command"]), ordering)
     computed = collection.evaluate()
@@ -251,8 +246,8 @@ def from_document(document: Document) -> WorstCollection:
 
 def _ordering(name: Any, counts: NDArray[np.int64], k: int) -> Ordering:
     """Return the ordering of a file; ValueError if it has none of this name, or not for these tasks."""
-    if name not in NAMES_SEARCHED:
-        raise ValueError(f"its ordering is {name!r}, not one of {', '.join(NAMES_SEARCHED)}")
+    if name not in SEARCHED:
+        raise ValueError(f"its ordering is {name!r}, not one of {', '.join(SEARCHED)}")
     ordering = NAMES[name]
     ordering.check(int(counts.sum()), k)
     if isinstance(ordering.law(len(counts), k), Epochs) and counts.sum() > LARGEST_EPOCH:

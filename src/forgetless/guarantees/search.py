@@ -21,9 +21,9 @@ from forgetless.errors import FileError
 from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, in_order, minimize_starts
 from forgetless.guarantees._objective import Adversary
 from forgetless.guarantees._ordered_objective import OrderedAdversary
-from forgetless.guarantees.collection import LARGEST_EPOCH, NAMES_SEARCHED, SEARCHED, WorstCollection
+from forgetless.guarantees.collection import LARGEST_EPOCH, SEARCHED, WorstCollection
 from forgetless.io.document import Document, Fields, file_errors, parse_json, read, write
-from forgetless.orderings import NAMES, Draws, Epochs, Ordering
+from forgetless.orderings import Draws, Epochs, Ordering, name_of
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -132,8 +132,8 @@ def _adversary(schedule: Any, k: int, sizes: tuple[int, int, int], ordering: Ord
     rank = validate.integer("rank", rank, 1, "1 to 3 are enough for the worst known collections")
     if rank > d:
         raise ValueError(f"rank must be at most n_features = {d}, got {rank}; a task has no more orthogonal rows")
-    if ordering not in SEARCHED:
-        names = ", ".join(NAMES_SEARCHED)
+    if name_of(ordering) not in SEARCHED:
+        names = ", ".join(SEARCHED)
         raise ValueError(
             f"ordering must be one of {names} for a search, got {ordering!r}; probabilities are searched for"
         )
@@ -178,8 +178,7 @@ class _Search:
 
     def call(self, schedule: Any, ordering: Ordering) -> str:
         """Return the call of this search as code."""
-        name = next(name for name, each in NAMES.items() if each == ordering)
-        order = "" if self.adversary.free else f"ordering={name!r}, "
+        order = "" if self.adversary.free else f"ordering={name_of(ordering)!r}, "
         a, source = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
             f"fl.find_worst_collection({source}, k={a.k}, {order}n_features={a.n_features}, n_tasks={a.n_tasks}, "
