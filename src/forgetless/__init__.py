@@ -47,6 +47,7 @@ _LATER = {
 
 _PARTS = (
     "checks",
+    "ensembles",
     "errors",
     "filters",
     "losses",
@@ -64,6 +65,7 @@ _PARTS = (
 if TYPE_CHECKING:
     from forgetless import (
         checks,
+        ensembles,
         errors,
         filters,
         losses,
@@ -135,6 +137,7 @@ __all__ = [
     "advise",
     "checks",
     "compare_bounds",
+    "ensembles",
     "errors",
     "evaluate_stream",
     "expect",

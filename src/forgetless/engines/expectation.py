@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import classification, draws, epochs, greedy, one_order, upcoming
+from forgetless.engines import classification, draws, epochs, fresh, greedy, one_order, upcoming
 from forgetless.engines.classification import check_affine
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
@@ -16,6 +16,7 @@ from forgetless.engines.moments import linear_moments
 from forgetless.engines.problem import Computed, Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
+from forgetless.ensembles import Ensemble
 from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import ALL_METRICS, METRICS, check_metrics
 from forgetless.orderings import Draws, Epochs, Greedy, OneOrder
@@ -25,7 +26,7 @@ from forgetless.tasks import TaskCollection
 
 @with_few_threads
 def expect(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
     *,
@@ -122,6 +123,11 @@ def expect(
     ----------
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
+    if isinstance(tasks, Ensemble):
+        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        fresh.check_unused(method=(method, "auto"), loss=(loss, "squared"))
+        fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
+        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize))
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     if not isinstance(chosen := named(loss), Squared):
         problem.only_squared(loss)

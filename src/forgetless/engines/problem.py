@@ -130,7 +130,7 @@ class Problem:
         schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
         if labels:
             _check_grid(schedules, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
-        filters = [resolve(each, k, tasks.radius) for each in schedules]
+        filters = [resolve(each, k, tasks.radius, tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)

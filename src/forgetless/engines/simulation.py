@@ -11,15 +11,17 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines import classification, greedy
+from forgetless.engines import classification, fresh_trials, greedy
 from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
+from forgetless.engines.fresh import FreshProblem, check_unused
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.engines.upcoming import law_of_next, probabilities
+from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
 from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import (
@@ -43,7 +45,7 @@ _FACTORS = 2**17  # filter factors evaluated at once: they stay in the cache unt
 
 
 def simulate(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
     *,
@@ -123,8 +125,17 @@ def simulate(
     >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     ((50, 30), True)
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+    if isinstance(tasks, Ensemble):
+        check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        check_unused(backend=(backend, "auto"), loss=(loss, "squared"))
+        check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
+        fresh = FreshProblem.of(tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize)
+        shared = _shared(seed)
+        with progress_callback(progress) as callback:
+            trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
+        return replace(trace, origin=fresh.origin("simulate", n_trials=n_trials, seed=shared))
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     labelled = None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
     default, allowed = (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
     if labelled is not None:
