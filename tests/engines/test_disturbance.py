@@ -182,6 +182,21 @@ def test_weights_of_runs_follow_the_walk(rng):
     assert np.mean(steps**2) == pytest.approx(0.25, rel=0.05)
 
 
+@pytest.mark.parametrize("average", [None, 2])
+def test_weights_that_do_not_move(average, rng):
+    """Under huge regularization the weights stay where they are, wherever the teacher walks, and losses grow."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=7, rows=(1, 2)))
+    start, options = rng.standard_normal(7), {"n_trials": 50, "seed": 1, "drift": 0.7, "record": [0, 1, 2, 20]}
+    trace = fl.simulate(tasks, 1e12, 20, start=start, average=average, metrics=("average_loss", "distance"), **options)
+    np.testing.assert_allclose(trace.weights, np.broadcast_to(start, trace.weights.shape), atol=1e-8)
+    exact = np.sum((start - tasks.teacher(start)) ** 2) + 0.49 * np.array([0, 0, 1, 19])
+    if average is None:
+        found = fl.expect(tasks, 1e12, 20, start=start, metrics="distance", drift=0.7, record=[0, 1, 2, 20]).distance
+        np.testing.assert_allclose(found, exact, rtol=1e-8)
+    np.testing.assert_allclose(trace.distance[:, :2], np.broadcast_to(exact[:2], (50, 2)), rtol=1e-8)
+    assert np.all(np.abs(trace.means("distance")[2:] - exact[2:]) < 4 * trace.standard_errors("distance")[2:])
+
+
 def test_zero_noise_and_drift_change_no_bit(rng):
     for family in ({}, {"realizable": False, "targets": 2}):
         tasks = fl.TaskCollection(random_pairs(rng, **family))
