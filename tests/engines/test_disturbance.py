@@ -1,5 +1,6 @@
 """Fresh label noise and a walking teacher: exact expectations against enumeration with Gaussian algebra, and runs."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -125,6 +126,34 @@ def test_weak_tasks_far_from_their_joint_solution(rng):
     expected = enumerated(pairs, filter_, orders, np.zeros(2), 0.1, 0.3, np.array([0.5, 0.5]))
     for name in ("average_loss", "seen_loss"):
         assert exact.values[name][0] == pytest.approx(expected[name], rel=1e-9)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_stated_errors_bound_the_true_ones(number):
+    """Losses after draws of two weak rows, from their second moments in 60 digits."""
+    rng = np.random.default_rng([9, number])
+    rows = rng.standard_normal((2, 2)) * 10.0 ** rng.uniform(-6, 0, (2, 1))
+    teacher, filter_ = rng.standard_normal(2), [fl.Projection(), fl.Ridge(1e-3)][number % 2]
+    tasks = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows])
+    exact = fl.expect(tasks, filter_, 6, noise=0.3, drift=0.2)
+    with mpmath.workdps(60):
+        # The labels given are rounded: the solution is that of the floats.
+        matrix = mpmath.matrix(rows.tolist())
+        z = -mpmath.lu_solve(matrix, mpmath.matrix([float(row @ teacher) for row in rows]))
+        S, eye = z * z.T, mpmath.eye(2)
+        for t in range(6):
+            S = S + (mpmath.mpf(0.2) ** 2 / 2) * eye if t else S
+            total = mpmath.zeros(2)
+            for i in range(2):
+                x = matrix[i, :].T
+                square = (x.T * x)[0]
+                phi = 1 if number % 2 == 0 else square / (square + mpmath.mpf(1e-3))
+                keep = eye - phi / square * x * x.T
+                total += (keep * S * keep + (mpmath.mpf(0.3) * phi / square) ** 2 * x * x.T) / 2
+            S = total
+        truth = sum((matrix[i, :] * S * matrix[i, :].T)[0] for i in range(2)) / 4
+        assert abs(exact.average_loss[0] - truth) <= exact.errors["average_loss"] * truth
+    assert exact.errors["average_loss"] < 1e-7
 
 
 @pytest.mark.parametrize("family", FAMILIES[:4])
