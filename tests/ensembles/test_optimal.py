@@ -120,7 +120,7 @@ def test_advice_on_an_ensemble(tmp_path):
     assert excess["no regularization"] / excess["optimal"] == pytest.approx(4.7, abs=0.05)
     assert excess["increasing, theorem"] / excess["optimal"] == pytest.approx(2.5, abs=0.05)
     assert "λ_t rises from 100 to 356.5" in advice.why
-    assert "1.05 times as large with the best constant λ" in advice.why
+    assert "5 % larger with the best constant λ" in advice.why
     advice.save(tmp_path / "advice.fl")
     assert fl.load(tmp_path / "advice.fl").why == advice.why
     assert advice.why.split()[0] in repr(advice)

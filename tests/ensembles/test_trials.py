@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.fresh_trials import step
+from forgetless.engines.fresh_trials import step, trials_of_generator
 from forgetless.ensembles import Anisotropic, Gaussian, Rotated, teachers
 
 FILTERS = {
@@ -57,14 +57,13 @@ def test_metrics_of_a_trial_are_those_of_its_tasks():
     ensemble, k = Gaussian(6, 3, 0.2, teachers.walk(1.0, 0.3)), 5
     trace = fl.simulate(ensemble, 1.0, k, n_trials=1, seed=3, record="all")
     sequence = np.random.SeedSequence(3)
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(sequence.entropy, spawn_key=(0,))))
-    from forgetless.engines.fresh_trials import TRIALS
-
-    points = ensemble.teachers.sample(k + 1, 6, TRIALS, rng)[0]
+    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=(0,))))
+    group = trials_of_generator(ensemble)
+    points = ensemble.teachers.sample(k + 1, 6, group, rng)[0]
     pairs = []
     for t in range(k):
-        X = ensemble.sample(TRIALS, rng)[0]
-        noise = 0.2 * rng.standard_normal((TRIALS, 3))[0]
+        X = ensemble.sample(group, rng)[0]
+        noise = 0.2 * rng.standard_normal((group, 3))[0]
         pairs.append((X, X @ points[t + 1] + noise))
     tasks = fl.TaskCollection(pairs)
     literal = fl.simulate(tasks, 1.0, k, ordering=fl.FixedOrder(range(k)), record="all")

@@ -16,9 +16,17 @@ from forgetless.filters import Filter, GradientDescent, PerTask
 from forgetless.metrics import ROW_METRICS
 from forgetless.reporting.progress import Progress
 
-# Part of the meaning of a seed: trials that share one generator, which always draws for all of them
-TRIALS = 32
-_NUMBERS = 2**21  # numbers of X in one batch: they stay in the cache between the products of a step
+
+def trials_of_generator(ensemble: Ensemble) -> int:
+    """Return the number of trials that share one generator, which always draws for all of them.
+
+    It is part of the meaning of a seed: more for small tasks, whose numbers take less time than a new generator.
+    """
+    numbers = ensemble.n_rows * ensemble.n_features
+    return 128 if numbers < 128 else 64 if numbers < 512 else 16
+
+
+_NUMBERS = 2**20  # numbers of X in one batch: they stay in the cache between the products of a step
 _STORED = 2**24  # numbers of all X in one batch, where metrics on learned rows need them
 
 
@@ -55,16 +63,16 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
 def _batches(problem: FreshProblem, n_trials: int, seed: Any) -> Iterator[list[np.random.Generator]]:
     """Yield the generators of one batch after another: trial i is the same whatever ``n_trials`` is."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    ensemble, groups = problem.ensemble, -(-n_trials // TRIALS)
-    each = float(TRIALS * ensemble.n_rows * ensemble.n_features)
+    ensemble, trials = problem.ensemble, trials_of_generator(problem.ensemble)
+    groups, each = -(-n_trials // trials), float(trials * ensemble.n_rows * ensemble.n_features)
     at_once = max(1, int(_NUMBERS / each))
     if any(name in ROW_METRICS for name in problem.names):
-        validate.check_memory(each * problem.k, f"the tasks of {TRIALS} trials", "use metrics that need no old rows")
+        validate.check_memory(each * problem.k, f"the tasks of {trials} trials", "use metrics that need no old rows")
         at_once = max(1, min(at_once, int(_STORED / (each * problem.k))))
     for first in range(0, groups, at_once):
         yield [
             np.random.Generator(
-                np.random.PCG64(np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group)))
+                np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group)))
             )
             for group in range(first, min(first + at_once, groups))
         ]
@@ -75,9 +83,10 @@ class _Batch:
 
     def __init__(self, problem: FreshProblem, generators: list[np.random.Generator]) -> None:
         self.problem, self.ensemble, self.generators = problem, problem.ensemble, generators
-        self.n_trials = TRIALS * len(generators)
+        self.group = trials_of_generator(self.ensemble)
+        self.n_trials = self.group * len(generators)
         d, k = self.ensemble.n_features, problem.k
-        draws = [self.ensemble.teachers.sample(k + 1, d, TRIALS, rng) for rng in generators]
+        draws = [self.ensemble.teachers.sample(k + 1, d, self.group, rng) for rng in generators]
         self.points = np.concatenate(draws)  # (N, P + 1, d)
         self.order = self.ensemble.teachers.order(k + 1)
         self.weights = np.repeat(self.points[None, :, 0], len(problem.filters), axis=0)
@@ -106,10 +115,12 @@ class _Batch:
     def _task(self, t: int) -> tuple[Floats, Floats]:
         """Return X (N, n, d) and y (N, n) of the task of step t, counted from 0."""
         n, noise = self.ensemble.n_rows, self.ensemble.noise
-        X = np.concatenate([self.ensemble.sample(TRIALS, rng) for rng in self.generators])
+        X = np.empty((self.n_trials, n, self.ensemble.n_features))
+        for i, rng in enumerate(self.generators):
+            self.ensemble.fill(X[self.group * i : self.group * (i + 1)], rng)
         y = _product(X, self.points[:, self.order[t]])
         if noise:
-            y += noise * np.concatenate([rng.standard_normal((TRIALS, n)) for rng in self.generators])
+            y += noise * np.concatenate([rng.standard_normal((self.group, n)) for rng in self.generators])
         return X, y
 
     def _metrics(self, n_tasks: int) -> dict[str, Floats]:

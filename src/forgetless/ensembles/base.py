@@ -13,7 +13,6 @@ law of X, the sum over the coordinates obeys the same equation with a = E tr Φ/
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,31 +33,25 @@ class StepMoments(NamedTuple):
     noise: Floats  # ν: (T, c)
 
 
-@dataclass(frozen=True, eq=False)
 class Ensemble(ABC):
-    """Base of all ensembles."""
+    """Base of all ensembles, which are dataclasses."""
 
+    n_features: int
+    n_rows: int
     noise: float
     teachers: Teachers
 
-    def _check(self) -> None:
-        """Validate what all ensembles have."""
-        object.__setattr__(self, "noise", validate.number("noise", self.noise, NOISE_HINT))
+    def _check(self, **values: Any) -> None:
+        """Set validated fields, and validate what all ensembles have."""
+        for name, value in {**values, "noise": validate.number("noise", self.noise, NOISE_HINT)}.items():
+            object.__setattr__(self, name, value)
+        for name in ("n_features", "n_rows"):
+            object.__setattr__(self, name, validate.integer(name, getattr(self, name), 1, "a task is not empty"))
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
                 f"teachers must be one of fl.ensembles.teachers, such as teachers.one(), got {self.teachers!r}"
             )
         self.teachers.check(self.n_features)
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """Number of features d."""
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows n of every task."""
 
     @property
     def span_dimension(self) -> int:
@@ -87,9 +80,15 @@ class Ensemble(ABC):
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter."""
 
-    @abstractmethod
     def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
         """Return independent draws of X, of shape (n_trials, n, d)."""
+        X = np.empty((n_trials, self.n_rows, self.n_features))
+        self.fill(X, rng)
+        return X
+
+    @abstractmethod
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
+        """Write independent draws into an array of shape (n_trials, n, d)."""
 
     @abstractmethod
     def distances(self, k: int) -> Floats:

@@ -14,7 +14,6 @@ from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
-from forgetless.reproduce import field
 from forgetless.reproduce.minimax import optimal
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
@@ -23,7 +22,7 @@ from forgetless.theory.last_iterate import descend, linear_decay
 from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
 
-__all__ = ["curves", "field", "optimal", "optimum", "rates", "reduction", "slopes"]
+__all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
 
 ANGLES = {"π/64": np.pi / 64, "π/32": np.pi / 32, "π/16": np.pi / 16, "π/8": np.pi / 8, "π/4": np.pi / 4}
 

@@ -16,6 +16,7 @@ from forgetless.io import atomic as files
 from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
+from forgetless.reproduce import field as papers
 
 PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal", "field")
 
@@ -66,17 +67,19 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
         report_progress(0, 0, "optimal: the minimax schedule")
         computed.append(Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
     if "field" in wanted:
-        field, curves = reproduce.field.field(progress), {name: make() for name, make in _CURVES_OF_PAPERS.items()}
+        statements, curves = papers.field(progress), {name: make() for name, make in _CURVES_OF_PAPERS.items()}
         panels = tuple((alt, _panel_of(curves[name], name)) for name, alt in _PAPERS.items())
-        computed.append(Section("field", field, _FIELD_TEXT, lambda _: _draw_field(curves), panels, tabulated=True))
+        computed.append(
+            Section("field", statements, _FIELD_TEXT, lambda _: _draw_field(curves), panels, tabulated=True)
+        )
     return computed
 
 
 _CURVES_OF_PAPERS: dict[str, Callable[[], Table]] = {
-    "Lin et al. 2023": reproduce.field.lin2023.curves,
-    "Goldfarb et al. 2024": reproduce.field.goldfarb2024.curves,
-    "Karpel et al. 2026": reproduce.field.karpel2026.curves,
-    "drift": reproduce.field.drift.curves,
+    "Lin et al. 2023": papers.lin2023.curves,
+    "Goldfarb et al. 2024": papers.goldfarb2024.curves,
+    "Karpel et al. 2026": papers.karpel2026.curves,
+    "drift": papers.drift.curves,
 }
 
 
@@ -342,7 +345,7 @@ _OPTIMAL_TEXT = (
 )
 
 _FIELD_TEXT = (
-    "One statement or formula of each paper beside the number computed here, exactly unless a standard error is given. "
+    "One statement or formula of each paper beside the number computed here, exactly unless a standard error (s.e.) is given. "
     "The last column says where the formula was read: those from memory or from an abstract may differ in details from "
     "what was published."
 )
