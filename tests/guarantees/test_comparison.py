@@ -67,7 +67,7 @@ PRESETS = {
     "strong": (s.increasing(scale=9.0), {"increasing, larger scale"}),
     "first free": (s.unregularized_first(s.increasing()), {"increasing, first task free"}),
     "first free budget": (s.unregularized_first(s.increasing_budget(2)), {"increasing, first task free"}),
-    "none": (fl.Projection(), {"fixed, beyond the lemma", "unregularized, dimension-free"}),
+    "none": (fl.Projection(), {"fixed, beyond the lemma", "unregularized, dimension-free", "unregularized, half"}),
     "weak": (s.increasing(scale=0.5), {"increasing, scale 1/2, every k"}),
     "minimax": (s.minimax(), MINIMAX),
     "minimax budget": (s.minimax_budget(3, eta=0.7), MINIMAX),
