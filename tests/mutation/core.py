@@ -107,6 +107,9 @@ GROUPS = {
             "test_sklearn_contract.py",
         ),
         "estimators/ridge.py": (*STREAM, *MIXTURE),
+        "estimators/classes.py": ("estimators/test_classes.py", "estimators/test_logistic.py"),
+        "estimators/logistic.py": ("estimators/test_logistic.py",),
+        "estimators/softmax.py": ("estimators/test_logistic.py",),
         "estimators/classifier.py": ("estimators/test_classes.py", "estimators/test_safety.py"),
         "estimators/strength.py": ("estimators/test_strength.py", "estimators/test_estimators.py"),
         "estimators/rules.py": (
