@@ -18,7 +18,7 @@ LAYERS = [
     {"_core"},
     {"reporting", "io"},
     {"tasks", "filters", "losses", "orderings", "plots"},
-    {"schedules", "metrics"},
+    {"schedules", "metrics", "ensembles"},
     {"solvers"},
     {"equation"},
     {"engines", "theory"},

@@ -48,6 +48,7 @@ _LATER = {
 
 _PARTS = (
     "checks",
+    "ensembles",
     "errors",
     "filters",
     "losses",
@@ -65,6 +66,7 @@ _PARTS = (
 if TYPE_CHECKING:
     from forgetless import (
         checks,
+        ensembles,
         errors,
         filters,
         losses,
@@ -138,6 +140,7 @@ __all__ = [
     "advise",
     "checks",
     "compare_bounds",
+    "ensembles",
     "errors",
     "evaluate_stream",
     "expect",

@@ -10,11 +10,14 @@ right after its own steps. In that form no two large numbers are subtracted.
 ``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
 ``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
 ``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
+``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a solution of all
+                   tasks where they have one); for random tasks w⋆ is the teacher of the last task learned
 ``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two classes
 ``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
 =================  =====================================================================================
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +36,7 @@ QUANTITIES = {
     "forgetting": "expected loss degradation since each task was learned",
     "drift": "expected squared change of outputs since each task was learned",
     "next_loss": "expected loss on the next task",
+    "distance": "expected squared distance of the weights from the teacher",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
@@ -51,12 +55,24 @@ METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
 LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
-ALL_METRICS = (*ENGINE_METRICS, *TASK_METRICS)
+OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
+WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
+ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
+ROW_METRICS = (*PATH_METRICS, "task_forgetting", "task_drift")  # of ensembles: on the rows that were learned
+ENSEMBLE_METRICS = (*ALL_METRICS, "task_distances")
 
 
 def follows_path(names: tuple[str, ...]) -> bool:
     """Return whether any of the metrics depends on the path, not only on the last weights."""
-    return any(name not in ("average_loss", "next_loss", "task_losses", *LABEL_METRICS) for name in names)
+    return any(name not in _OF_LAST_WEIGHTS for name in names)
+
+
+def follows_drift(names: tuple[str, ...]) -> bool:
+    """Return whether any of the metrics is the change of outputs along the path."""
+    return any(name.endswith("drift") for name in names)
+
+
+_OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS, *LABEL_METRICS)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
@@ -105,9 +121,9 @@ def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tupl
     squares, changes, gains = sums_needed(names)
     change = outputs - means if changes or gains else outputs
     return TaskSums(
-        _by_task(outputs * outputs, tasks) if squares else None,
-        _by_task(change * change, tasks) if changes else None,
-        _by_task(change * (outputs + means), tasks) if gains else None,
+        by_task(outputs * outputs, tasks) if squares else None,
+        by_task(change * change, tasks) if changes else None,
+        by_task(change * (outputs + means), tasks) if gains else None,
     )
 
 
@@ -148,7 +164,12 @@ def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
     return np.asarray((mean if name.endswith("forgetting") else np.maximum(mean, 0.0)) + floor)
 
 
-def _by_task(values: Floats, tasks: TaskCollection) -> Floats:
+def shape_of(name: str, tasks: TaskCollection) -> tuple[int, ...]:
+    """Return the shape of one value of a metric: (M,) for those per task, else ()."""
+    return (tasks.n_tasks,) if name in TASK_METRICS else ()
+
+
+def by_task(values: Floats, tasks: TaskCollection) -> Floats:
     """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task: (..., M)."""
     offsets = tasks.offsets
     flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
@@ -196,6 +217,25 @@ def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> ND
     return order.astype(np.int64)
 
 
+def normalized(values: Mapping[str, Array], tasks: TaskCollection, start: Any) -> dict[str, Array]:
+    """Return metrics relative to the size of the problem, for tasks that one model fits.
+
+    Losses and their differences are ‖Xw − y‖² without ½ over R²D², drifts are over R²D² and the distance is over D²,
+    with R the radius of the tasks and D = ‖w₀ − w⋆‖.
+    """
+    gap = tasks.start(start) - tasks.teacher(start)
+    R, D = tasks.radius, float(np.linalg.norm(to_numpy(gap)))
+    rounded = 1e-12 * float(np.linalg.norm(to_numpy(tasks.start(start))))  # a distance that is 0 up to rounding
+    if not (R > 0 and rounded < D and tasks.is_realizable(start=start)):
+        reason = "no model fits all tasks" if R > 0 and rounded < D else f"R = {R:.3g} and D = {D:.3g}"
+        raise ValueError(
+            f"normalize=True divides by R²D², D being the distance from the start to a joint solution, but {reason}; "
+            "use normalize=False"
+        )
+    units = {"distance": 1 / D**2, "drift": 1 / (R * D) ** 2, "task_drift": 1 / (R * D) ** 2}
+    return {name: value * units.get(name, 2 / (R * D) ** 2) for name, value in values.items()}
+
+
 def task_losses(tasks: TaskCollection, w: Array) -> Floats:
     """Return the loss of each task, of shape (..., M), for weights of shape (..., d) or (..., d, c).
 
@@ -206,7 +246,7 @@ def task_losses(tasks: TaskCollection, w: Array) -> Floats:
     >>> fl.metrics.task_losses(tasks, [0.0]).tolist()
     [0.5, 0.0]
     """
-    return 0.5 * _by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
+    return 0.5 * by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
 
 
 def average_loss(tasks: TaskCollection, w: Array) -> Floats:

@@ -1,7 +1,7 @@
 """Classes of results: the return values of the verbs, for type hints and ``isinstance``."""
 
-from forgetless.advice.optimal import OptimalSchedule
 from forgetless.advice.results import Advice
+from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.adjoint import LossGradient
 from forgetless.engines.labels import MaxMargin
 from forgetless.engines.results import Expectation, Trace, WorstCase

@@ -73,6 +73,20 @@ def test_commands_agree_with_the_library(archive, schedule, ordering, capsys):
     assert json.loads(out) == {"step": [6], "worst_case": pytest.approx([worst.loss], rel=1e-12)}
 
 
+@pytest.mark.parametrize("ordering", ["greedy-residual", "greedy-distance"])
+def test_greedy_orders_agree_with_the_library(archive, ordering, capsys):
+    words = [archive, "--k", 3, "--schedule", "ridge:0.3", "--ordering", ordering, "--json", "--record", "last"]
+    tasks = fl.TaskCollection.from_arrays(**dict(np.load(archive)))
+    exact = fl.expect(tasks, 0.3, 3, ordering=ordering, metrics=fl.metrics.METRICS)
+    for verb in ("expect", "simulate"):
+        code, out, _ = run(capsys, "lab", verb, *words)
+        assert code == 0
+        assert json.loads(out)["drift"] == pytest.approx(exact.drift.tolist(), rel=1e-9)
+    code, _, err = run(capsys, "lab", "worst-case", *words)
+    assert code != 0
+    assert "Greedy" in err
+
+
 @pytest.mark.parametrize("ordering", ["with-replacement", "cyclic"])
 def test_averages_agree_with_the_library(archive, ordering, capsys):
     words = [archive, "--k", 20, "--schedule", "none", "--ordering", ordering, "--record", "last", "--average", 2]

@@ -339,7 +339,7 @@ BAD = [
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, ordering=fl.Cyclic(), method="dense"), ValueError, "replacement"),
     (lambda: fl.expect(BIG, [fl.schedules.increasing()] * 400_000, 3), MemoryError, "GiB.*fewer schedules"),
-    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, metrics="task_losses"), ValueError, "metrics must be some of"),
+    (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 3, metrics="accuracy"), ValueError, "metrics must be some of"),
     (lambda: fl.expect(PLAIN, fl.Ridge(1.0), 0), ValueError, "k must be at least 1"),
     (lambda: fl.expect([], fl.Ridge(1.0), 3), TypeError, "TaskCollection"),
     (lambda: fl.worst_case(PLAIN, fl.Ridge(1.0), 3, method="x"), ValueError, "method must be"),

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import exchangeable, names, presets
+from forgetless.schedules import exchangeable, names, presets, tracking
 from support.registry import FILTERS, SCHEDULES, linear, name
 
 KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
 
 
 def test_every_preset_has_an_entry():
-    homes = (presets, exchangeable)
+    homes = (presets, exchangeable, tracking)
     members = [kind for home in homes for _, kind in inspect.getmembers(home, inspect.isclass)]
-    kinds = {kind for kind in members if kind.__module__ in [home.__name__ for home in homes]}
+    kinds = {kind for kind in members if kind.__module__ in [home.__name__ for home in homes]} - {tracking.MeanFactor}
     filters = {fl.Projection, fl.Ridge, fl.GradientDescent, fl.Stages, fl.filters.PerTask}
     assert kinds == {entry.kind for entry in names.REGISTRY} - filters
     for entry in names.REGISTRY:
@@ -34,7 +34,7 @@ def test_code_and_plain_data_give_the_schedule_back(schedule):
 
 @pytest.mark.parametrize("entry", [each for each in names.REGISTRY if each.name], ids=lambda entry: entry.name)
 def test_names_are_understood_everywhere(entry, rng):
-    text = entry.name if entry.name != "ridge" else "ridge:0.5"
+    text = {"ridge": "ridge:0.5", "steady": "steady:0.5"}.get(entry.name, entry.name)
     schedule = names.named(text, n_tasks=3)
     assert type(schedule) is entry.kind
     assert entry.name in names.usage()
@@ -57,6 +57,7 @@ def test_names_are_understood_everywhere(entry, rng):
         ("minimax:1/2", fl.schedules.minimax(eta=0.5)),
         ("minimax:1,0.1,per-task", fl.schedules.minimax(noise=0.1, per_task=True)),
         ("minimax-budget:5,0.5", fl.schedules.minimax_budget(5, eta=0.5)),
+        ("steady:0.5,0.1", fl.schedules.steady(0.5, 0.1)),
         ("none", fl.Projection()),
     ],
 )

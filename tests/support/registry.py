@@ -67,3 +67,6 @@ ORDERINGS = [
     fl.Cyclic(),
     fl.FixedOrder([3, 0, 0, 1, 2, 3, 1, 0, 2, 2, 1, 3]),
 ]
+
+# Orderings that see the weights: they have no samples of their own
+GREEDY = [fl.orderings.Greedy(rule, repeat=repeat) for rule in ("residual", "distance") for repeat in (False, True)]

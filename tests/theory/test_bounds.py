@@ -57,6 +57,7 @@ PINNED = {
     "increasing, scale 1/2, every k": (1, 0.39 / 201, {}),
     "increasing, scale 1, one gradient step, every k": (1, 0.39 / 201, {}),
     "unregularized, dimension-free": (1, math.e / 2 / 200**0.25, {}),
+    "unregularized, half": (1, 6.5 / 200**0.5, {}),
     "trivial, next task": (1, 0.5, {}),
     "minimax": (1, 1 / (0.8 * 201), {"eta": 0.4}),
     "minimax, next task": (1, 1 / 402, {"eta": 1.0}),

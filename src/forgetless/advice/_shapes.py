@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,11 @@ class Curve:
         """Position of the smallest loss; of equal ones that with the smallest scale."""
         return int(np.argmin(self.losses))
 
+    @property
+    def best_schedule(self) -> tuple[Any, float]:
+        """The schedule of the smallest loss, and its loss."""
+        return self.shape.make(float(self.scales[self.best])), float(self.losses[self.best])
+
     def add(self, scales: Floats, losses: Floats) -> None:
         """Add points in order; a repeated scale takes the newer loss."""
         merged = dict(zip(self.scales.tolist(), self.losses.tolist(), strict=True))
@@ -76,7 +82,7 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     least = float(tasks.singular_values.min()) ** 2 if tasks.singular_values.size else square
     # Far below the smallest eigenvalue a filter solves the task; far above k R² the weights hardly change in k steps.
     low = max(1e-3 * least / square, 1e-12) if square else 1.0
-    fixed, rising, steep = _grid(low, 10.0 * k), _grid(low, 30.0), _grid(low, 30.0, per_decade=2)
+    fixed, rising, steep = grid(low, 10.0 * k), grid(low, 30.0), grid(low, 30.0, per_decade=2)
     candidates = [
         Shape("no regularization", lambda _: Projection()),
         Shape("constant", lambda c: Ridge(significant(c * square)), fixed),
@@ -91,7 +97,7 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
         candidates.append(Shape("minimax, noise", lambda c: schedules.minimax_budget(noise=significant(c)), _NOISES))
     candidates.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
     # Step sizes stay below 1/R² from this scale on.
-    candidates += [Shape("increasing budget", _budget(n), _grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
+    candidates += [Shape("increasing budget", _budget(n), grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
     lengths = [length for length in _LENGTHS if round(length * k) >= 2 or length == 1.0]
     candidates += [Shape("end ramp", _ramp(length), steep) for length in lengths]
     law = ordering.law(tasks.n_tasks, k)
@@ -113,7 +119,7 @@ def own_shapes(
     return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in extra.items()]  # type: ignore[misc]
 
 
-def _grid(low: float, high: float, per_decade: int = 3) -> Floats:
+def grid(low: float, high: float, per_decade: int = 3) -> Floats:
     n = max(2, round(per_decade * np.log10(high / low)) + 1)
     return np.array([significant(x) for x in np.geomspace(low, high, n)])
 
@@ -151,7 +157,7 @@ def _extend(curves: Sequence[Curve], evaluate: Evaluate) -> None:
     """Extend curves to larger scales, three decades at a time, where the best scale is the last one."""
     for _ in range(2):
         ends = [curve for curve in curves if _promising(curve, curves) and curve.best == len(curve.scales) - 1]
-        points = [(curve.shape, _grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]
+        points = [(curve.shape, grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]
         for curve, (_, fresh), losses in zip(ends, points, _all(points, evaluate), strict=True):
             curve.add(fresh, losses)
 

@@ -1,6 +1,5 @@
 """The schedule that minimises the exact loss over all k coefficients, by descent with adjoint gradients."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -8,18 +7,21 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
 from forgetless._core.linalg import one_blas_thread
+from forgetless.advice import ensembles
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import best_of_each
 from forgetless.advice._shapes import scan, shapes
+from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.adjoint import Adjoint, through_parameters
+from forgetless.engines.fresh import check_unused
 from forgetless.engines.inputs import OrderingLike
 from forgetless.engines.problem import Problem, check_tasks, checked_ordering, with_few_threads
-from forgetless.filters import Filter, Ridge
+from forgetless.ensembles import Ensemble
+from forgetless.filters import Ridge
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, progress_callback
-from forgetless.schedules import Preset, resolve
-from forgetless.schedules.presets import Coefficients
+from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
 # Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and the loss has kinks
@@ -27,67 +29,12 @@ _SOFT = (1e-2, 1e-4)
 _TRIAL, _LONGEST = 40, 600  # Iterations from every start, and from the best of them
 
 
-@dataclass(frozen=True, repr=False)
-class OptimalSchedule(Preset):
-    """Optimised coefficients with their loss; a schedule for exactly as many steps.
-
-    Attributes
-    ----------
-    coefficients : tuple of float
-        λ_1..λ_k, for the tasks of the optimisation.
-    objective : str
-    loss : float
-        The exact objective.
-    best_constant : filter
-        The best fixed coefficient, or ``Projection()``.
-    best_constant_loss : float
-    stationarity : float
-        Largest relative change of the loss per unit change of ln(λ_t + λ₀) that no constraint forbids: 0 at a
-        stationary point. λ₀ is the smallest squared singular value of a task. In the worst case it is that of the
-        largest eigenvalue softened by 1e-4.
-    start : str
-        The shape from which the descent started.
-    monotone : bool
-    """
-
-    coefficients: tuple[float, ...]
-    objective: str
-    loss: float
-    best_constant: Filter
-    best_constant_loss: float
-    stationarity: float
-    start: str
-    monotone: bool = False
-
-    @property
-    def gap(self) -> float:
-        """The relative reduction of the loss from that of the best constant, in [0, 1]."""
-        return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
-
-    def build(self, k: int, square: float) -> Ridge:
-        return Coefficients(self.coefficients).build(k, square)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients over the steps beside the best constant; returns the axes."""
-        from forgetless.plots import plot_schedule
-
-        constant = float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
-        return plot_schedule(self.coefficients, constant, f"{self.objective} {self.loss:.4g}", ax)
-
-    def __repr__(self) -> str:
-        ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
-        return (
-            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective} {self.loss:.6g}, "
-            f"{100 * self.gap:.2g} % below {self.best_constant!r}, stationarity {self.stationarity:.1g})"
-        )
-
-
 @with_few_threads
 def optimal_schedule(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     k: int,
     *,
-    objective: Literal["average_loss", "worst_case", "validation"] = "average_loss",
+    objective: Literal["average_loss", "worst_case", "validation", "next_loss", "distance"] = "average_loss",
     ordering: OrderingLike | None = None,
     start: Any = None,
     validation: Any = None,
@@ -103,10 +50,13 @@ def optimal_schedule(
 
     Parameters
     ----------
-    tasks : TaskCollection
+    tasks : TaskCollection or Ensemble
+        For an ensemble with rotation-invariant rows and one teacher, or a walking one and the objectives "next_loss"
+        and "distance", the optimum has a closed form (``fl.schedules.steady``), and ``.tracking`` is its limit; other
+        arguments than these three are for task collections.
     k : int
         Number of steps. A gradient costs two passes over them.
-    objective : "average_loss", "worst_case" or "validation"
+    objective : "average_loss", "worst_case" or "validation"; for ensembles "average_loss", "next_loss" or "distance"
         As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
@@ -137,6 +87,10 @@ def optimal_schedule(
     >>> np.round(s.coefficients[-4:], 1).tolist(), round(s.gap, 2)
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
+    if isinstance(tasks, Ensemble):
+        others = {"ordering": (ordering, None), "start": (start, None), "validation": (validation, None)}
+        check_unused(**others, monotone=(monotone, False), smooth=(smooth, 0.0))
+        return ensembles.optimal(tasks, k, objective)
     check_tasks(tasks)
     k = validate.integer("k", k, 1, "ask for at least one step")
     goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))

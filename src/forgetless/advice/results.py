@@ -354,7 +354,7 @@ def from_document(document: Document) -> Advice:
     advice: Advice = records.from_plain(Advice, document.header, from_plain, ("origin",))
     if advice.k < 1 or advice.n_tasks < 1 or not 0 <= advice.radius < math.inf or not advice.least >= 0:
         raise ValueError("k, n_tasks, radius and least are not those of tasks")
-    if advice.objective not in OBJECTIVES or not advice.options or advice.best is None:
+    if advice.objective not in QUANTITIES or not advice.options or advice.best is None:
         raise ValueError("it advises nothing, or ranks by nothing known")
     if any(option.schedule is None or not option.loss >= 0 for option in advice.options):
         raise ValueError("an option has no schedule or no loss")

@@ -11,15 +11,17 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import to_numpy
-from forgetless.advice import _sampled, _text
+from forgetless.advice import _sampled, _text, ensembles
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
 from forgetless.engines.classification import check_affine
 from forgetless.engines.expectation import expect, worst_case
+from forgetless.engines.fresh import check_unused
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
+from forgetless.ensembles import Ensemble
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
@@ -29,12 +31,12 @@ from forgetless.reporting.progress import PATIENCE, Progress, duration, progress
 from forgetless.schedules import increasing
 from forgetless.tasks import TaskCollection
 
-Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
+Objective = Literal["average_loss", "seen_loss", "worst_case", "validation", "next_loss", "distance"]
 
 
 @with_few_threads
 def advise(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     k: int,
     *,
     objective: Objective = "average_loss",
@@ -59,8 +61,9 @@ def advise(
 
     Parameters
     ----------
-    tasks : TaskCollection
-        Realizable or not.
+    tasks : TaskCollection or Ensemble
+        Realizable or not. For an ensemble of fresh tasks (``fl.ensembles``) the optimal schedule is compared as well;
+        its objectives are "average_loss", "next_loss" and "distance", and of the other arguments it has ``also``.
     k : int
         Number of steps that are planned.
     objective : "average_loss", "seen_loss", "worst_case" or "validation"
@@ -102,6 +105,10 @@ def advise(
     (0.0657, 0.1051)
     """
     check_affine(loss, "advise")
+    if isinstance(tasks, Ensemble):
+        others = {"ordering": (ordering, None), "start": (start, None), "validation": (validation, None)}
+        check_unused(**others, n_trials=(n_trials, None), seed=(seed, 0))
+        return ensembles.advise(tasks, k, objective, also)
     check_tasks(tasks)
     k = validate.integer("k", k, 1, "ask for at least one step")
     law = checked_ordering(ordering, tasks, k)

@@ -28,7 +28,7 @@ from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import terminal_progress
-from forgetless.reporting.table import Table
+from forgetless.reporting.table import Noted, Table
 
 
 @click.command(
@@ -179,7 +179,7 @@ def _opened(address: str | None) -> Iterator[None]:
         yield
 
 
-PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal")
+PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal", "field")
 
 
 @click.command(epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table"))
@@ -203,11 +203,28 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         if section.name == "table":
             summary = _summary(section.table)
             click.echo("\n".join([summary.text(), *summary.facts]))
+        if section.name == part == "field":
+            click.echo(_of_papers(section.table))
     for title, lines in facts.items():
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {line}")
     print_lines(f"\nreport: {written}")
+
+
+def _of_papers(table: Table) -> str:
+    """Return the statements of every paper as text, below its name."""
+    names, parts = ("statement", "computed", "", "published", "difference", "source"), []
+    for paper in dict.fromkeys(table.columns["paper"]):
+        columns = table.where(paper=paper).columns
+        errors = columns["± standard error"]
+        columns["computed"] = [
+            Noted(value, f" ± {error:.1g}" if error else "")
+            for value, error in zip(columns["computed"], errors, strict=True)
+        ]
+        part = Table(paper, {name: columns[name] for name in names}, number=".6g", formats={"difference": ".1e"})
+        parts.append(f"{paper}\n{part.text()}\n")
+    return "\n".join(parts)
 
 
 def _summary(table: Table) -> Table:

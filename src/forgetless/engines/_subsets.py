@@ -15,8 +15,10 @@ Sets are numbered in colexicographic order, the order of the masks Σ 2^m: the r
 """
 
 import itertools
+from copy import copy
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Moments
+from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.metrics import mean_of
 from forgetless.tasks import TaskCollection
 
@@ -89,6 +91,14 @@ class SubsetProgram:
         """Return the form of the squared outputs of every task."""
         scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=rows)
         return [rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :]) for low, high in self.bounds]
+
+    def of_task(self, m: int) -> "SubsetProgram":
+        """Return the program whose metrics of the path count the visits of task m alone."""
+        one = copy(self)
+        one.losses, one.drifts = (
+            [form if i == m else 0.0 * form for i, form in enumerate(forms)] for forms in (self.losses, self.drifts)
+        )
+        return one
 
     def check_size(self, k: int) -> None:
         """Raise MemoryError for levels that do not fit into memory."""
@@ -199,8 +209,10 @@ class SubsetProgram:
     def _unpack(self, packed: Array) -> Array:
         return packed
 
-    def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> float:
+    def evaluate(self, name: str, level: Level, n_steps: int, epochs: int) -> Any:
         """Return one metric after ``n_steps`` steps, from the level reached."""
+        if name in OF_MOMENTS:
+            return of_moments(name, self.moments, self.full(level)[:, :, None])[0]
         floor = float(self.tasks.floors.mean())
         if name == "average_loss":
             return float(mean_of(name, self._mean_output(level, None), self.tasks.n_tasks, floor))

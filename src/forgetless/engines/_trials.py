@@ -26,6 +26,7 @@ class Snapshot(NamedTuple):
     updates: Array | None  # with ``base``, where it is not the start: arguments of ``Coordinates.weights``
     base: Array | None
     visits: tuple[Floats, Floats, Floats] | None  # counts, means and spread of ``Visits`` where the path is tracked
+    walk: Array | None = None  # (n_trials, d, c): of a walking teacher, to be added to the weights
 
 
 def part_of(values: Floats, low: int, high: int) -> Floats:

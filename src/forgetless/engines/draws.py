@@ -12,11 +12,11 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._core.validate import check_memory
 from forgetless.engines.averaged import AveragedRun, average_backwards, left_of_averages
 from forgetless.engines.independent import IndependentRun, Operator
-from forgetless.engines.moments import Moments, average_form, linear_moments, measured, repeated
+from forgetless.engines.moments import Moments, average_form, linear_moments, moments_for, repeated
 from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
-from forgetless.metrics import follows_path, mean_of
+from forgetless.metrics import follows_drift, follows_path, mean_of
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress
 
@@ -39,14 +39,17 @@ def expectations(
     problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: Method = "auto"
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
-    moments = measured(problem.tasks, origin)
+    moments = moments_for(problem.tasks, origin, names, problem.other)
     if problem.average is not None:
         problem.only_average_loss(names)
         _steps_only(problem, method)
         return _step_by_step(problem, moments, origin, names, report_progress)
-    powers = problem.constant and not follows_path(names) and "next_loss" not in names
+    powers = problem.constant and names == ("average_loss",) and problem.disturbance is None
     if not powers and method in ("dense", "lanczos"):
-        raise ValueError(f"method={method!r} needs fixed filters and metrics='average_loss'; use method='steps'")
+        raise ValueError(
+            f"method={method!r} needs fixed filters and metrics='average_loss', without noise and drift; use "
+            "method='steps'"
+        )
     if powers and method == "lanczos" and not moments.realizable:
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
     if method != "auto":
@@ -190,11 +193,14 @@ def _step_by_step(
     run: AveragedRun | IndependentRun = (
         AveragedRun(problem, moments)
         if averaged
-        else IndependentRun.of(problem, moments, path=follows_path(names), drift="drift" in names)
+        else IndependentRun.of(problem, moments, path=follows_path(names), drift=follows_drift(names))
     )
-    rounding = Rounding.of(moments, origin, n_problems)
+    rounding = Rounding.of(moments, origin, n_problems, problem.other)
     curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), report_progress)
     result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+    if problem.disturbance is not None:
+        more = problem.disturbance.relative_error(moments)
+        return result._replace(errors={name: min(1.0, each + SAFETY * more) for name, each in result.errors.items()})
     fixed = problem.constant and not averaged  # then the decay has been used already
     if result.errors.get("average_loss", 0.0) <= _ACCURATE or fixed or not moments.realizable:
         return result
@@ -212,7 +218,7 @@ def _followed(
 ) -> dict[str, Floats]:
     """Return the curves of a run, adding the sizes at every step to ``bounds``."""
     (rounding, decay), last = bounds, int(problem.steps[-1])
-    values: dict[str, Floats] = {name: np.empty((len(problem.filters), len(problem.steps))) for name in names}
+    values = problem.empty_curves(names)
     positions = {int(step): i for i, step in enumerate(problem.steps)}
     stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
     for first, stop in zip([0, *stops], stops, strict=False):

@@ -8,25 +8,29 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
 from forgetless.engines._subsets import Level, SubsetProgram, program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
-from forgetless.engines.moments import Moments, average_form, measured
+from forgetless.engines.moments import Moments, average_form, moments_for
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import Rounding, diagonal_roots
-from forgetless.metrics import follows_path
+from forgetless.metrics import follows_drift, follows_path
 from forgetless.reporting.progress import Progress
 
 
 def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, n_problems = problem.tasks, len(problem.filters)
-    moments = measured(tasks, origin)
+    moments = moments_for(tasks, origin, names, problem.other)
     if problem.average is not None:
         problem.only_average_loss(names)
     wide = moments if problem.average is None else with_average(moments)
-    subsets = program(tasks, wide, path=follows_path(names), drift="drift" in names)
+    per_task = tuple(name for name in names if name in ("task_forgetting", "task_drift"))
+    values = problem.empty_curves(names)
+    for m in range(tasks.n_tasks if per_task else 0):
+        _of_task(problem, moments, m, {name: values[name] for name in per_task})
+    others = tuple(name for name in names if name not in per_task)
+    subsets = program(tasks, wide, path=follows_path(others), drift=follows_drift(others))
     subsets.check_size(int(problem.steps[-1]))
-    values: dict[str, Floats] = {name: np.empty((n_problems, len(problem.steps))) for name in names}
     positions = {int(step): i for i, step in enumerate(problem.steps)}
-    rounding, Q = Rounding.of(moments, origin, n_problems), moments.size
+    rounding, Q = Rounding.of(moments, origin, n_problems, problem.other), moments.size
     roots = np.empty((len(problem.steps), Q, n_problems))
     for b in range(n_problems):
         for step, level in _levels(problem, b, subsets, wide.start, rounding):
@@ -34,7 +38,7 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
                 i, S = positions[step], subsets.full(level)
                 sizes = diagonal_roots(to_numpy(S)[:, :, None])[:, 0]
                 roots[i, :, b] = np.maximum(sizes[:Q], sizes[-Q:] if Q else sizes)
-                for name in names:
+                for name in others:
                     values[name][b, i] = (
                         subsets.evaluate(name, level, step, max(0, step - 1) // tasks.n_tasks)
                         if wide is moments
@@ -48,8 +52,21 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
     return Computed.of(values, "subsets", rounding.errors(values, problem.steps, visits))
 
 
+def _of_task(problem: Problem, moments: Moments, m: int, curves: dict[str, Floats]) -> None:
+    """Write the metrics of the path of one task into curves (B, n_steps, M)."""
+    n_tasks, positions = problem.tasks.n_tasks, {int(step): i for i, step in enumerate(problem.steps)}
+    subsets = program(problem.tasks, moments, path=True, drift=follows_drift(tuple(curves))).of_task(m)
+    subsets.check_size(int(problem.steps[-1]))
+    for b in range(len(problem.filters)):
+        for step, level in _levels(problem, b, subsets, moments.start):
+            for name, values in curves.items() if step in positions else ():
+                # The expected sum over the visits of a task over their expected number, step/M.
+                total = subsets.evaluate(name.removeprefix("task_"), level, step, max(0, step - 1) // n_tasks)
+                values[b, positions[step], m] = total * n_tasks
+
+
 def _levels(
-    problem: Problem, b: int, subsets: SubsetProgram, start: Array, rounding: Rounding
+    problem: Problem, b: int, subsets: SubsetProgram, start: Array, rounding: Rounding | None = None
 ) -> Iterator[tuple[int, Level]]:
     """Yield the numbers of steps of one schedule up to the last recorded one, with the level after each."""
     level, n_tasks = subsets.empty_set(start), problem.tasks.n_tasks
@@ -61,7 +78,8 @@ def _levels(
         level = subsets.raised(level, factors, (step - 1) // n_tasks)
         if problem.average is not None:
             level = subsets.mapped(level, blend(start, float(problem.gains[step - 1])))
-        rounding.learned(factors[:, None])
+        if rounding is not None:
+            rounding.learned(factors[:, None])
         yield step, level
 
 

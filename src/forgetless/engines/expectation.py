@@ -8,24 +8,25 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import classification, draws, epochs, one_order, upcoming
+from forgetless.engines import classification, draws, epochs, fresh, greedy, one_order, upcoming
 from forgetless.engines.classification import check_affine
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
-from forgetless.engines.problem import Problem, with_few_threads
+from forgetless.engines.problem import Computed, Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
+from forgetless.ensembles import Ensemble
 from forgetless.losses import Loss, Squared, named
-from forgetless.metrics import ENGINE_METRICS, METRICS, check_metrics
-from forgetless.orderings import Draws, Epochs, OneOrder
+from forgetless.metrics import ALL_METRICS, METRICS, check_metrics
+from forgetless.orderings import Draws, Epochs, Greedy, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
 
 
 @with_few_threads
 def expect(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
     *,
@@ -36,6 +37,10 @@ def expect(
     average: float | None = None,
     method: Method = "auto",
     loss: Loss | str = "squared",
+    evaluate: TaskCollection | None = None,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    normalize: bool = False,
     progress: Progress | bool | None = None,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
@@ -50,11 +55,15 @@ def expect(
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
-        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence.
+        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence; or
+        ``orderings.Greedy``, whose order depends on the weights and is one order for every schedule.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``. The middle three follow M
-        matrices instead of one, so that with replacement they cost about M times as much. ``next_loss`` is the loss on
-        the task after the last one: with uniform draws the average loss, without replacement that on a task not seen.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``, ``distance``, and per task
+        ``task_losses``, ``task_forgetting``, ``task_drift``. Those of the path follow M matrices instead of one, so
+        that with replacement they cost about M times as much. ``next_loss`` is the loss on the task after the last
+        one: with uniform draws the average loss, without replacement that on a task not seen. ``distance`` is
+        ‖w_k − w⋆‖², w⋆ being ``tasks.teacher(start)``. ``task_forgetting`` and ``task_drift`` are the expected sum over
+        the visits of a task, over the expected number of visits; NaN if that is 0.
     record : "last", "log", "all" or steps in 0..k, default "last"
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
@@ -67,13 +76,25 @@ def expect(
     loss : Loss or its name, default "squared"
         As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or fixed) is exact, and
         random orders raise NoExactLawError.
+    evaluate : TaskCollection, optional
+        Other tasks with the same features: ``average_loss`` is their mean loss instead of that of the tasks learned.
+    noise : float, default 0
+        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses are those of the
+        labels without it.
+    drift : float, default 0
+        The teacher walks: before every task but the first all labels change by X_m δ, δ being Gaussian with independent
+        entries of equal variance and E‖δ‖² = drift². Losses are those of the present labels, and ``distance`` is that
+        from the present teacher. Noise and drift are exact for independent draws; tasks need not be realizable.
+    normalize : bool, default False
+        Divide by the size of the problem, for tasks that one model fits: losses and forgetting are ‖Xw − y‖² without ½
+        over R²D², drifts are over R²D², the distance is over D²; R is the radius of the tasks learned, D = ‖w₀ − w⋆‖.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
     Expectation
-        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
+        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules; those per task have one axis more.
 
     Examples
     --------
@@ -86,6 +107,12 @@ def expect(
     >>> (e.average_loss[1:] / e.average_loss[:-1]).round(12).tolist()
     [0.625, 0.625]
 
+    Fresh label noise keeps the loss away from zero, the more so the less regularization there is:
+
+    >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0}, k=50, noise=0.1)
+    >>> e.average_loss[:, 0].round(5).tolist()
+    [0.005, 0.00167]
+
     Several schedules by name:
 
     >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0, "rising": "increasing"}, k=16)
@@ -96,18 +123,35 @@ def expect(
     ----------
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    if isinstance(tasks, Ensemble):
+        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        fresh.check_unused(method=(method, "auto"), loss=(loss, "squared"))
+        fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
+        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize))
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     if not isinstance(chosen := named(loss), Squared):
+        problem.only_squared(loss)
         names = check_metrics(metrics, METRICS)
         return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
-    names = check_metrics(metrics, ENGINE_METRICS)
-    options = method_of(problem, method)
-    engine, origin = _ENGINES[type(problem.law)], tasks.start(start)
+    names = problem.names(metrics, ALL_METRICS)
+    if problem.disturbance is not None:
+        problem.disturbance.check_law(problem.ordering.law(tasks.n_tasks, problem.k), problem.ordering, problem.average)
+    origin = tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
     with progress_callback(progress) as callback:
-        needed = upcoming.engine_names(problem, names)
-        computed = engine.expectations(problem, origin, needed, with_eta_warning(callback, hint), **options)
-        return problem.expectation(upcoming.with_next_loss(problem, names, computed), start)
+        report_progress = with_eta_warning(callback, hint)
+        if not isinstance(problem.ordering, Greedy):
+            return problem.expectation(_exact(problem, origin, names, report_progress, method), start)
+        orders = [one for one, _ in greedy.alone(problem, origin)]
+        parts = [_exact(one, origin, names, report_progress, method) for one in orders]
+        return problem.expectation(Computed.joined(parts), start)
+
+
+def _exact(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str) -> Computed:
+    """Return the expected metrics of a problem whose ordering has a law."""
+    options, engine = method_of(problem, method), _ENGINES[type(problem.law)]
+    computed = engine.expectations(problem, origin, upcoming.engine_names(problem, names), report_progress, **options)
+    return upcoming.with_next_loss(problem, names, computed)
 
 
 # The exact engine of every law: ``expectations`` forwards, ``forms`` backwards

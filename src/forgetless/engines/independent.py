@@ -20,10 +20,11 @@ from array_api_compat import is_numpy_namespace
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.validate import check_memory
-from forgetless.engines.moments import Moments
+from forgetless.engines.disturbance import Disturbance
+from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.engines.problem import Problem
 from forgetless.engines.rounding import diagonal_roots
-from forgetless.metrics import mean_of
+from forgetless.metrics import by_task, mean_of
 
 LANES_FROM, LANES_SIZE = 16, 32  # number of schedules from which on they are the lanes of SIMD, and most coordinates
 ONE_SIZE = 64  # most coordinates of schedules that are stepped one by one
@@ -165,7 +166,8 @@ class IndependentRun:
     For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
     D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
     is accurate when it is small. For the drift, ν is E Σ_s [N_j (U_t − U_s)] U_tᵀ of every singular vector j, N being
-    the ``moves`` of the moments. ``steps`` are compiled steps of S alone.
+    the ``moves`` of the moments. ``steps`` are compiled steps of S alone. Label noise and the walk of a teacher
+    (``disturbance``) add N to S after a step and Q before it, and as often to D of a task as it was visited.
     """
 
     def __init__(
@@ -179,10 +181,14 @@ class IndependentRun:
         steps: Steps | None = None,
     ) -> None:
         self.operator, self.probabilities, self.tasks = Operator(moments, probabilities), probabilities, moments.tasks
+        self.moments = moments
         self.size, self.n_problems, self.S = moments.size, n_problems, moments.initial(n_problems)
         self.path, self.follows_drift, self.steps = path, drift, steps
         n_tasks, Q = self.tasks.n_tasks, self.size
-        self.drift: Floats = np.zeros(n_problems)
+        self.drift: Floats = np.zeros((moments.left.shape[0], n_problems))
+        self.disturbance: Disturbance | None = None
+        self.walk = self.variances = zeros((0, 0, 0), self.S)  # of a disturbance
+        self.done = 0
         self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
         if path:
             count = n_tasks * n_problems
@@ -201,8 +207,12 @@ class IndependentRun:
     @classmethod
     def of(cls, problem: Problem, moments: Moments, *, path: bool = False, drift: bool = False) -> "IndependentRun":
         """Return the run of all schedules of a problem, compiled where that is faster."""
-        steps = None if path else compiled_steps(problem, moments)
-        return cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
+        steps = None if path or problem.disturbance else compiled_steps(problem, moments)
+        run = cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
+        if problem.disturbance is not None:
+            run.disturbance = problem.disturbance
+            run.walk, run.variances = problem.disturbance.walk(moments), problem.disturbance.variances(moments)
+        return run
 
     def advance(self, factors: Floats) -> None:
         """Make the steps of factors (Σr, T, B)."""
@@ -211,9 +221,40 @@ class IndependentRun:
             return
         for t in range(factors.shape[1]):
             phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
+            if self.disturbance is not None and self.done:
+                self._add(self.walk)
             if self.path:
                 self._follow(phi)
             self.S -= self.operator.decrease(self.S, phi)
+            if self.disturbance is not None:
+                self._add_noise(phi)
+            self.done += 1
+
+    def _add(self, moment: Array) -> None:
+        """Add a moment (Q, Q, 1 or B) to S, and to D of every task as often as it was visited so far."""
+        self.S += moment
+        if self.path:
+            visits = from_numpy(self.done * self.probabilities[:, None], like=self.S)
+            self.D += namespace_of(self.S).reshape(
+                visits * moment[:, :, None, :] + zeros((1, 1, 1, self.n_problems), self.S), self.D.shape
+            )
+
+    def _add_noise(self, phi: Array) -> None:
+        """Add the moments of the noise of one step, N = Σ_m p_m N_m with N_m = L_mᵀ diag(φ²cσ²/s²) L_m."""
+        xp, left = namespace_of(self.S), self.operator.left
+        weighted = self.operator.weights * phi**2 * self.variances
+        rows = weighted[:, None, :] * left[:, :, None]
+        noise = applied(left.T, rows)
+        self._add(noise)
+        if self.path:  # right after a visit of m its own noise is in the weights
+            own = [applied(left[low:high, :].T, rows[low:high, ...]) for low, high in self.bounds]
+            self.P += xp.reshape(xp.stack(own, axis=2), self.P.shape)
+        if self.follows_drift:
+            visits = from_numpy(self.done * np.repeat(self.probabilities, self.tasks.ranks)[:, None], like=self.S)
+            moved = visits[:, None, :] * applied(self.moves, noise)
+            self.nu = self.nu + moved
+            squares = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
+            self.drift = self.drift + to_numpy(squares * xp.sum(moved * self.moves[:, :, None], axis=1))
 
     def _follow(self, phi: Array) -> None:
         xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
@@ -237,7 +278,7 @@ class IndependentRun:
         back = operator.right @ self.nu * weighted[None, :, :]
         cross = xp.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
-        self.drift = self.drift + to_numpy(xp.sum(scale * (quad - 2.0 * cross), axis=0))
+        self.drift = self.drift + to_numpy(scale * (quad - 2.0 * cross))
         self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
@@ -261,8 +302,11 @@ class IndependentRun:
         return diagonal_roots(to_numpy(self.S))
 
     def evaluate(self, name: str, t: int) -> Floats:
-        """Return one metric after t steps, of shape (B,)."""
+        """Return one metric after t steps, of shape (B,), or (B, M) if it is per task."""
         squares, floors = self.tasks.singular_values**2, self.tasks.floors
+        if name in OF_MOMENTS:
+            outside = 0.0 if self.disturbance is None else self.disturbance.outside(name, t, self.moments)
+            return of_moments(name, self.moments, self.S) + outside
         if name == "average_loss":
             excess = squares @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(floors.mean()))
@@ -270,8 +314,12 @@ class IndependentRun:
             weights = np.repeat(self.probabilities, self.tasks.ranks) * squares
             excess = weights @ to_numpy(self.operator.outputs(self.S))
             return mean_of(name, 0.5 * excess, 1, float(self.probabilities @ floors))
+        if name.startswith("task"):
+            # The expected sum over the visits of a task over their expected number.
+            sums = self.drift if name == "task_drift" else 0.5 * squares[:, None] * self._own_task(self.D)
+            return mean_of(name, by_task(sums.T[:, None, :], self.tasks), t * self.probabilities)
         if name == "drift":
-            return mean_of(name, self.drift, t)
+            return mean_of(name, self.drift.sum(axis=0), t)
         if name == "forgetting":
             return mean_of(name, 0.5 * squares @ self._own_task(self.D), t)
         return mean_of(name, 0.5 * squares @ self._own_task(self.D + self.P), t, float(self.probabilities @ floors))

@@ -12,15 +12,25 @@ s_j C_ji / s_i: every loss is then a sum of terms of the size of losses. The map
 w⋆ remains the reference where no digits are lost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless.metrics import OTHER_LOSS, by_task
 from forgetless.tasks import TaskCollection
 
 ROUNDING = 2e-13  # a missing target below this, relative to the terms of its computation, is a rounded zero
 CANCELS = 1e4  # ratio of terms to loss around the joint solution, four digits of sixteen, that is accepted
+
+
+class OtherTasks(NamedTuple):
+    """Tasks that are not learned, but whose mean loss is measured: ½ tr(rows S rowsᵀ) + floor."""
+
+    rows: Floats  # (Σr', Q)
+    floor: float
+    outside: float  # the mean of ‖X'‖² outside the joint span of the tasks learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +43,7 @@ class Moments:
     start: Array  # S (Q, Q) before the first step
     frame: Array | None = None  # (q, q) in output coordinates: changes of the state from those in span coordinates
     neglected: Floats | None = None  # (Σr,) missing targets that were treated as rounded zeros
+    other: "OtherTasks | None" = None
 
     @property
     def dropped(self) -> Floats:
@@ -127,6 +138,44 @@ def average_form(moments: Moments) -> Array:
     tasks = moments.tasks
     scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
     return symmetrized(moments.right.T @ (scale * moments.right))
+
+
+OF_MOMENTS = ("task_losses", "distance", OTHER_LOSS)  # metrics that follow from S alone, beside the average loss
+
+
+def of_moments(name: str, moments: Moments, S: Array) -> Floats:
+    """Return a metric of ``OF_MOMENTS`` of B schedules from S (Q, Q, B): of shape (B,), or (B, M) if it is per task."""
+    tasks, S = moments.tasks, to_numpy(S)
+    if name == "distance":
+        return np.asarray(np.maximum(np.trace(S[: tasks.span_dimension, : tasks.span_dimension]), 0.0))
+    if name == OTHER_LOSS:
+        assert moments.other is not None
+        rows, floor, _ = moments.other
+        return np.asarray(np.maximum(0.5 * np.einsum("jx,xyb,jy->b", rows, S, rows, optimize=True), 0.0) + floor)
+    rows = to_numpy(moments.right)
+    squares = tasks.singular_values[:, None] ** 2 * np.einsum("jx,xyb,jy->jb", rows, S, rows, optimize=True)
+    return np.maximum(0.5 * by_task(squares.T[:, None, :], tasks), 0.0) + tasks.floors
+
+
+def moments_for(tasks: TaskCollection, start: Array, names: tuple[str, ...], other: TaskCollection | None) -> Moments:
+    """Return the maps in the most accurate coordinates that the metrics allow.
+
+    The distance from the joint solution is measured around it; the loss of other tasks needs the mean error, too.
+    """
+    if OTHER_LOSS in names and other is not None:
+        around = moments_around_teacher(tasks, start, affine=True)
+        return replace(around, other=_other_tasks(tasks, tasks.teacher(start), other))
+    return moments_around_teacher(tasks, start) if "distance" in names else measured(tasks, start)
+
+
+def _other_tasks(tasks: TaskCollection, teacher: Array, other: TaskCollection) -> OtherTasks:
+    """Return other tasks in coordinates of the state (z, I) around the teacher."""
+    vectors = other.singular_values[:, None] / np.sqrt(other.n_tasks) * to_numpy(other.singular_vectors)
+    basis = np.eye(tasks.n_features) if tasks.span is None else to_numpy(tasks.span)
+    inside = vectors @ basis
+    missing = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.missing(teacher)
+    rows = np.concatenate([inside, -missing], axis=1)
+    return OtherTasks(rows, float(other.floors.mean()), float(np.sum((vectors - inside @ basis.T) ** 2)))
 
 
 def measured(tasks: TaskCollection, start: Array) -> Moments:

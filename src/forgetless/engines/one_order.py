@@ -46,6 +46,7 @@ def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str
     rounding = Rounding(
         tasks, origin, terms, cosines(rows, rows), first, np.stack(factors, axis=1), 0.0 * missing, squared=False
     )
+    rounding.other = problem.other
     for each in distances.T:
         rounding.recorded(np.stack([each, np.ones(len(each))]))
     order = [problem.law.at(t) for t in range(problem.k)]

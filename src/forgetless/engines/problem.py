@@ -1,8 +1,8 @@
 """The validated arguments of all engines: tasks, filters, ordering, recorded steps."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -13,12 +13,14 @@ from forgetless._core import averages, validate
 from forgetless._core.arrays import Array, Floats, from_numpy
 from forgetless._core.linalg import for_many_products
 from forgetless._core.validate import check_memory
+from forgetless.engines.disturbance import Disturbance
 from forgetless.engines.inputs import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
+from forgetless.metrics import OTHER_LOSS, check_metrics, normalized, shape_of
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -37,6 +39,41 @@ class Problem:
     steps: NDArray[np.int64]
     average: float | None = None
     schedules: tuple[Any, ...] = ()
+    disturbance: Disturbance | None = None
+    other: TaskCollection | None = None  # whose average loss is measured instead of that of the tasks
+    normalize: bool = False
+
+    def varied(self, evaluate: Any, noise: Any, drift: Any, normalize: Any) -> "Problem":
+        """Return the problem with validated options of ``expect`` and ``simulate``."""
+        if evaluate is not None:
+            check_tasks(evaluate)
+            _check_alike(evaluate, self.tasks)
+        if not isinstance(normalize, bool):
+            raise TypeError(f"normalize must be True or False, got {normalize!r}")
+        return replace(self, disturbance=Disturbance.of(noise, drift), other=evaluate, normalize=normalize)
+
+    def names(self, metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the validated metrics as engines name them."""
+        names = check_metrics(metrics, allowed)
+        if self.disturbance is not None:
+            self.disturbance.check(names)
+        if self.other is None:
+            return names
+        if "average_loss" not in names:
+            raise ValueError(f"evaluate= replaces the tasks of average_loss, which is not among metrics={metrics!r}")
+        return tuple(OTHER_LOSS if name == "average_loss" else name for name in names)
+
+    def only_squared(self, loss: Any) -> None:
+        """Raise ValueError if an option is used that only the squared loss has."""
+        options = {"evaluate": self.other, "noise or drift": self.disturbance, "normalize": self.normalize}
+        used = [name for name, value in options.items() if value]
+        if used:
+            raise ValueError(f"{used[0]} needs loss='squared', got loss={loss!r}")
+
+    def public(self, values: Mapping[str, Array], start: Any) -> dict[str, Array]:
+        """Return metrics of an engine by their public names, normalized if asked for."""
+        named = {"average_loss" if name == OTHER_LOSS else name: value for name, value in values.items()}
+        return normalized(named, self.tasks, start) if self.normalize else named
 
     def origin(self, call: str, **arguments: Any) -> Origin:
         """Return the origin of a result of this problem: the call, with its arguments."""
@@ -45,7 +82,11 @@ class Problem:
             codes = [code(each) or repr(each) for each in self.schedules]
             schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
             common = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
-            return {**common, **arguments}
+            if self.disturbance is not None:
+                common |= {"noise": self.disturbance.noise, "drift": self.disturbance.drift}
+            if self.other is not None:
+                common["evaluate"] = self.other.digest
+            return {**common, **({"normalize": True} if self.normalize else {}), **arguments}
 
         return Origin(call, resolved, self.tasks)
 
@@ -89,7 +130,7 @@ class Problem:
         schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
         if labels:
             _check_grid(schedules, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
-        filters = [resolve(each, k, tasks.radius) for each in schedules]
+        filters = [resolve(each, k, tasks.radius, tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)
@@ -108,7 +149,7 @@ class Problem:
 
     def only_average_loss(self, names: tuple[str, ...]) -> None:
         """Raise NoExactLawError for metrics of the path of an average: random orders have the average loss only."""
-        others = [name for name in names if name != "average_loss"]
+        others = ["evaluate" if name == OTHER_LOSS else name for name in names if name != "average_loss"]
         if others:
             raise NoExactLawError(
                 f"average={self.average:g} with {self.ordering!r} has an exact average_loss only, got "
@@ -147,12 +188,18 @@ class Problem:
         """Number of steps in one window of factors; progress is reported after each."""
         return max(1, min(2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
 
+    def empty_curves(self, names: tuple[str, ...]) -> dict[str, Floats]:
+        """Return uninitialized curves of exact metrics, of shape (B, n_steps), or (B, n_steps, M) per task."""
+        shape = (len(self.filters), len(self.steps))
+        return {name: np.empty((*shape, *shape_of(name, self.tasks))) for name in names}
+
     def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return the result of an engine, in the array library of the tasks."""
-        like, values = self.tasks[0].X, computed.values.items()
+        like, values = self.tasks[0].X, self.public(computed.values, start).items()
         shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
+        errors = dict(zip(shaped, computed.errors.values(), strict=True))
         origin = self.origin("expect", start=start)
-        return Expectation(self.steps, shaped, computed.method, computed.errors, labels=self.labels, origin=origin)
+        return Expectation(self.steps, shaped, computed.method, errors, labels=self.labels, origin=origin)
 
 
 _FACTORS_AT_ONCE = 2**20
@@ -161,7 +208,7 @@ _FACTORS_AT_ONCE = 2**20
 class Computed(NamedTuple):
     """The result of an exact engine forwards."""
 
-    values: dict[str, Floats]  # curves (B, n_steps) by metric
+    values: dict[str, Floats]  # curves (B, n_steps), or (B, n_steps, M) per task, by metric
     method: str
     errors: dict[str, float]  # relative
 
@@ -169,6 +216,13 @@ class Computed(NamedTuple):
     def of(cls, values: dict[str, Floats], method: str, errors: dict[str, Floats]) -> "Computed":
         """Return curves with relative errors, from absolute ones."""
         return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
+
+    @classmethod
+    def joined(cls, parts: list["Computed"]) -> "Computed":
+        """Return the results of several schedules as one."""
+        first = parts[0]
+        values = {name: np.concatenate([part.values[name] for part in parts]) for name in first.values}
+        return cls(values, first.method, {name: max(part.errors[name] for part in parts) for name in first.values})
 
 
 class Forms(NamedTuple):
@@ -279,6 +333,16 @@ def check_tasks(tasks: Any) -> None:
     if tasks.radius > 0 and not 1e-153 <= tasks.radius <= 1e153:
         raise ValueError(
             f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X towards 1"
+        )
+
+
+def _check_alike(other: TaskCollection, tasks: TaskCollection) -> None:
+    """Raise ValueError for tasks to be evaluated that have other features or targets than those learned."""
+    shapes = [(each.n_features, *each.target_shape) for each in (other, tasks)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"evaluate must hold tasks with weights of shape {shapes[1]}, as those learned, got {shapes[0]}; use the "
+            "same features and targets"
         )
 
 

@@ -13,7 +13,7 @@ from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines.inputs import Labels
 from forgetless.io.document import Document, Fields, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
-from forgetless.metrics import ALL_METRICS, LABEL_METRICS, TASK_METRICS
+from forgetless.metrics import ENSEMBLE_METRICS, LABEL_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -69,6 +69,10 @@ class Curves(_Printed):
     forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
     drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
     next_loss = _metric("next_loss", "Mean loss over the next task, given the tasks so far.")
+    distance = _metric(
+        "distance", "Mean squared distance of the weights from the teacher, for ensembles of the last task."
+    )
+    task_distances = _metric("task_distances", "Mean squared distance from every task's teacher, along the last axis.")
     task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
     task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
     task_drift = _metric("task_drift", "Mean squared change of every task's outputs; NaN before its first visit.")
@@ -229,7 +233,8 @@ class Expectation(Curves):
         return {"method": self.method, "errors": {name: float(error) for name, error in self.errors.items()}}
 
     def _title(self) -> str:
-        return f"{super()._title()}, exact to a relative {self.error:.1g} ({self.method})"
+        exact = "approximate, off by about" if "approximate" in self.method else "exact to"
+        return f"{super()._title()}, {exact} a relative {self.error:.1g} ({self.method})"
 
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
@@ -338,9 +343,9 @@ def _fields_from(document: Document) -> dict[str, Any]:
 
 def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
     values = {}
-    for name in (*ALL_METRICS, *LABEL_METRICS):
+    for name in (*ENSEMBLE_METRICS, *LABEL_METRICS):
         if name in stored:
-            shape = (*before, n_steps, *([None] if name in TASK_METRICS else []))
+            shape = (*before, n_steps, *([None] if name.startswith("task") else []))
             values[name] = stored.array(name, "f", shape, finite=False).astype(np.float64, copy=False)
     stored.end()
     if not values:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, to_numpy
 from forgetless.engines.moments import Moments
+from forgetless.metrics import OTHER_LOSS, TASK_METRICS
 from forgetless.tasks import TaskCollection
 
 EPS = float(np.finfo(np.float64).eps)
@@ -38,16 +39,20 @@ class Rounding:
     # ‖w₀ − w⋆‖ where errors are measured around w⋆: singular vectors are rounded relative to 1, hence errors relative
     # to all of that distance.
     far: float = 0.0
+    other: TaskCollection | None = None  # tasks whose loss is measured though they are not learned
+    other_rows: Floats | None = None  # (Σr', Q) of second moments, as in ``OtherTasks``
     roots: list[Floats] = field(default_factory=list)  # (Q, B) at every recorded step
     left: list[Floats] = field(default_factory=list)  # (B,): bounds of the remaining fraction of early squared errors
 
     @classmethod
-    def of(cls, moments: Moments, start: Array, n_problems: int) -> "Rounding":
+    def of(cls, moments: Moments, start: Array, n_problems: int, other: TaskCollection | None = None) -> "Rounding":
         """Return the sizes before the first step."""
         gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
         first, right = diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0], np.abs(to_numpy(moments.right))
         factors, far = np.zeros((len(right), n_problems)), 0.0 if moments.frame is not None else _root(first**2)
-        return cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
+        sizes = cls(moments.tasks, start, right, gram, first, factors, moments.dropped, far=float(far))
+        sizes.other, sizes.other_rows = other, None if moments.other is None else moments.other.rows
+        return sizes
 
     def learned(self, factors: Floats) -> None:
         """Update the sizes with the factors (Σr, T, B) or (Σr, B) of some steps."""
@@ -63,11 +68,24 @@ class Rounding:
         uniform, any_task = np.full(len(visits), 1 / len(visits)), np.ones(len(visits))
         # The next task is drawn as all others, or it is a single one.
         special = {"average_loss": uniform, **({} if self.squared else {"next_loss": any_task})}
-        parts = {name: special.get(name, visits) for name in curves}
-        return {name: self._error(name, each, steps, self._norms(parts[name], visits)) for name, each in curves.items()}
+        ranks, errors = self.tasks.ranks, {}
+        for name, each in curves.items():
+            if name == "distance":
+                errors[name] = self._distance_error(each, steps, visits)
+            elif name == OTHER_LOSS:
+                errors[name] = self._other_error(each, steps, visits)
+            elif name in TASK_METRICS:
+                alone = [self._norms(np.repeat(part, ranks), visits) for part in np.eye(len(visits))]
+                single = [self._error(name, each[..., m], steps, norms) for m, norms in enumerate(alone)]
+                errors[name] = np.stack(single, axis=-1)
+            else:
+                errors[name] = self._error(
+                    name, each, steps, self._norms(np.repeat(special.get(name, visits), ranks), visits)
+                )
+        return errors
 
     def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return root sums over all singular vectors, their tasks weighted by ``parts``.
+        """Return root sums over all singular vectors, weighted by ``parts`` (Σr,).
 
         Of terms and moves, of shape (B, n + 1), at the start and at recorded steps; and of the uncertainty of outputs
         and of their moves, of shape (B,).
@@ -77,7 +95,7 @@ class Rounding:
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
         size, move = np.empty((2, n_problems, len(roots)))
         largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
-        w, frequencies = (np.repeat(each, ranks)[:, None, None] for each in (parts, visits * ranks))
+        w, frequencies = parts[:, None, None], np.repeat(visits * ranks, ranks)[:, None, None]
         reached, weights = self.gram**2, w * s[:, :, None] ** 2
         at_once = max(1, _NUMBERS // max(1, self.factors.size))
         for low in range(0, len(roots), at_once):
@@ -96,6 +114,34 @@ class Rounding:
         direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
         return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
 
+    def _other_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
+        """Return the absolute error of mean losses of other tasks: rows times the rounding of the weights."""
+        other, steps = self.other, np.sqrt(np.maximum(n_steps, 1.0))
+        assert other is not None
+        rows = float(np.sqrt(np.sum(other.singular_values**2) / other.n_tasks))
+        labels = float(np.sqrt(np.mean([np.sum(to_numpy(task.y) ** 2) for task in other])))
+        sizes = np.stack([_root(each**2 if self.squared else each[:1] ** 2) for each in self.roots], axis=1)
+        reach = float(np.linalg.norm(to_numpy(self.start))) + self.far + sizes
+        *_, shift = self._norms(1 / self.tasks.singular_values**2, visits)
+        change = rows * (EPS * reach + shift[:, None] * steps) + EPS * labels
+        terms = np.zeros(values.shape)
+        if self.other_rows is not None:
+            first, *now = (_root((np.abs(self.other_rows) @ each) ** 2) for each in (self.first[:, None], *self.roots))
+            terms = (first[:, None] ** 2 + np.stack(now, axis=1) ** 2) * steps
+        return np.asarray(SAFETY * (EPS * (terms + 2 * values) + np.sqrt(2 * values) * change + change**2))
+
+    def _distance_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
+        """Return the absolute error of squared distances from the joint solution.
+
+        It is known as well as the errors along all singular vectors determine it: their uncertainty is magnified by the
+        inverse of the smallest singular value of the singular vectors, one below the other.
+        """
+        rows = to_numpy(self.tasks.span_vectors)
+        magnified = 1 / float(np.linalg.svd(rows, compute_uv=False)[-1]) if rows.size else 0.0
+        s = self.tasks.singular_values
+        scaled = self._norms(magnified**2 / s**2, visits)  # of the errors themselves, not of outputs
+        return self._error("distance", values, n_steps, scaled)
+
     def _error(self, name: str, values: Floats, n_steps: NDArray[np.int64], norms: tuple[Floats, ...]) -> Floats:
         size, move, direct, shift = norms
         # A squared error at the start, as a model of all later ones, and one at the recorded step. Path metrics sum
@@ -104,10 +150,10 @@ class Rounding:
         size, move = (np.sqrt(each[:, :1] ** 2 * left + each[:, 1:] ** 2) for each in (size, move))
         direct, shift = direct[:, None], shift[:, None]
         steps = np.sqrt(np.maximum(n_steps, 1.0))
-        if name in ("drift", "forgetting"):
+        if name.endswith(("drift", "forgetting")):
             # Moments are updated by differences; outputs are subtracted at the end.
             changed = EPS * (move if self.squared else size) + shift
-            error = 2 * move * changed if name == "drift" else size * changed + (move + changed) * direct
+            error = 2 * move * changed if name.endswith("drift") else size * changed + (move + changed) * direct
             return np.asarray(SAFETY * (error + changed**2) * np.maximum(n_steps - float(self.squared), 0.0))
         shift = direct + shift * steps
         rounded = (size**2 + move**2) * steps if self.squared else np.sqrt(values) * (size + move) * steps

@@ -1,37 +1,41 @@
 """Simulation of many random runs of a continual learner at once, and the recorder of their metrics."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
-from numpy.typing import NDArray
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.linalg import one_blas_thread
-from forgetless.engines import classification
+from forgetless.engines import classification, fresh_trials, greedy
+from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
+from forgetless.engines.fresh import FreshProblem, check_unused
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, together
 from forgetless.engines.upcoming import law_of_next, probabilities
+from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
 from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import (
     ALL_METRICS,
     LABEL_METRICS,
     METRICS,
+    OTHER_LOSS,
     TASK_METRICS,
+    WEIGHT_METRICS,
     Visits,
-    check_metrics,
+    average_loss,
     evaluate,
     follows_path,
+    shape_of,
 )
 from forgetless.orderings import Law, draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
@@ -41,7 +45,7 @@ _FACTORS = 2**17  # filter factors evaluated at once: they stay in the cache unt
 
 
 def simulate(
-    tasks: TaskCollection,
+    tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
     *,
@@ -53,6 +57,10 @@ def simulate(
     average: float | None = None,
     metrics: Any = None,
     loss: Loss | str = "squared",
+    evaluate: TaskCollection | None = None,
+    noise: float = 0.0,
+    drift: float = 0.0,
+    normalize: bool = False,
     keep_weights: bool = True,
     backend: Literal["auto", "array", "numba"] = "auto",
     progress: Progress | bool | None = None,
@@ -85,12 +93,18 @@ def simulate(
         equal weights) instead of the last one, from which the iteration continues.
     metrics : names, default the first four
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean over the next task,
-        given the tasks of the run), and per task ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``
-        and ``task_losses`` alone are faster: they do not depend on the path. For losses of two classes also ``error``
-        and ``max_violation``, and not ``next_loss``.
+        given the tasks of the run), ``distance`` (‖w − w⋆‖², w⋆ being ``tasks.teacher(start)``), and per task
+        ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone
+        are faster: they do not depend on the path. For losses of two classes also ``error`` and ``max_violation``, and
+        neither ``next_loss`` nor ``distance``.
     loss : Loss or its name, default "squared"
         "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``). Schedules are then
         scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects onto {w : y_i x_iᵀw ≥ 1}.
+    evaluate, normalize
+        As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of the problem.
+    noise, drift : float, default 0
+        As in ``expect``, for every ordering: the standard deviation of label noise that is drawn anew at every visit,
+        and the root mean square step of a teacher that walks before every task but the first.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
@@ -111,21 +125,36 @@ def simulate(
     >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
     ((50, 30), True)
     """
-    problem = Problem.of(tasks, schedule, k, ordering, record, average)
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+    if isinstance(tasks, Ensemble):
+        check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
+        check_unused(backend=(backend, "auto"), loss=(loss, "squared"))
+        check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
+        fresh = FreshProblem.of(tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize)
+        shared = _shared(seed)
+        with progress_callback(progress) as callback:
+            trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
+        return replace(trace, origin=fresh.origin("simulate", n_trials=n_trials, seed=shared))
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
     labelled = None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
     default, allowed = (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
-    names, first = check_metrics(default if metrics is None else metrics, allowed), tasks.start(start)
+    if labelled is not None:
+        problem.only_squared(loss)
+    if metrics is None:
+        undefined = () if problem.disturbance is None else problem.disturbance.undefined
+        metrics = tuple(name for name in default if name not in undefined)
+    names, first = problem.names(metrics, allowed), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
+        orders = greedy.alone(problem, first) if labelled is None else []
         traces = []
         for b in range(n_schedules):
             part = part_of_work(report_progress, b, n_schedules)
             traces.append(
-                simulated(problem, b, sampling, part)
+                simulated(*orders[b], sampling, part)
                 if labelled is None
                 else classification.simulated(labelled, b, sampling, part)
             )
@@ -133,7 +162,8 @@ def simulate(
     origin = problem.origin(
         "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend, **arguments
     )
-    return replace(together(traces, problem.labels) if problem.grid else traces[0], origin=origin)
+    trace = together(traces, problem.labels) if problem.grid else traces[0]
+    return replace(trace, values=problem.public(trace.values, start), origin=origin)
 
 
 _OF_LABELS = (*METRICS, *LABEL_METRICS)
@@ -169,7 +199,7 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
     following = law_of_next(problem) if "next_loss" in sampling.names else None
     track = follows_path(sampling.names) or following is not None
     run = _start(problem, sampling, track)
-    recorder = Recorder(run, sampling.names, steps, n_trials, sampling.keep_weights, following)
+    recorder = Recorder(run, sampling, problem, following)
     if steps[0] == 0:
         recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
@@ -230,8 +260,14 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
         raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
-    coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     gains = None if problem.average is None else problem.gains
+    if problem.disturbance is not None:
+        if backend == "numba":
+            raise ValueError('backend="numba" has no noise and no drift; use backend="auto" or "array"')
+        source = (problem.disturbance, sampling.seed)
+        gains = np.ones(problem.k) if gains is None else gains  # an average that is the last iterate
+        return NoisyRun(span_coordinates(tasks, sampling.origin), n_trials, track, gains, source)
+    coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     if backend == "auto":
         seconds = _seconds(coordinates, problem.k, n_trials)
         pays = is_numpy_namespace(tasks.xp) and worth_loading("engines._trials_numba", seconds)
@@ -276,15 +312,8 @@ _WEIGHTS = 2**18  # temporary weights in memory at once
 class Recorder:
     """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
 
-    def __init__(
-        self,
-        run: Run,
-        names: tuple[str, ...],
-        steps: NDArray[np.int64],
-        n_trials: int,
-        weights: bool,
-        following: Law | None = None,
-    ) -> None:
+    def __init__(self, run: Run, sampling: Sampling, problem: Problem, following: Law | None = None) -> None:
+        names, n_trials, steps = sampling.names, sampling.n_trials, problem.steps
         self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
         self.sums = run.task_sums
         self.track, self.following = follows_path(names) or following is not None, following
@@ -294,16 +323,17 @@ class Recorder:
         per_step = n_trials * (2 * tasks.n_targets * max(1, int(tasks.offsets[-1])) + tasks.n_tasks)
         self.batch = max(1, _TOGETHER // per_step)
         self.values: dict[str, Floats] = {
-            name: np.empty((n_trials, len(steps), *((tasks.n_tasks,) if name.startswith("task") else ())))
-            for name in names
+            name: np.empty((n_trials, len(steps), *shape_of(name, tasks))) for name in names
         }
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
-        self.weights = zeros(shape, tasks[0].X) if weights else None
+        self.weights = zeros(shape, tasks[0].X) if sampling.keep_weights else None
+        self.teacher = tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:]) if "distance" in names else None
+        self.other = problem.other if OTHER_LOSS in names else None
 
     @property
     def keeps_weights(self) -> bool:
         """Whether snapshots must contain the updates from which weights are computed."""
-        return self.weights is not None
+        return self.weights is not None or any(name in WEIGHT_METRICS for name in self.names)
 
     @property
     def room(self) -> int:
@@ -328,22 +358,35 @@ class Recorder:
         visits = self._visits(parts)
         sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
+            if name in WEIGHT_METRICS:
+                continue
             values = evaluate(name, sums, visits, self.coordinates.tasks)
             self.values[name][:, rows] = np.swapaxes(values, 0, 1)
-        if self.weights is not None:
-            self._keep_weights(self.weights, state)
+        if self.keeps_weights:
+            self._measure_weights(state)
         self.done += len(parts)
         self.pending = []
 
-    def _keep_weights(self, weights: Array, state: Array) -> None:
-        parts, xp = self.pending, namespace_of(state)
-        at_once = max(1, _WEIGHTS // math.prod((weights.shape[0], *weights.shape[2:])))
+    def _measure_weights(self, state: Array) -> None:
+        """Compute the weights of the buffered snapshots in blocks, for their metrics and for the trace."""
+        parts, xp, tasks = self.pending, namespace_of(state), self.coordinates.tasks
+        at_once = max(1, _WEIGHTS // max(1, self.n_trials * tasks.n_features * tasks.n_targets))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
             updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
-            block = self.coordinates.weights(state[first : first + len(few), ...], updates, few[0].base)
+            walks = None if few[0].walk is None else xp.stack([part.walk for part in few], axis=0)
+            base = few[0].base if walks is None else xp.stack([part.base for part in few], axis=0)
+            block = self.coordinates.weights(state[first : first + len(few), ...], updates, base)
             rows = slice(self.done + first, self.done + first + len(few))
-            weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
+            if self.teacher is not None:
+                squares = to_numpy(xp.sum((block - self.teacher) ** 2, axis=(2, 3)))
+                self.values["distance"][:, rows] = squares.T
+            if self.other is not None:
+                shaped = block if tasks.target_shape else block[..., 0]
+                self.values[OTHER_LOSS][:, rows] = average_loss(self.other, shaped).T
+            if self.weights is not None:
+                block = block if walks is None else block + walks
+                self.weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:

@@ -16,8 +16,9 @@ from forgetless.io import atomic as files
 from forgetless.reporting.page import render
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
+from forgetless.reproduce import field as papers
 
-PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal")
+PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal", "field")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Section:
     caption: str
     draw: Callable[[Table], Any] | None = None
     panels: tuple[tuple[str, Callable[[Table, Any], Any]], ...] = ()
+    tabulated: bool = False  # whether the page has the table, too
 
 
 def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
@@ -64,7 +66,34 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
     if "optimal" in wanted:
         report_progress(0, 0, "optimal: the minimax schedule")
         computed.append(Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
+    if "field" in wanted:
+        statements, curves = papers.field(progress), {name: make() for name, make in _CURVES_OF_PAPERS.items()}
+        panels = tuple((alt, _panel_of(curves[name], name)) for name, alt in _PAPERS.items())
+        computed.append(
+            Section("field", statements, _FIELD_TEXT, lambda _: _draw_field(curves), panels, tabulated=True)
+        )
     return computed
+
+
+_CURVES_OF_PAPERS: dict[str, Callable[[], Table]] = {
+    "Lin et al. 2023": papers.lin2023.curves,
+    "Goldfarb et al. 2024": papers.goldfarb2024.curves,
+    "Karpel et al. 2026": papers.karpel2026.curves,
+    "drift": papers.drift.curves,
+}
+
+
+def _panel_of(curves: Table, name: str) -> Callable[[Table, Any], Any]:
+    return lambda _, ax: plots.plot_paper(curves, name, ax)
+
+
+def _draw_field(curves: dict[str, Table]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(2 * plots.COLUMN, 4.8))
+    for (name, table), ax in zip(curves.items(), axes.ravel(), strict=True):
+        plots.plot_paper(table, name, ax)
+    return figure
 
 
 def _draw_optimum(table: Table) -> Any:
@@ -231,6 +260,17 @@ _OPTIMAL = tuple(
     for ordering in ("without replacement", "with replacement")
 )
 
+_PAPERS = {
+    "Lin et al. 2023": "Forgetting against features per row on a logarithmic axis, for four similarities of teachers: "
+    "it is largest near as many features as rows and decreases from there on.",
+    "Goldfarb et al. 2024": "Forgetting against dissimilarity for five overparameterizations: with many features per "
+    "row it is largest at intermediate dissimilarity, with few it increases.",
+    "Karpel et al. 2026": "Best constant coefficient against the number of tasks on logarithmic axes, with the limit "
+    "that it approaches.",
+    "drift": "Optimal coefficient against the task on logarithmic axes for four drifts: without drift it rises, with "
+    "drift it levels off, the earlier the larger the drift.",
+}
+
 _REDUCTION = (
     (
         "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
@@ -259,6 +299,8 @@ TERMS = {
     "minimax schedule": "λ_{t} = R² t/(k+1−t) at step t of k; derived here, not published.",
     "bad collection": "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows.",
     "any algorithm, at least": "A loss that every algorithm has on some tasks.",
+    "n, d, σ, similarity": "Rows and features of a task; the standard deviation of the noise of labels; the mean "
+    "cosine between the solutions of two tasks.",
     "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
 }
 """Definitions of the names in tables and figures."""
@@ -300,6 +342,12 @@ _OPTIMAL_TEXT = (
     "and every shuffled order; without replacement no algorithm has less (black line, at the same height), so that it "
     "is the exact optimum of the worst case. All but the published line is derived here and not published. On easy "
     "tasks other schedules have smaller losses."
+)
+
+_FIELD_TEXT = (
+    "One statement or formula of each paper beside the number computed here, exactly unless a standard error is given. "
+    "The last column says where the formula was read: those from memory or from an abstract may differ in details from "
+    "what was published."
 )
 
 _REDUCTION_TEXT = (

@@ -20,6 +20,7 @@ from forgetless.schedules.presets import (
     noise_aware,
     unregularized_first,
 )
+from forgetless.schedules.tracking import steady
 
 __all__ = [
     "Preset",
@@ -40,5 +41,6 @@ __all__ = [
     "noise_aware",
     "planned_for",
     "resolve",
+    "steady",
     "unregularized_first",
 ]

@@ -13,8 +13,14 @@ from forgetless.filters.per_task import staged
 Schedule = Callable[[int, float], Filter]
 
 
-def resolve(schedule: Schedule | Filter, k: int, radius: float) -> Filter:
-    """Return the filter of ``schedule`` for ``k`` steps on tasks of a radius; ValueError if its length is not k."""
+def resolve(schedule: Schedule | Filter, k: int, radius: float, spectrum: Any = None) -> Filter:
+    """Return the filter of ``schedule`` for ``k`` steps on tasks of a radius; ValueError if its length is not k.
+
+    ``spectrum`` are the tasks themselves, or an ensemble, for schedules that depend on more than their radius.
+    """
+    if spectrum is not None and hasattr(schedule, "for_spectrum"):
+        filter_: Filter = schedule.for_spectrum(k, spectrum)
+        return filter_
     result = schedule if isinstance(schedule, Filter) else _call(schedule, k, radius)
     if result.horizon not in (None, k):
         raise ValueError(

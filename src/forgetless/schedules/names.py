@@ -16,6 +16,7 @@ from forgetless.filters import Filter, GradientDescent, PerTask, Projection, Rid
 from forgetless.schedules import presets
 from forgetless.schedules.base import Preset, Schedule, resolve
 from forgetless.schedules.exchangeable import Minimax, MinimaxBudget
+from forgetless.schedules.tracking import Steady
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def _minimax_title(schedule: Minimax | MinimaxBudget) -> str:
     return ", ".join([*parts, "own norms"] if schedule.per_task else parts)
 
 
+def _steady_title(schedule: Steady) -> str:
+    drift = f", drift {schedule.drift:.3g}" if schedule.drift > 0 else ""
+    return f"steady, noise {schedule.noise:.3g}{drift}"
+
+
 def _preset(kind: type, code: str, arguments: Any, title: Callable[[Any], str], budget: bool = False) -> Entry:
     return Entry(kind, code, code.replace("_", "-"), arguments, title, proportional=True, budget=budget)
 
@@ -114,6 +120,7 @@ REGISTRY = (
     _preset(presets.Cyclic, "cyclic", {"n_tasks": int}, lambda _: "cyclic, Cai & Diakonikolas"),
     _preset(presets.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
     _preset(presets.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"),
+    Entry(Steady, "steady", "steady", {"noise": _number, "drift": _number, "distance": _number}, _steady_title),
     Entry(presets.Constant, "constant"),
     Entry(presets.Coefficients, "from_coefficients"),
     Entry(presets.UnregularizedFirst, "unregularized_first"),

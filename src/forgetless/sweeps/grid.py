@@ -17,7 +17,7 @@ from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction, recorded_steps
 from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import ENGINE_METRICS, check_metrics
-from forgetless.orderings import NAMES, Cyclic, FixedOrder, WithReplacement
+from forgetless.orderings import NAMES, Cyclic, FixedOrder, Greedy, WithReplacement
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
 from forgetless.sweeps.code import text_digest
@@ -228,7 +228,7 @@ class Grid:
         return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
 
 
-_PATHS = (Cyclic, FixedOrder)
+_PATHS = (Cyclic, FixedOrder, Greedy)
 """Orderings of one path, on which an average of iterates has every metric."""
 
 

@@ -219,6 +219,11 @@ class TaskCollection:
         """q, the dimension of the joint span."""
         return self.n_features if self.span is None else int(self.span.shape[1])
 
+    def mean_factor(self, coefficient: float) -> float:
+        """Return the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the filter factor of a ridge step."""
+        factors = 1.0 / (1.0 + coefficient / self.singular_values**2)
+        return float(np.sum(factors)) / (self.n_tasks * max(1, self.span_dimension))
+
     def teacher(self, start: Any = None) -> Array:
         """Return the joint least-squares solution nearest to ``start``, of shape (d,) or (d, c).
 

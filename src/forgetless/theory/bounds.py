@@ -307,8 +307,9 @@ _ENTRIES = [
     _entry("unregularized, by dimension", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
            regularization="none", rate="(d − r̄)/k", citation=f"Evron et al. (2022), {TABLE}", status="literature"),
     _entry("unregularized, half", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
-           regularization="none", rate="k^{−1/2}", status="literature",
-           citation="Attia et al. (NeurIPS 2025), arXiv 2507.11274, main theorem"),
+           regularization="none", rate="6.5/√k", status="literature", per_unit=lambda k: 6.5 / math.sqrt(k),
+           citation="Attia et al. (NeurIPS 2025), arXiv 2507.11274, main theorem: 13/√k for losses without ½, quoted "
+           "by Tsipory et al. (NeurIPS 2025), Section 5"),
     _entry("unregularized, three quarters", REALIZABLE, UNIFORM, UNREGULARIZED, **_RANDOM, scheme="projection",
            regularization="none", rate="k^{−3/4−0.001}", status="literature",
            citation="Dereziński & Dong (COLT 2026), main theorem"),

@@ -1,0 +1,9 @@
+"""Ensembles: tasks drawn anew at every step, in place of a task collection in expect, simulate and optimal_schedule."""
+
+from forgetless.ensembles import teachers
+from forgetless.ensembles.anisotropic import Anisotropic
+from forgetless.ensembles.base import Ensemble
+from forgetless.ensembles.invariant import Gaussian, Rotated
+from forgetless.ensembles.teachers import Teachers
+
+__all__ = ["Anisotropic", "Ensemble", "Gaussian", "Rotated", "Teachers", "teachers"]

@@ -1,0 +1,199 @@
+"""Teachers of an ensemble: the solutions of its tasks, through their mean squared distances.
+
+A teacher v_t gives the labels of task t, y = X v_t + noise. Expectations over rotation-invariant rows depend on the
+teachers through E‖v_s − v_t‖² alone, with the start w₀ as one more point. All but ``given`` are random and isotropic,
+with start 0: their coordinates are Gaussian, and ``norm`` is the root of their mean squared norm.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+
+__all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
+
+
+class Teachers(ABC):
+    """Base of all teachers; isotropic ones have ``order`` and ``products``."""
+
+    @abstractmethod
+    def order(self, k: int) -> NDArray[np.int64]:
+        """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
+
+    @abstractmethod
+    def products(self, n_teachers: int) -> Floats:
+        """Return the mean inner products of the first P teachers, of shape (P, P)."""
+
+    def distances(self, k: int) -> Floats:
+        """Return the mean squared distances of the start and the P teachers of k tasks, of shape (P + 1, P + 1)."""
+        n_teachers = int(self.order(k).max())
+        inner = np.zeros((n_teachers + 1, n_teachers + 1))
+        inner[1:, 1:] = self.products(n_teachers)
+        squares = np.diagonal(inner)
+        return np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0)
+
+    def coordinate_distances(self, k: int, basis: Floats) -> Floats:
+        """Return the same along every column of an orthonormal ``basis``, of shape (P + 1, P + 1, d)."""
+        d = len(basis)
+        return np.repeat(self.distances(k)[:, :, None] / d, d, axis=2)
+
+    def check(self, n_features: int) -> None:  # noqa: B027 - isotropic teachers have any number of features
+        """Raise ValueError where the teachers do not have so many features."""
+
+    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
+        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the teachers."""
+        n_teachers = int(self.order(k).max())
+        values, vectors = np.linalg.eigh(self.products(n_teachers))
+        root = vectors * np.sqrt(np.maximum(values, 0.0) / n_features)
+        points = np.zeros((n_trials, n_teachers + 1, n_features))
+        points[:, 1:] = root @ rng.standard_normal((n_trials, n_teachers, n_features))
+        return points
+
+
+@dataclass(frozen=True)
+class Exchangeable(Teachers):
+    """Teachers of equal norm and pairwise similarity, one for each part of the tasks."""
+
+    norm: float = 1.0
+    similarity: float = 0.0
+    n_teachers: int | None = None  # used in turn; None for a new one in every task
+    change_after: int | None = None  # tasks with the first teacher, after which there is a second one
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
+        similarity = validate.number("similarity", self.similarity, "use 0 for unrelated teachers")
+        if similarity > 1:
+            raise ValueError(f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks")
+        object.__setattr__(self, "similarity", similarity)
+
+    def order(self, k: int) -> NDArray[np.int64]:
+        tasks = np.arange(k)
+        if self.change_after is not None:
+            return 1 + (tasks >= self.change_after)
+        return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
+
+    def products(self, n_teachers: int) -> Floats:
+        inner = np.full((n_teachers, n_teachers), self.similarity * self.norm**2)
+        np.fill_diagonal(inner, self.norm**2)
+        return inner
+
+
+@dataclass(frozen=True)
+class Walk(Teachers):
+    """A random walk: E‖v_{t+1} − v_t‖² = drift²."""
+
+    norm: float = 1.0
+    drift: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
+        object.__setattr__(self, "drift", validate.number("drift", self.drift, "use 0 for a teacher that stays"))
+
+    def order(self, k: int) -> NDArray[np.int64]:
+        return np.arange(1, k + 1)
+
+    def products(self, n_teachers: int) -> Floats:
+        steps = np.arange(n_teachers)
+        return self.norm**2 + self.drift**2 * np.minimum(steps[:, None], steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Teachers):
+    """Given vectors, in turn, and a given start."""
+
+    vectors: Floats
+    start: Floats
+
+    def order(self, k: int) -> NDArray[np.int64]:
+        return 1 + np.arange(k) % len(self.vectors)
+
+    def products(self, n_teachers: int) -> Floats:
+        return np.asarray(self.vectors[:n_teachers] @ self.vectors[:n_teachers].T)
+
+    def _points(self, k: int) -> Floats:
+        return np.vstack([self.start, self.vectors[: int(self.order(k).max())]])
+
+    def distances(self, k: int) -> Floats:
+        points = self._points(k)
+        # Differences first: squares minus products would lose the digits of close teachers.
+        return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
+
+    def coordinate_distances(self, k: int, basis: Floats) -> Floats:
+        points = self._points(k) @ basis
+        return np.asarray((points[:, None] - points) ** 2)
+
+    def check(self, n_features: int) -> None:
+        if self.vectors.shape[1] != n_features:
+            raise ValueError(
+                f"teachers have {self.vectors.shape[1]} features, but the ensemble has {n_features}; give vectors of "
+                f"shape (n_teachers, {n_features})"
+            )
+
+    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
+        return np.broadcast_to(self._points(k), (n_trials, *self._points(k).shape))
+
+
+def one(norm: float = 1.0) -> Teachers:
+    """Return one teacher for all tasks, E‖v‖² = norm².
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.ensembles.teachers.one(2.0).distances(k=5).tolist()
+    [[0.0, 4.0], [4.0, 0.0]]
+    """
+    return Exchangeable(norm, n_teachers=1)
+
+
+def exchangeable(norm: float = 1.0, similarity: float = 0.0) -> Teachers:
+    """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity in [0, 1]."""
+    return Exchangeable(norm, similarity)
+
+
+def recurring(n_teachers: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
+    """Return exchangeable teachers that come in turn: task t has number t mod ``n_teachers``."""
+    return Exchangeable(norm, similarity, validate.integer("n_teachers", n_teachers, 1, "use one() for a single one"))
+
+
+def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
+    """Return one teacher for the first ``after`` tasks and another one, exchangeable with it, for the others."""
+    after = validate.integer("after", after, 1, "use one() for a teacher that stays")
+    return Exchangeable(norm, similarity, change_after=after)
+
+
+def walk(norm: float = 1.0, drift: float = 0.0) -> Teachers:
+    """Return a teacher that moves before every task but the first: E‖v_1‖² = norm², E‖v_{t+1} − v_t‖² = drift².
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.ensembles.teachers.walk(drift=0.5).distances(k=3)[0].tolist()
+    [0.0, 1.0, 1.25, 1.5]
+    """
+    return Walk(norm, drift)
+
+
+def given(vectors: Any, start: Any = None) -> Teachers:
+    """Return given teachers: ``vectors`` of shape (n_teachers, d), in turn where there are more tasks.
+
+    ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
+    """
+    checked = _finite("vectors", vectors)
+    if checked.ndim != 2 or checked.size == 0:
+        raise ValueError(f"vectors must have shape (n_teachers, n_features), got {checked.shape}")
+    first = np.zeros(checked.shape[1]) if start is None else _finite("start", start)
+    if first.shape != checked.shape[1:]:
+        raise ValueError(f"start must have shape {checked.shape[1:]}, as a row of vectors, got {first.shape}")
+    return Given(checked, first)
+
+
+def _finite(name: str, values: Any) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return array

@@ -1,0 +1,247 @@
+"""Fresh label noise and a walking teacher: exact expectations against enumeration with Gaussian algebra, and runs."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal
+from support.collections import random_pairs
+
+FAMILIES = [
+    {"d": 3, "rows": (1, 2)},
+    {"d": 3, "rows": (2, 4), "realizable": False},
+    {"d": 3, "rows": (1, 2), "targets": 2, "realizable": False},
+    {"d": 7, "rows": (1, 2)},  # features outside the span of all rows
+    {"d": 4, "rows": (2, 3), "rank": 1},
+]
+PATH = ("seen_loss", "forgetting")
+NAMES = ("average_loss", "next_loss", "distance", "task_losses", *PATH, "task_forgetting")
+
+
+class Gaussian:
+    """A vector a + B g of one target, g standard normal and shared by all vectors of a run."""
+
+    def __init__(self, mean, factor):
+        self.mean, self.factor = mean, factor
+
+    def __sub__(self, other):
+        return Gaussian(self.mean - other.mean, self.factor - other.factor)
+
+    def seen_by(self, X, y):
+        return Gaussian(X @ self.mean - y, X @ self.factor)
+
+    @property
+    def square(self):
+        """E‖a + B g‖²."""
+        return np.sum(self.mean**2) + np.sum(self.factor**2)
+
+
+def path_of(pairs, filter_, order, start, noise, drift):
+    """The weights after every step and the walk of the teacher then, as functions of one vector of normals."""
+    d, widths = len(start), [len(pairs[m][1]) for m in order]
+    size = sum(widths) + d * len(order)
+    w, walk = Gaussian(start, np.zeros((d, size))), Gaussian(np.zeros(d), np.zeros((d, size)))
+    used, path, step = 0, [], literal.step_of(filter_)
+    for t, m in enumerate(order, start=1):
+        X, y = pairs[m]
+        if t > 1:
+            moved = walk.factor.copy()
+            moved[:, used : used + d] += drift * np.eye(d)
+            walk = Gaussian(walk.mean, moved)
+        used += d
+        labels = X @ walk.factor
+        labels[:, used : used + len(y)] += noise * np.eye(len(y))
+        used += len(y)
+        # The step is affine in (w, labels): its parts are applied to means and to every column.
+        mean = step(w.mean, X, y, t)
+        columns = [step(w.factor[:, j], X, labels[:, j], t) for j in range(size)]
+        w = Gaussian(mean, np.stack(columns, axis=1))
+        path.append((w, walk))
+    return path
+
+
+def enumerated(pairs, filter_, orders, start, noise, drift, probabilities):
+    """Expected metrics of one target over all orders, noise and walks."""
+    M, tasks = len(pairs), fl.TaskCollection(pairs)
+    teacher, d = tasks.teacher(start), len(start)
+    totals = dict.fromkeys((*NAMES, "drift"), 0.0)
+    visits, degradation = np.zeros((2, M))
+    for order, p in orders:
+        path = path_of(pairs, filter_, order, start, noise, drift / np.sqrt(d))
+        losses = np.array([[0.5 * (w - walk).seen_by(*pair).square for pair in pairs] for w, walk in path])
+        last = losses[-1]
+        gaps = np.array([last[m] - losses[t, m] for t, m in enumerate(order)])
+        w, walk = path[-1]
+        moved = [(w - v).seen_by(pairs[m][0], 0.0).square for (v, _), m in zip(path, order, strict=True)]
+        totals["average_loss"] += p * last.mean()
+        totals["next_loss"] += p * last @ probabilities
+        totals["distance"] += p * (w - walk).seen_by(np.eye(d), teacher).square
+        totals["task_losses"] += p * last
+        totals["seen_loss"] += p * last[list(order)].mean()
+        totals["forgetting"] += p * gaps.mean()
+        totals["drift"] += p * np.mean(moved)
+        np.add.at(visits, list(order), p)
+        np.add.at(degradation, list(order), p * gaps)
+    return totals | {"task_forgetting": degradation / visits}
+
+
+def all_targets(pairs, filter_, orders, start, noise, drift, probabilities):
+    """The sum over targets; the steps of a walk have the same variance in all entries of the teacher."""
+    targets = start.reshape(len(start), -1).shape[1]
+    columns = [[(X, y.reshape(len(y), -1)[:, c]) for X, y in pairs] for c in range(targets)]
+    starts, total = start.reshape(len(start), -1).T, None
+    for each, first in zip(columns, starts, strict=True):
+        part = enumerated(each, filter_, orders, first, noise, drift / np.sqrt(targets), probabilities)
+        total = part if total is None else {name: total[name] + part[name] for name in total}
+    return total
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("noise", "drift"), [(0.3, 0.0), (0.0, 0.4), (0.5, 0.2)])
+@pytest.mark.parametrize("probabilities", [[1 / 3] * 3, [0.2, 0.3, 0.5]])
+def test_equal_to_enumeration(family, noise, drift, probabilities, rng):
+    pairs = random_pairs(rng, M=3, **family)
+    tasks = fl.TaskCollection(pairs)
+    start, filter_ = rng.standard_normal(tasks.start().shape), fl.Ridge(rng.uniform(0.1, 2.0, 3))
+    names = NAMES if drift else (*NAMES, "drift")
+    ordering = fl.WithReplacement(probabilities)
+    exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, drift=drift)
+    orders = list(literal.all_orderings(3, 3, probabilities))
+    expected = all_targets(pairs, filter_, orders, start, noise, drift, np.array(probabilities))
+    for name in names:
+        np.testing.assert_allclose(exact.values[name][0], expected[name], rtol=1e-10, err_msg=name)
+        assert exact.errors[name] < 1e-8
+    alone = fl.expect(tasks, filter_, 3, ordering=ordering, start=start, noise=noise, drift=drift)
+    assert alone.average_loss[0] == pytest.approx(expected["average_loss"], rel=1e-11)
+
+
+def test_weak_tasks_far_from_their_joint_solution(rng):
+    """Where terms cancel around the joint solution, the state consists of outputs."""
+    pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (np.array([[3e-5, -1e-4]]), np.array([1.0]))]
+    tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(0.5)
+    exact = fl.expect(tasks, filter_, 3, noise=0.1, drift=0.3, metrics=("average_loss", "seen_loss"))
+    orders = list(literal.all_orderings(2, 3))
+    expected = enumerated(pairs, filter_, orders, np.zeros(2), 0.1, 0.3, np.array([0.5, 0.5]))
+    for name in ("average_loss", "seen_loss"):
+        assert exact.values[name][0] == pytest.approx(expected[name], rel=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES[:4])
+@pytest.mark.parametrize("average", [None, 2])
+def test_runs_follow_their_definition(family, average, rng):
+    """With the noise of a run recovered from its weights nothing is left to explain: metrics of given weights."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, **family))
+    options = {"n_trials": 11, "seed": 3, "record": "all", "average": average}
+    trace = fl.simulate(tasks, 0.7, 6, noise=0.4, metrics=(*fl.metrics.METRICS, "distance"), **options)
+    np.testing.assert_allclose(trace.average_loss, fl.metrics.average_loss(tasks, trace.weights), rtol=1e-9)
+    orders = fl.WithReplacement().sample(3, 6, seed=3, n_trials=11)
+    for i in range(11):
+        for name in ("forgetting", "drift"):
+            expected = getattr(fl.metrics, name)(tasks, trace.weights[i], orders[i].astype(int))
+            assert trace.values[name][i, -1] == pytest.approx(expected, rel=1e-8)
+    few = fl.simulate(tasks, 0.7, 6, noise=0.4, **{**options, "n_trials": 2})
+    assert np.array_equal(few.weights, trace.weights[:2])
+    again = fl.simulate(tasks, {"a": 0.7, "b": 0.7}, 6, noise=0.4, drift=0.1, **options)
+    assert np.array_equal(again["a"].weights, again["b"].weights)
+
+
+def compared(tasks, schedule, k, n_trials, **options):
+    """Standard scores of the means of runs against the exact expectations."""
+    names = ("average_loss", "next_loss", "distance", "seen_loss", "forgetting")
+    exact = fl.expect(tasks, schedule, k, metrics=names, record=[2, k], **options)
+    trace = fl.simulate(
+        tasks, schedule, k, metrics=names, n_trials=n_trials, seed=11, record=[2, k], keep_weights=False, **options
+    )
+    return {name: (trace.means(name) - exact.values[name]) / trace.standard_errors(name) for name in names}
+
+
+@pytest.mark.parametrize("family", [FAMILIES[0], FAMILIES[2], FAMILIES[3]])
+def test_means_of_runs_are_the_exact_ones(family, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, **family))
+    scores = compared(tasks, "increasing", 12, 3000, noise=0.3, drift=0.2)
+    assert max(np.abs(each).max() for each in scores.values()) < 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", [{"d": 8, "rows": (3, 3)}, *FAMILIES])
+def test_means_of_60000_runs_are_the_exact_ones(family, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=5, **family))
+    for options in ({"noise": 0.7, "drift": 0.14}, {"noise": 0.5}, {"drift": 0.3}):
+        scores = compared(tasks, fl.Ridge(4.0), 30, 60_000, **options)
+        assert max(np.abs(each).max() for each in scores.values()) < 4
+
+
+def test_weights_of_runs_follow_the_walk(rng):
+    """One feature, each task solved exactly and no noise: the weights are the teacher, and the loss is 0."""
+    tasks = fl.TaskCollection([([[1.0]], [3.0])])
+    trace = fl.simulate(tasks, "none", 40, n_trials=500, seed=0, drift=0.5, record="all", metrics=("average_loss",))
+    assert np.abs(trace.average_loss).max() < 1e-25
+    np.testing.assert_allclose(trace.weights[:, 0, 0], 3.0, rtol=1e-12)  # the first task has the labels given
+    steps = np.diff(trace.weights[:, :, 0], axis=1)
+    assert np.mean(steps**2) == pytest.approx(0.25, rel=0.05)
+
+
+def test_zero_noise_and_drift_change_no_bit(rng):
+    for family in ({}, {"realizable": False, "targets": 2}):
+        tasks = fl.TaskCollection(random_pairs(rng, **family))
+        plain, zero = (
+            fl.expect(tasks, "increasing", 20, metrics=NAMES, **each) for each in ({}, {"noise": 0, "drift": 0})
+        )
+        runs = [fl.simulate(tasks, 1.0, 9, n_trials=3, seed=2, **each) for each in ({}, {"noise": 0.0, "drift": 0.0})]
+        assert all(np.array_equal(plain.values[name], zero.values[name]) for name in NAMES)
+        assert np.array_equal(runs[0].weights, runs[1].weights)
+        assert plain.provenance.keys() == zero.provenance.keys()
+
+
+def test_steady_state_of_a_scalar():
+    """One task x = 1 with λ: S = (1 − φ)²(S + q²) + φ²σ², in closed form."""
+    tasks, phi, noise, drift = fl.TaskCollection([([[1.0]], [0.0])]), 0.25, 0.6, 0.3
+    exact = fl.expect(tasks, fl.Ridge(1 / phi - 1), 400, noise=noise, drift=drift)
+    steady = ((1 - phi) ** 2 * drift**2 + phi**2 * noise**2) / (1 - (1 - phi) ** 2)
+    assert exact.average_loss[0] == pytest.approx(steady / 2, rel=1e-12)
+
+
+def test_they_are_recorded():
+    tasks = fl.TaskCollection([([[1.0]], [1.0])])
+    for result in (fl.expect(tasks, 1.0, 3, noise=0.5, drift=0.25), fl.simulate(tasks, 1.0, 3, noise=0.5, drift=0.25)):
+        assert result.provenance["noise"] == 0.5
+        assert result.provenance["drift"] == 0.25
+
+
+PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
+BAD = [
+    (lambda: fl.expect(PLAIN, 1.0, 3, noise=-1), ValueError, "noise must be nonnegative"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, drift=np.nan), ValueError, "drift must be nonnegative and finite"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, noise="much"), TypeError, "noise must be a real number"),
+    (
+        lambda: fl.expect(PLAIN, 1.0, 3, noise=1, ordering="cyclic"),
+        fl.errors.NoExactLawError,
+        "independent draws.*simulate",
+    ),
+    (lambda: fl.expect(PLAIN, 1.0, 2, drift=1, ordering="without-replacement"), fl.errors.NoExactLawError, "simulate"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, noise=1, average=2), fl.errors.NoExactLawError, "average=2.*simulate"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, drift=1, metrics="drift"), ValueError, "moves the labels"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, drift=1, metrics="task_drift"), ValueError, "moves the labels"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, noise=1, method="dense"), ValueError, "without noise and drift"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, noise=1, backend="numba"), ValueError, "has no noise"),
+    (
+        lambda: fl.simulate(LABELLED, 1.0, 3, noise=1, loss="logistic"),
+        ValueError,
+        "noise or drift needs loss='squared'",
+    ),
+]
+LABELLED = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [-1.0])])
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
+def test_bad_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_every_ordering_is_simulated(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    for ordering in ("without-replacement", "cyclic", "random-reshuffling"):
+        trace = fl.simulate(tasks, 1.0, 3, ordering=ordering, noise=0.2, drift=0.1, n_trials=4, seed=1)
+        assert set(trace.values) == {"average_loss", "seen_loss", "forgetting"}
+        assert np.isfinite(trace.average_loss).all()

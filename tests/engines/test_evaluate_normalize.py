@@ -1,0 +1,159 @@
+"""Losses of other tasks than those learned, and metrics relative to the size of the problem."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal, many_digits
+from support.collections import random_pairs
+
+EPOCHS = list(itertools.permutations(range(3)))
+LAWS = {
+    "draws": (fl.WithReplacement([0.2, 0.3, 0.5]), 3, lambda: literal.all_orderings(3, 3, [0.2, 0.3, 0.5])),
+    "without replacement": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
+    "reshuffled": (fl.RandomReshuffling(), 4, lambda: [((*one, m), 1 / 18) for one in EPOCHS for m in range(3)]),
+    "cyclic": (fl.Cyclic(), 5, lambda: [([0, 1, 2, 0, 1], 1.0)]),
+}
+
+
+@pytest.mark.parametrize("family", [{}, {"realizable": False}, {"targets": 2, "realizable": False}, {"d": 14}])
+@pytest.mark.parametrize("law", LAWS)
+def test_other_tasks_equal_enumeration(family, law, rng):
+    """Other labels, other rows, in and outside the span of the rows learned, with an irreducible loss."""
+    pairs = random_pairs(rng, M=3, **family)
+    others = random_pairs(rng, M=5, **{**family, "rows": (2, 16), "realizable": False})
+    ordering, k, orders = LAWS[law]
+    tasks, other, filter_ = fl.TaskCollection(pairs), fl.TaskCollection(others), fl.Ridge(rng.uniform(0.1, 2, k))
+    start = rng.standard_normal(tasks.start().shape)
+    names = ("average_loss", "seen_loss", *([] if law == "without replacement" else ["next_loss"]))
+    options = {"ordering": ordering, "start": start, "metrics": names}
+    exact, plain = (fl.expect(tasks, filter_, k, evaluate=each, **options) for each in (other, None))
+    expected = 0.0
+    for order, p in orders():
+        last = literal.run(pairs, order, literal.step_of(filter_), start)[-1]
+        expected += p * np.mean([literal.loss(last, *pair) for pair in others])
+    assert exact.average_loss[0] == pytest.approx(expected, rel=1e-11)
+    assert 0 < exact.errors["average_loss"] < 1e-9
+    for name in names[1:]:  # of the tasks learned
+        assert exact.values[name][0] == pytest.approx(plain.values[name][0], rel=1e-10)
+    assert exact.provenance["evaluate"] == other.digest
+
+
+def test_runs_on_other_tasks(rng):
+    for family in ({"d": 30, "rows": (1, 1)}, {}, {"targets": 2}):
+        tasks, other = (fl.TaskCollection(random_pairs(rng, M=M, **family)) for M in (4, 2))
+        options = {"n_trials": 5, "seed": 1, "evaluate": other}
+        trace = fl.simulate(tasks, "increasing", 40, **options)
+        np.testing.assert_allclose(trace.average_loss, fl.metrics.average_loss(other, trace.weights), rtol=1e-12)
+        alone = fl.simulate(tasks, "increasing", 40, metrics="average_loss", keep_weights=False, **options)
+        np.testing.assert_allclose(alone.average_loss, trace.average_loss, rtol=1e-9)
+
+
+def test_other_tasks_with_noise_and_a_walking_teacher(rng):
+    """The labels of the other tasks move too, also in features that no task learned has."""
+    tasks, other = (fl.TaskCollection(random_pairs(rng, M=3, d=9, rows=(1, 2), realizable=False)) for _ in range(2))
+    options = {"noise": 0.3, "drift": 0.4, "evaluate": other, "metrics": ("average_loss", "distance")}
+    exact = fl.expect(tasks, 0.8, 15, **options)
+    trace = fl.simulate(tasks, 0.8, 15, n_trials=4000, seed=5, record="last", **options)
+    for name in options["metrics"]:
+        assert abs(trace.means(name)[0] - exact.values[name][0]) < 4 * trace.standard_errors(name)[0], name
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_stated_error_on_other_tasks(number):
+    """Losses in 60 digits, for tasks learned whose joint solution is far away."""
+    rng = np.random.default_rng([8, number])
+    d, shrink = 3, 10.0 ** rng.uniform(-6, 0)
+    rows = [rng.standard_normal((1, d)), shrink * rng.standard_normal((1, d))]
+    pairs = [(X, rng.standard_normal(1)) for X in rows]
+    others = [(rng.standard_normal((2, d)), rng.standard_normal(2))]
+    ordering, orders = [
+        (fl.WithReplacement(), literal.all_orderings(2, 3)),
+        (fl.Cyclic(), [((0, 1, 0), 1.0)]),
+        (fl.RandomReshuffling(), [((*a, b), 0.25) for a in ((0, 1), (1, 0)) for b in (0, 1)]),
+    ][number % 3]
+    tasks, other = fl.TaskCollection(pairs), fl.TaskCollection(others)
+    exact = fl.expect(tasks, fl.Ridge(0.3), 3, ordering=ordering, evaluate=other)
+    with mpmath.workdps(60):
+        data = [(many_digits.matrix(X), many_digits.matrix(y[:, None])) for X, y in (*pairs, *others)]
+        truth = mpmath.mpf(0)
+        for order, p in orders:
+            w = many_digits.matrix(np.zeros((d, 1)))
+            for m in order:
+                w = many_digits.step_of(fl.Ridge(0.3), *data[m])(w)
+            X, y = data[2]
+            truth += mpmath.mpf(p) * many_digits.squares(many_digits.plus(many_digits.times(X, w), y, -1)) / 2
+        assert abs(exact.average_loss[0] - truth) <= exact.errors["average_loss"] * max(truth, exact.average_loss[0])
+    assert exact.errors["average_loss"] < 1e-9 or shrink < 1e-2
+
+
+@pytest.mark.parametrize("ordering", ["with-replacement", "random-reshuffling", "cyclic"])
+def test_normalized_metrics_do_not_depend_on_scales(ordering, rng):
+    """The same numbers for data and weights in any units; without ½, over R²D²."""
+    pairs, start = random_pairs(rng, M=3), rng.standard_normal(6)
+    tasks = fl.TaskCollection(pairs)
+    names = (*fl.metrics.METRICS, "distance", *fl.metrics.TASK_METRICS)
+    options = {"ordering": ordering, "metrics": names, "k": 7}
+    plain = fl.expect(tasks, "increasing", start=start, **options)
+    scaled = fl.expect(tasks, "increasing", start=start, normalize=True, **options)
+    R2 = max(np.linalg.norm(X, 2) for X, _ in pairs) ** 2
+    D2 = np.sum(
+        (np.linalg.pinv(np.concatenate([X for X, _ in pairs])) @ np.concatenate([X @ start - y for X, y in pairs])) ** 2
+    )
+    units = {"distance": D2, "drift": R2 * D2, "task_drift": R2 * D2}
+    for name in names:
+        np.testing.assert_allclose(scaled.values[name], plain.values[name] / units.get(name, R2 * D2 / 2), rtol=1e-9)
+        assert scaled.errors[name] == plain.errors[name]
+    others = fl.TaskCollection([(3 * X, 15 * y) for X, y in pairs])
+    again = fl.expect(others, "increasing", start=5 * start, normalize=True, **options)
+    for name in names:
+        np.testing.assert_allclose(again.values[name], scaled.values[name], rtol=1e-9, atol=1e-15)
+    runs = [
+        fl.simulate(tasks, 1.0, 7, start=start, n_trials=3, seed=0, metrics=names, normalize=each)
+        for each in (True, False)
+    ]
+    for name in names:
+        np.testing.assert_allclose(
+            runs[0].values[name], runs[1].values[name] / units.get(name, R2 * D2 / 2), rtol=1e-9, err_msg=name
+        )
+    assert np.array_equal(runs[0].weights, runs[1].weights)
+
+
+def test_normalized_loss_of_two_tasks():
+    """Two unit rows at 60 degrees and a unit teacher along the first: ‖Xw − y‖² at the start is 1 and ¼."""
+    tasks = fl.TaskCollection([([[2.0, 0.0]], [6.0]), ([[1.0, np.sqrt(3)]], [3.0])])
+    exact = fl.expect(tasks, fl.Projection(), 2, record=[0, 1, 2], normalize=True)
+    np.testing.assert_allclose(exact.average_loss, [0.625, 9 / 64, 9 / 64 * 0.625], rtol=1e-12)
+
+
+PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
+LABELLED = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [-1.0])])
+ZERO, NARROW = fl.TaskCollection([(np.zeros((1, 2)), [0.0])]), fl.TaskCollection([([[1.0]], [1.0])])
+WIDE = fl.TaskCollection([([[1.0, 0.0]], [[1.0, 2.0]])])
+CONFLICT = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [0.0])])
+BAD = [
+    (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=[([[1.0, 0.0]], [1.0])]), TypeError, "must be a TaskCollection"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=NARROW), ValueError, r"evaluate must hold .*\(2,\).*got \(1,\)"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, evaluate=WIDE), ValueError, r"evaluate must hold"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=PLAIN, metrics="drift"), ValueError, "evaluate= replaces"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=PLAIN, average=2), fl.errors.NoExactLawError, "evaluate"),
+    (lambda: fl.expect(CONFLICT, 1.0, 3, normalize=True), ValueError, "no model fits all tasks"),
+    (lambda: fl.expect(ZERO, 1.0, 3, normalize=True), ValueError, "R = 0"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, start=PLAIN.teacher(), normalize=True), ValueError, r"D = \d"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, normalize=2), TypeError, "normalize must be True or False"),
+    (
+        lambda: fl.simulate(LABELLED, 1.0, 3, normalize=True, loss="logistic"),
+        ValueError,
+        "normalize needs loss='squared'",
+    ),
+    (lambda: fl.expect(LABELLED, 1.0, 3, evaluate=PLAIN, loss="logistic"), ValueError, "evaluate needs loss='squared'"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
+def test_bad_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,139 @@
+"""Metrics of every task and the distance from the joint solution, against enumeration of all orders."""
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.engines import _subsets
+from support import literal, many_digits
+from support.collections import random_pairs
+
+NAMES = ("distance", *fl.metrics.TASK_METRICS)
+FAMILIES = [
+    {},
+    {"realizable": False, "rows": (2, 4)},
+    {"targets": 2, "realizable": False},
+    {"scales": (0.05, 1.0, 4.0)},
+    {"d": 12},
+]
+EPOCHS = list(itertools.permutations(range(3)))
+LAWS = {
+    "draws": (fl.WithReplacement([0.2, 0.3, 0.5]), 4, lambda: literal.all_orderings(3, 4, [0.2, 0.3, 0.5])),
+    "without replacement": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
+    "reshuffled": (fl.RandomReshuffling(), 4, lambda: [((*one, m), 1 / 18) for one in EPOCHS for m in range(3)]),
+    "cyclic": (fl.Cyclic(), 5, lambda: [([0, 1, 2, 0, 1], 1.0)]),
+    "one order": (fl.FixedOrder([2, 0, 2]), 3, lambda: [([2, 0, 2], 1.0)]),
+}
+
+
+def enumerated(pairs, filter_, orders, start, solution):
+    """The metrics of every task: sums over its visits, each over the expected number of visits."""
+    M = len(pairs)
+    losses, degradation, moved, visits = np.zeros((4, M))
+    distance = 0.0
+    for order, p in orders:
+        path = literal.run(pairs, order, literal.step_of(filter_), start)
+        distance += p * np.sum((path[-1] - solution) ** 2)
+        losses += [p * literal.loss(path[-1], *pair) for pair in pairs]
+        for w, m in zip(path, order, strict=True):
+            visits[m] += p
+            degradation[m] += p * (literal.loss(path[-1], *pairs[m]) - literal.loss(w, *pairs[m]))
+            moved[m] += p * np.sum((pairs[m][0] @ (path[-1] - w)) ** 2)
+    with np.errstate(invalid="ignore"):
+        return distance, losses, degradation / visits, moved / visits
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_every_law_equals_enumeration(family, law, compiled, rng, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(_subsets, "compiled", lambda name: None)
+    pairs = random_pairs(rng, M=3, **family)
+    ordering, k, orders = LAWS[law]
+    tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.05, 2.0, k))
+    start = rng.standard_normal(tasks.start().shape)
+    exact = fl.expect(tasks, filter_, k, ordering=ordering, metrics=NAMES, start=start)
+    expected = enumerated(pairs, filter_, orders(), start, tasks.teacher(start))
+    for name, value in zip(NAMES, expected, strict=True):
+        np.testing.assert_allclose(exact.values[name][0], value, rtol=1e-10, atol=1e-13, err_msg=name)
+        assert 0 < exact.errors[name] < 1e-6, name
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_metrics_of_tasks_add_up(law, rng):
+    """The losses to the average loss, the others, weighted by visits, to the metric over all tasks; NaN if unseen."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    ordering, k, orders = LAWS[law]
+    grid = {"weak": 0.1, "strong": 2.0}
+    exact = fl.expect(tasks, grid, k, ordering=ordering, metrics=(*fl.metrics.METRICS, *NAMES), record=[0, k])
+    np.testing.assert_allclose(exact.task_losses.mean(axis=-1), exact.average_loss, rtol=1e-12)
+    visits = np.zeros(3)
+    for order, p in orders():
+        np.add.at(visits, list(order), p)
+    for name in ("forgetting", "drift"):
+        total = np.nansum(exact.values[f"task_{name}"][:, 1] * visits, axis=-1) / k
+        np.testing.assert_allclose(total, exact.values[name][:, 1], rtol=1e-10)
+        assert np.isnan(exact.values[f"task_{name}"][:, 0]).all()
+    assert np.array_equal(np.isnan(exact["weak"].task_drift[1]), visits == 0)
+    np.testing.assert_allclose(exact.distance[:, 0], np.sum(tasks.teacher() ** 2), rtol=1e-12)
+
+
+def test_distance_in_any_coordinates_of_simulations(rng):
+    """Few singular vectors in many features, a span, and averages of the iterates."""
+    for arguments in ({"d": 30, "rows": (1, 1)}, {"d": 5}, {"targets": 2, "realizable": False}):
+        tasks = fl.TaskCollection(random_pairs(rng, **arguments))
+        start = rng.standard_normal(tasks.start().shape)
+        for average in (None, 2):
+            options = {"n_trials": 3, "seed": 1, "start": start, "average": average}
+            trace = fl.simulate(tasks, 0.4, 30, metrics=("distance", "drift"), **options)
+            axes = tuple(range(2, trace.weights.ndim))
+            expected = np.sum((trace.weights - tasks.teacher(start)) ** 2, axis=axes)
+            np.testing.assert_allclose(trace.distance, expected, rtol=1e-12)
+            alone = fl.simulate(tasks, 0.4, 30, metrics="distance", keep_weights=False, **options)
+            assert alone.weights is None
+            np.testing.assert_allclose(alone.distance, expected, rtol=1e-9)
+
+
+def test_mean_distance_of_runs_is_the_exact_one(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    exact = fl.expect(tasks, "increasing", 12, metrics="distance").distance[0]
+    trace = fl.simulate(tasks, "increasing", 12, n_trials=4000, seed=3, metrics="distance", record="last")
+    assert abs(trace.means("distance")[0] - exact) < 4 * trace.standard_errors("distance")[0]
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_stated_error_of_the_distance(number):
+    """The distance in 60 digits, for joint systems of any condition."""
+    rng = np.random.default_rng([5, number])
+    d, shrink = 3, 10.0 ** rng.uniform(-5, 0)
+    first, second = rng.standard_normal((2, d))
+    X = [first[None], (first + shrink * second)[None], rng.standard_normal((1, d))]
+    teacher = rng.standard_normal(d)
+    tasks = fl.TaskCollection([(each, each @ teacher) for each in X])
+    ordering = (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic())[number % 3]
+    orders = [literal.all_orderings(3, 3), literal.all_orderings(3, 3, replacement=False), [((0, 1, 2), 1.0)]][
+        number % 3
+    ]
+    exact = fl.expect(tasks, fl.Ridge(0.3), 3, ordering=ordering, metrics="distance")
+    with mpmath.workdps(60):
+        data = [(many_digits.matrix(each), many_digits.matrix(each @ teacher)) for each in X]
+        stacked, labels = (mpmath.matrix([part[i][0] for part in data]) for i in range(2))
+        solution = mpmath.lu_solve(stacked, labels)
+        truth = mpmath.mpf(0)
+        for order, p in orders:
+            w = many_digits.matrix(np.zeros((d, 1)))
+            for m in order:
+                w = many_digits.step_of(fl.Ridge(0.3), *data[m])(w)
+            truth += mpmath.mpf(p) * sum((w[i][0] - solution[i]) ** 2 for i in range(d))
+        assert abs(exact.distance[0] - truth) <= exact.errors["distance"] * max(truth, exact.distance[0])
+    assert exact.errors["distance"] < 1e-3 or shrink < 1e-3
+
+
+def test_averages_of_random_orders_have_the_average_loss_only(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    with pytest.raises(fl.errors.NoExactLawError, match="simulate"):
+        fl.expect(tasks, 1.0, 4, average=2, metrics="distance")

@@ -1,0 +1,238 @@
+"""Exact expectations over fresh tasks: published formulas, invariances, and simulation."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.ensembles import Anisotropic, Gaussian, Rotated, teachers
+from forgetless.errors import NoExactLawError
+
+METRICS = ("average_loss", "next_loss", "distance", "seen_loss", "forgetting", "drift")
+
+
+def spread_rows():
+    rng = np.random.default_rng(5)
+    return rng.standard_normal((4, 6)) * np.array([3.0, 2.0, 1.0, 0.5, 0.2, 0.1])
+
+
+def vectors(n, d, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+CASES = {
+    "ridge": (Gaussian(12, 5, 0.5, teachers.one(2**0.5)), 6, fl.Ridge(3.0)),
+    "rising": (Gaussian(12, 5, 0.5, teachers.exchangeable(2**0.5, 0.5)), 6, fl.Ridge(np.linspace(1, 20, 6))),
+    "budget": (Gaussian(12, 12, 0.3, teachers.walk(2**0.5, 0.3**0.5)), 5, fl.GradientDescent(4, 0.02)),
+    "many rows": (Gaussian(8, 20, 0.7, teachers.walk(1.0, 0.5)), 5, fl.Ridge(10.0)),
+    "projection": (Gaussian(30, 9, 0.2, teachers.exchangeable()), 7, fl.Projection()),
+    "one row": (Gaussian(7, 1, 0.4), 9, fl.Ridge(2.0)),
+    "one feature": (Gaussian(1, 3, 0.4, teachers.change(4)), 9, fl.Ridge(2.0)),
+    "recurring": (Gaussian(7, 3, 0.4, teachers.recurring(3, 1.0, 0.2)), 9, fl.Ridge(2.0)),
+    "unregularized first": (Gaussian(9, 4, 0.4), 5, fl.schedules.unregularized_first(fl.Ridge(2.0))),
+    "rotated": (Rotated(spread_rows(), 0.5, teachers.given(vectors(3, 6), vectors(1, 6, 1)[0])), 6, fl.Ridge(0.7)),
+    "rotated, solved": (Rotated(spread_rows(), 0.5, teachers.walk(1.0, 0.3)), 6, fl.Projection()),
+    "rotated, own norms": (Rotated(spread_rows(), 0.5), 6, fl.filters.PerTask(fl.Ridge(0.2))),
+}
+
+
+def deviations(ensemble, k, filter_, n_trials, metrics=METRICS):
+    exact = fl.expect(ensemble, filter_, k, metrics=metrics, record="all")
+    trace = fl.simulate(ensemble, filter_, k, n_trials=n_trials, seed=1, metrics=metrics, record="all")
+    for name in metrics:
+        for i in (0, 1, k - 1):
+            error, difference = trace.standard_errors(name)[i], trace.means(name)[i] - exact.values[name][i]
+            yield difference / error if error > 1e-12 else 1e9 * difference
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_means_of_simulated_runs(case):
+    ensemble, k, filter_ = CASES[case]
+    assert max(map(abs, deviations(ensemble, k, filter_, 4000))) < 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_means_of_many_simulated_runs(case):
+    ensemble, k, filter_ = CASES[case]
+    assert max(map(abs, deviations(ensemble, k, filter_, 150_000))) < 4
+
+
+def published_generalization(n, p, T, sigma, W):
+    """Lin et al. (2023), Theorem 4.1: the mean of ‖w_T − w_i‖² over teachers, as in the code of Banayeeanzade et al."""
+    D = ((W[:, None] - W[None]) ** 2).sum(-1)
+    if p + 1 <= n:
+        return D[-1].mean() + p * sigma**2 / (n - p - 1)
+    r = 1 - n / p
+    start, noise = r**T / T * (W**2).sum(), p * sigma**2 / (p - n - 1) * (1 - r**T)
+    return start + sum(n * r ** (T - i - 1) / p * D[i].sum() for i in range(T)) / T + noise
+
+
+def published_forgetting(n, p, T, sigma, W):
+    """The same theorem: the mean increase of ‖w − w_i‖² since task i < T (n < p)."""
+    D, r = ((W[:, None] - W[None]) ** 2).sum(-1), 1 - n / p
+    total = 0.0
+    for i in range(1, T):
+        total += (r**T - r**i) * (W[i - 1] ** 2).sum() + p * sigma**2 / (p - n - 1) * (r**i - r**T)
+        total += sum(
+            (1 - r) * (r ** (T - i) - r ** (j - i) + r ** (T - j)) * D[i - 1, j - 1] for j in range(i + 1, T + 1)
+        )
+    return total / (T - 1)
+
+
+def test_lin_2023():
+    rng, count = np.random.default_rng(3), 0
+    while count < 200:
+        p, n, T, sigma = int(rng.integers(3, 200)), int(rng.integers(1, 200)), int(rng.integers(2, 15)), rng.random()
+        if abs(n - p) < 2:
+            continue
+        W = rng.standard_normal((T, p))
+        ensemble = Gaussian(p, n, sigma, teachers.given(W))
+        errors = fl.expect(ensemble, "none", T, metrics="task_distances", record="all").task_distances
+        assert errors[-1].mean() == pytest.approx(published_generalization(n, p, T, sigma, W), rel=1e-14 * T)
+        if n < p:
+            forgetting = np.mean(errors[-1, :-1] - np.diagonal(errors)[:-1])
+            expected = published_forgetting(n, p, T, sigma, W)
+            assert forgetting == pytest.approx(expected, abs=1e-12 * np.max(errors))
+        count += 1
+
+
+def test_rotating_all_teachers_changes_nothing():
+    W, Q = vectors(4, 6), np.linalg.qr(vectors(6, 6, 2))[0]
+    for points in (W, W @ Q):
+        result = fl.expect(Gaussian(6, 3, 0.3, teachers.given(points)), 2.0, 5, metrics=METRICS)
+        values = [float(result.values[name][0]) for name in METRICS]
+        if points is W:
+            expected = values
+    assert values == pytest.approx(expected, rel=1e-12)
+
+
+def test_scaling_rows_and_strength_together():
+    X, c = spread_rows(), 7.0
+    plain = fl.expect(Rotated(X, 0.3), 2.0, 5, metrics=METRICS)
+    scaled = fl.expect(Rotated(np.sqrt(c) * X, np.sqrt(c) * 0.3), 2.0 * c, 5, metrics=METRICS)
+    for name in METRICS:
+        factor = 1.0 if name == "distance" else c
+        assert scaled.values[name] == pytest.approx(factor * plain.values[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [(4, 9), (9, 4)])
+def test_vanishing_regularization_is_projection(size):
+    ensemble = Gaussian(*size, 0.3, teachers.walk(1.0, 0.3))
+    weak = fl.expect(ensemble, 1e-9, 5, metrics=METRICS)
+    solved = fl.expect(ensemble, "none", 5, metrics=METRICS)
+    for name in METRICS:
+        assert weak.values[name] == pytest.approx(solved.values[name], rel=1e-6, abs=1e-8)
+
+
+def test_a_task_of_orthonormal_rows_has_the_spectrum_of_a_projection():
+    result = fl.expect(Rotated(np.eye(8)[:2]), fl.Ridge(3.0), 4, metrics=("distance", "seen_loss"), record="all")
+    shrunk = 1 - 2 / 8 + 2 / 8 * (3 / 4) ** 2
+    assert result.distance == pytest.approx(shrunk ** np.arange(1, 5), rel=1e-13)
+
+
+def test_square_tasks_with_noise_solved_exactly_have_no_finite_mean():
+    for n in (4, 5, 6):
+        result = fl.expect(Gaussian(5, n, 0.3), "none", 4, metrics=METRICS, record="all")
+        assert np.isinf(result.distance).all()
+        assert np.isinf(result.average_loss).all()
+        assert np.isfinite(fl.expect(Gaussian(5, n), "none", 4).average_loss).all()
+
+
+def test_several_schedules_and_steps_are_those_of_single_calls():
+    ensemble = Gaussian(10, 4, 0.3, teachers.walk(1.0, 0.2))
+    several = fl.expect(ensemble, {"a": 1.0, "b": "increasing"}, 6, metrics=METRICS, record="all")
+    for label, schedule in (("a", 1.0), ("b", "increasing")):
+        for step in (0, 3, 6):
+            alone = fl.expect(ensemble, schedule, 6, metrics=METRICS, record=[step])
+            for name in METRICS:
+                value = several[label].values[name][step - 1] if step else alone.values[name][0]
+                assert np.array_equal(alone.values[name][0], value, equal_nan=True)
+
+
+def test_before_the_first_task():
+    ensemble = Gaussian(10, 4, 0.5, teachers.walk(2.0, 0.2))
+    result = fl.expect(ensemble, 1.0, 3, metrics=METRICS, record=[0])
+    assert result.distance == pytest.approx([4.0])
+    assert result.next_loss == pytest.approx([0.5 * 4 * (4.0 + 0.25)])
+    assert np.isnan(result.seen_loss).all()
+
+
+def test_per_task_metrics_average_to_the_others():
+    ensemble = Gaussian(10, 4, 0.3, teachers.recurring(3))
+    names = (*METRICS, "task_losses", "task_forgetting", "task_drift", "task_distances")
+    result = fl.expect(ensemble, 2.0, 7, metrics=names)
+    trace = fl.simulate(ensemble, 2.0, 7, n_trials=4000, seed=0, metrics=names, record="last")
+    for name, mean in (("task_losses", "average_loss"), ("task_forgetting", "forgetting"), ("task_drift", "drift")):
+        assert result.values[name][0].mean() == pytest.approx(float(result.values[mean][0]), rel=1e-12)
+        z = (trace.values[name][:, 0].mean(0) - result.values[name][0]) / (
+            trace.values[name][:, 0].std(0) / 4000**0.5 + 1e-12
+        )
+        assert np.abs(z).max() < 4
+
+
+def test_anisotropic_rows_with_one_gradient_step():
+    covariance = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.1]])
+    ensemble = Anisotropic(covariance, 4, 0.5, teachers.given(vectors(3, 3), vectors(1, 3, 1)[0]))
+    step = fl.GradientDescent(1, 0.05)
+    assert max(map(abs, deviations(ensemble, 6, step, 20_000, METRICS[:3]))) < 4
+    # Equal variances: the rotation-invariant ensemble, whose moments are computed in another way
+    same = Anisotropic(np.eye(5), 3, 0.2), Gaussian(5, 3, 0.2)
+    results = [fl.expect(each, fl.GradientDescent(1, 0.03), 6, metrics=METRICS[:3]) for each in same]
+    for name in METRICS[:3]:
+        assert results[0].values[name] == pytest.approx(results[1].values[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 20, 60])
+@pytest.mark.parametrize("strength", [0.05, 1.0])
+def test_deterministic_equivalents_are_off_by_less_than_one_over_the_rows(n, strength):
+    ensemble = Anisotropic(1 / np.arange(1.0, 41.0), n, 0.3, approximate=True)
+    exact = fl.simulate(ensemble, strength, 10, n_trials=1000, seed=0, metrics="average_loss", record="last")
+    result = fl.expect(ensemble, strength, 10)
+    floor = 0.5 * n * 0.3**2
+    mean, error = exact.means("average_loss")[0] - floor, exact.standard_errors("average_loss")[0]
+    assert abs(result.average_loss[0] - floor - mean) < mean / n + 3 * error
+    assert "approximate" in repr(result)
+    assert result.error == pytest.approx(1 / n, rel=1e-6)
+
+
+def test_saved_results(tmp_path):
+    result = fl.expect(Gaussian(10, 4, 0.3), "increasing", 5, metrics=METRICS)
+    result.save(tmp_path / "result.fl")
+    loaded = fl.load(tmp_path / "result.fl")
+    assert loaded.distance == pytest.approx(result.distance)
+    assert "Gaussian(n_features=10, n_rows=4" in loaded.provenance["ensemble"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: Gaussian(5, 0), ValueError, "n_rows must be at least 1, got 0"),
+        (lambda: Gaussian(5, 2, -1.0), ValueError, "noise must be nonnegative"),
+        (lambda: teachers.exchangeable(similarity=1.5), ValueError, "similarity must lie in"),
+        (lambda: Gaussian(5, 2, 0.0, teachers.given(np.ones((2, 4)))), ValueError, "teachers have 4 features"),
+        (lambda: Gaussian(5, 2, 0.0, "one"), TypeError, "teachers must be one of"),
+        (lambda: teachers.given([[np.nan]]), ValueError, "vectors must be finite"),
+        (lambda: Rotated([1.0, 2.0]), ValueError, "X must be a finite matrix"),
+        (lambda: Anisotropic([[1.0, 2.0], [2.0, 1.0]], 3), ValueError, "positive semidefinite"),
+        (lambda: fl.expect(Anisotropic([1.0, 0.5], 3), 1.0, 2), NoExactLawError, "approximate=True"),
+        (lambda: fl.expect(Anisotropic([1.0, 0.5], 3), fl.GradientDescent(2, 0.1), 2), NoExactLawError, "simulate"),
+        (
+            lambda: fl.expect(Anisotropic([1.0], 3), fl.GradientDescent(1, 0.1), 2, metrics="drift"),
+            NoExactLawError,
+            "rows that were learned",
+        ),
+        (lambda: fl.expect(Gaussian(5, 2), 1.0, 2, ordering="cyclic"), TypeError, "ordering is for task collections"),
+        (lambda: fl.simulate(Gaussian(5, 2), 1.0, 2, start=np.ones(5)), TypeError, "start is for task collections"),
+        (lambda: fl.expect(Gaussian(5, 2), fl.schedules.minimax(per_task=True), 2), NoExactLawError, "own norm"),
+        (lambda: fl.expect(Gaussian(5, 5, 0.1), 1e-17, 2), ValueError, "at least 1e-15"),
+        (lambda: fl.expect(Gaussian(5, 2), fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
+        (lambda: fl.expect(Gaussian(5, 2), 1.0, 0), ValueError, "k must be at least 1"),
+        (lambda: fl.optimal_schedule(Gaussian(5, 2), 2, monotone=True), TypeError, "monotone is for task"),
+        (lambda: fl.optimal_schedule(Anisotropic([1.0], 2), 2), NoExactLawError, "preferred direction"),
+        (lambda: fl.advise(Gaussian(5, 2), 2, objective="worst_case"), ValueError, "objective must be one of"),
+        (lambda: fl.schedules.steady(1.0)(3, 1.0), ValueError, "needs the singular values of tasks"),
+    ],
+)
+def test_bad_input(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

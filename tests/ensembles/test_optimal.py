@@ -1,0 +1,133 @@
+"""Optimal schedules of ensembles against numerical optima, and advice."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+
+import forgetless as fl
+from forgetless.advice.ensembles import Objective
+from forgetless.ensembles import Gaussian, Rotated, teachers
+
+
+@pytest.mark.parametrize("objective", ["average_loss", "next_loss", "distance"])
+@pytest.mark.parametrize("law", [teachers.one(), teachers.walk(1.0, 0.3), teachers.exchangeable(1.0, 0.4)])
+def test_objective_and_gradient(objective, law):
+    ensemble, coefficients = Gaussian(9, 4, 0.4, law), np.array([0.5, 2.0, 7.0, 3.0])
+    evaluate = Objective(ensemble, 4, objective)
+    value, slopes = evaluate(coefficients)
+    exact = fl.expect(ensemble, fl.Ridge(coefficients), 4, metrics=objective).values[objective][0]
+    assert value == pytest.approx(exact, rel=1e-12)
+    for i in range(4):
+        h = 1e-5 * np.eye(4)[i]
+        assert slopes[i] == pytest.approx(
+            (evaluate(coefficients + h)[0] - evaluate(coefficients - h)[0]) / 2e-5, rel=1e-5
+        )
+
+
+def test_closed_form_is_the_optimum_over_all_coefficients():
+    ensemble, k = Gaussian(60, 12, 0.2**0.5), 16
+    schedule = fl.optimal_schedule(ensemble, k)
+    assert np.array(schedule.coefficients)[[0, 4, 8, 12]] == pytest.approx([12, 23.256, 40.276, 62.825], rel=1e-4)
+    assert schedule.start == "closed form"
+    assert schedule.tracking == np.inf
+    assert schedule.stationarity < 1e-12
+
+    def loss(logs):
+        return fl.expect(ensemble, fl.Ridge(np.exp(logs)), k).average_loss[0]
+
+    searched = minimize(
+        loss, np.full(k, 3.0), method="L-BFGS-B", options={"maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-12}
+    )
+    assert schedule.loss <= searched.fun * (1 + 1e-12)
+    assert np.exp(searched.x) == pytest.approx(schedule.coefficients, rel=2e-3)
+
+
+def test_no_filter_is_better_than_the_closed_form():
+    """Of one step, among all filters with two values: those of two singular values."""
+    X, noise = np.diag([3.0, 0.7])[:, :2], 0.4
+    schedule = fl.optimal_schedule(Rotated(X, noise), 1)
+
+    def distance(factors):
+        left = np.sum((1 - factors) ** 2) / 2
+        return left + noise**2 * np.sum(factors**2 / np.array([9.0, 0.49]))
+
+    best = minimize(distance, [0.5, 0.5], tol=1e-14).fun
+    exact = fl.expect(Rotated(X, noise), fl.Ridge(schedule.coefficients[0]), 1, metrics="distance").distance[0]
+    assert exact == pytest.approx(best, rel=1e-10)
+
+
+TRACKING = [(1, 1.0, 1e-2), (1, 1.0, 0.1), (20, 1.0, 1e-3), (20, 1.0, 1e-2), (20, 1.0, 0.1), (20, 1.0, 1.0)]
+TRACKING += [(20, 0.1, 0.1), (100, 1.0, 0.1), (200, 1.0, 1e-2), (200, 0.3, 0.1)]
+
+
+@pytest.mark.parametrize(("n", "noise", "drift"), TRACKING)
+def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
+    d = 100
+    ensemble = Gaussian(d, n, noise, teachers.walk(1.0, drift))
+    limit = fl.optimal_schedule(ensemble, 2, objective="distance").tracking
+
+    def stationary(logarithm):
+        """The fixed point of e = (1 − 2a + a₂)(e + q²) + σ²ν."""
+        learned, squared, noise_ = (float(each.ravel()[0]) for each in ensemble.moments(fl.Ridge(np.exp(logarithm))))
+        left = 1 - 2 * learned + squared
+        return (left * drift**2 + noise**2 * noise_) / (1 - left)
+
+    best = minimize_scalar(
+        stationary, bounds=(np.log(limit) - 2, np.log(limit) + 2), method="bounded", options={"xatol": 1e-9}
+    )
+    assert limit == pytest.approx(np.exp(best.x), rel=1e-4)
+
+
+def test_strengths_rise_fall_and_saturate():
+    def coefficients(law, noise=0.2**0.5, objective="distance"):
+        return np.array(fl.optimal_schedule(Gaussian(60, 12, noise, law), 16, objective=objective).coefficients)
+
+    assert np.all(np.diff(coefficients(teachers.one())) > 0)
+    assert not coefficients(teachers.one(), noise=0.0).any()
+    assert np.all(np.diff(coefficients(teachers.exchangeable(1.0, 0.9), 0.0, "average_loss")) > 0)
+    assert np.all(np.diff(coefficients(teachers.walk(1.0, 0.5**0.5))) < 0)
+    jump = coefficients(teachers.change(8))
+    assert jump[:8].min() > 1e6
+    assert jump[8:11] == pytest.approx([12.0, 14.303, 16.936], rel=1e-3)
+
+
+def test_steady_on_a_collection():
+    """The rule with the mean filter factor of the tasks, written out."""
+    rng = np.random.default_rng(0)
+    tasks = fl.TaskCollection([(X := rng.standard_normal((3, 8)), X @ np.ones(8)) for _ in range(5)])
+    coefficients = fl.schedules.resolve(fl.schedules.steady(0.5, 0.1, 2.0), 6, tasks.radius, tasks).coefficient
+    strength = 8 * 0.25 / 4.0
+    for value in coefficients:
+        assert value == pytest.approx(strength, rel=1e-12)
+        factor = np.mean([np.trace(X.T @ X @ np.linalg.inv(X.T @ X + strength * np.eye(8))) / 8 for X, _ in tasks])
+        strength = 1 / ((1 - factor) / strength + 0.01 / (8 * 0.25))
+    assert fl.expect(tasks, "steady:0.5,0.1,2", 6).average_loss == pytest.approx(
+        fl.expect(tasks, fl.Ridge(coefficients), 6).average_loss
+    )
+
+
+def test_advice_on_an_ensemble(tmp_path):
+    ensemble = Gaussian(100, 20, 1.0)
+    advice = fl.advise(ensemble, 20)
+    losses = {option.shape: option.loss for option in advice.options}
+    assert advice.options[0].shape == "optimal"
+    assert isinstance(advice.best, type(fl.schedules.steady(1.0)))
+    for shape in ("constant", "no regularization", "increasing, theorem"):
+        option = next(option for option in advice.options if option.shape == shape)
+        assert option.loss == pytest.approx(fl.expect(ensemble, option.schedule, 20).average_loss[0], rel=1e-12)
+    excess = {shape: loss - advice.least for shape, loss in losses.items()}
+    assert excess["constant"] / excess["optimal"] == pytest.approx(1.05, abs=0.01)  # the table of the docs
+    assert excess["no regularization"] / excess["optimal"] == pytest.approx(4.7, abs=0.05)
+    assert excess["increasing, theorem"] / excess["optimal"] == pytest.approx(2.5, abs=0.05)
+    assert "λ_t rises from 100 to 356.5" in advice.why
+    assert "5 % larger with the best constant λ" in advice.why
+    advice.save(tmp_path / "advice.fl")
+    assert fl.load(tmp_path / "advice.fl").why == advice.why
+    assert advice.why.split()[0] in repr(advice)
+
+
+def test_advice_when_teachers_differ():
+    advice = fl.advise(Gaussian(20, 5, 0.1, teachers.exchangeable(1.0, 0.5)), 8, also={"mine": 3.0})
+    assert advice.options[0].shape == "optimal"
+    assert "local minimum" in advice.why
+    assert {"mine", "constant"} <= {option.shape for option in advice.options}

@@ -1,0 +1,94 @@
+"""Moments of singular values of Gaussian matrices against closed forms, direct integration and sampled spectra."""
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from forgetless.ensembles._wishart import Wishart
+
+SIZES = [(1, 1), (1, 5), (2, 3), (3, 3), (5, 20), (20, 5), (20, 20), (49, 100), (100, 100), (30, 400), (400, 600)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_moments_with_closed_forms(size):
+    (n, d), spectrum = size, Wishart(*size)
+    x = spectrum.singular_values**2
+    assert spectrum.sum(np.ones_like(x)) == pytest.approx(min(n, d), rel=1e-10)
+    assert spectrum.sum(x) == pytest.approx(n * d, rel=1e-10)
+    assert spectrum.sum(x * x) == pytest.approx(n * d * (n + d + 1), rel=1e-10)
+    assert spectrum.variance(x) == pytest.approx(2 * n * d, rel=1e-10)
+    # E[tr A tr A²] from the scaling identity, against Var tr A² by polarisation: Cov(tr A, tr A²) = 4nd(n + d + 1)
+    covariance = (spectrum.variance(x + x * x) - spectrum.variance(x) - spectrum.variance(x * x)) / 2
+    assert covariance == pytest.approx(4 * n * d * (n + d + 1), rel=1e-8)
+    assert spectrum.with_trace(x * x, 2 * x * x) == pytest.approx(covariance + n * d * n * d * (n + d + 1), rel=1e-8)
+    if abs(n - d) >= 2:
+        assert spectrum.sum(1 / x) == pytest.approx(spectrum.mean_inverse, rel=1e-10)
+    else:
+        assert spectrum.mean_inverse == np.inf
+    assert spectrum.error < 1e-10
+
+
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_one_row_has_a_chi_squared_norm(d):
+    spectrum = Wishart(1, d)
+    x = spectrum.singular_values**2
+    for strength in (1e-3, 0.5, 20.0):
+        values = x / (x + strength)
+        mean = stats.chi2(d).expect(lambda xi, s=strength: xi / (xi + s), epsabs=1e-13, epsrel=1e-12, limit=500)
+        square = stats.chi2(d).expect(
+            lambda xi, s=strength: (xi / (xi + s)) ** 2, epsabs=1e-13, epsrel=1e-12, limit=500
+        )
+        assert spectrum.sum(values) == pytest.approx(mean, abs=1e-9)
+        assert spectrum.variance(values) == pytest.approx(square - mean**2, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (2, 4), (5, 2)])
+def test_two_singular_values_by_direct_integration(size):
+    gap, spectrum = abs(size[0] - size[1]), Wishart(*size)
+
+    def density(y, x):
+        return (x * y) ** gap * np.exp(-(x * x + y * y) / 2) * abs(x * x - y * y)
+
+    def mean(f):
+        total = integrate.dblquad(
+            lambda y, x: f(x, y) * density(y, x), 0, 12, 0, lambda x: x, epsabs=1e-11, epsrel=1e-11
+        )
+        return total[0]
+
+    norm, s = mean(lambda x, y: 1.0), spectrum.singular_values
+
+    def factor(x):
+        return x * x / (x * x + 0.3)
+
+    first = mean(lambda x, y: factor(x) + factor(y)) / norm
+    second = mean(lambda x, y: (factor(x) + factor(y)) ** 2) / norm
+    assert spectrum.sum(factor(s)) == pytest.approx(first, abs=1e-9)
+    assert spectrum.variance(factor(s)) == pytest.approx(second - first**2, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (7, 8), (3, 9)])
+@pytest.mark.parametrize("strength", [1e-2, 0.1, 1.0])
+def test_weak_regularization_against_sampled_spectra(size, strength):
+    spectrum, rng = Wishart(*size), np.random.default_rng(0)
+    s = np.linalg.svd(rng.standard_normal((20_000, *size)), compute_uv=False)
+    sums = np.sum(s * s / (s * s + strength), axis=1)
+    x = spectrum.singular_values**2
+    error = sums.std() / np.sqrt(len(sums))
+    assert abs(spectrum.sum(x / (x + strength)) - sums.mean()) < 4 * error + 1e-12
+    spread = np.std((sums - sums.mean()) ** 2) / np.sqrt(len(sums))
+    assert abs(spectrum.variance(x / (x + strength)) - sums.var()) < 4 * spread + 1e-12
+
+
+@pytest.mark.parametrize("strength", [1e-14, 1e-8, 1e-3, 1.0, 1e4])
+def test_weak_regularization_of_one_entry(strength):
+    """E ξ/(ξ + λ) of one squared standard normal is 1 − √(πλ/2) exp(λ/2) erfc(√(λ/2))."""
+    spectrum = Wishart(1, 1)
+    x = spectrum.singular_values**2
+    left = np.sqrt(np.pi * strength / 2) * special.erfcx(np.sqrt(strength / 2))
+    assert spectrum.sum(strength / (x + strength)) == pytest.approx(left, rel=1e-9)
+
+
+def test_rows_and_features_can_be_exchanged():
+    one, other = Wishart(6, 11), Wishart(11, 6)
+    x = one.singular_values**2
+    assert one.sum(x / (x + 2)) == pytest.approx(other.sum(x / (x + 2)), rel=1e-13)
