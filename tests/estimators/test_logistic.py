@@ -130,6 +130,7 @@ def test_one_task_is_logistic_regression_of_scikit_learn(rng, n_classes):
     scores = model.decision_function(X)
     np.testing.assert_allclose(scores, other.decision_function(X), atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    assert not model.__sklearn_tags__().target_tags.multi_output
 
 
 def test_large_tasks_are_learned_by_conjugate_gradients(rng):
