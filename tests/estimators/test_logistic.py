@@ -133,17 +133,31 @@ def test_one_task_is_logistic_regression_of_scikit_learn(rng, n_classes):
     assert not model.__sklearn_tags__().target_tags.multi_output
 
 
-def test_large_tasks_are_learned_by_conjugate_gradients(rng):
-    """More features than a factorization is worth, dense and sparse."""
+@pytest.mark.parametrize("most_rows", [2000, 10])
+def test_large_and_sparse_tasks_are_learned_as_dense_ones(rng, monkeypatch, most_rows):
+    """By conjugate gradients, in coordinates of the rows, and by products with sparse rows only."""
+    monkeypatch.setattr("forgetless.estimators.softmax.MOST_ROWS", most_rows)
     d = 1500
     X = sparse.random_array((300, d), density=0.05, rng=rng, format="csr")
     teacher = rng.standard_normal((d, 3))
     tasks = [(part, NAMES[np.argmax(part @ teacher, axis=1)]) for part in (X[:150], X[150:])]
-    dense, thin = (fl.ContinualLogistic(0.1, memory=fl.LowRankMemory(400, dtype="float64")) for _ in range(2))
-    for part, y in tasks:
-        thin.partial_fit(part, y, classes=NAMES)
-        dense.partial_fit(part.toarray(), y, classes=NAMES)
-    np.testing.assert_allclose(thin.coef_, dense.coef_, atol=1e-7)
+    for memory in (fl.LowRankMemory(400, dtype="float64"), fl.LowRankMemory(20, diagonal=True, dtype="float64"), None):
+        dense, thin = (fl.ContinualLogistic(0.1, memory=memory) for _ in range(2))
+        for part, y in tasks:
+            thin.partial_fit(part, y, classes=NAMES)
+            dense.partial_fit(part.toarray(), y, classes=NAMES)
+        np.testing.assert_allclose(thin.coef_, dense.coef_, atol=1e-7)
+        assert thin.history_["error"].max() <= 1e-9
+
+
+def test_tasks_for_which_few_passes_do_not_suffice(rng, monkeypatch):
+    monkeypatch.setattr("forgetless.estimators.softmax.FEW_PASSES", 3)
+    X = rng.standard_normal((400, 60)) * np.geomspace(0.1, 10.0, 60)
+    y = NAMES[rng.integers(3, size=400)]
+    model = fl.ContinualLogistic(0.1).partial_fit(X, y)
+    assert model.history_["error"][0] <= 1e-10
+    other = LogisticRegression(C=10.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(with_ones(X), y)
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(with_ones(X)), atol=1e-4)
 
 
 def test_schedules_are_scaled_by_the_smoothness(rng):

@@ -19,7 +19,7 @@ from forgetless.estimators.rules import LARGEST, Rule, positive_coefficient
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
 from forgetless.losses import Softmax, WeightedSoftmax
-from forgetless.solvers.margins import Objective, check_coefficient, minimized
+from forgetless.solvers.margins import ACCURACY, SMALL, Objective, ProximalStep, check_coefficient, minimized
 from forgetless.solvers.one_task import task_norm
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
@@ -28,6 +28,15 @@ CURVATURES = ("auto", "fisher", "mean", "bound")
 
 NEGLIGIBLE = 1e-12
 """Eigenvalues of the memory below this fraction of the largest are rounding."""
+
+ROUNDING = 1e-14
+"""Eigenvalues of rows below this fraction of the largest are rounding."""
+
+MOST_ROWS = 2000
+"""Sparse rows of a task up to which it is learned in their coordinates."""
+
+FEW_PASSES = 300
+"""Products with X after which a dense task is learned by factorizations, if the cost model says so."""
 
 ACCEPTED = 1e-6
 """Largest relative error of a step; nearly all have at most 1e-10."""
@@ -158,6 +167,19 @@ class Metric(NamedTuple):
         """Return z = R⁻¹Tu, u of shape (d, c)."""
         return np.asarray(self._contracted(u) / self.root[:, None])
 
+    def root_of_gram(self, X: Any) -> tuple[Floats, Floats]:
+        """Return S (n, r) with XR⁻¹TTR⁻¹Xᵀ = SSᵀ for sparse rows, and U (n, r) with u = (XR⁻¹T)ᵀUz for z (r, c).
+
+        Both are small where rows are few, whatever the number of features.
+        """
+        scaled = _times(X, 1.0 / self.root[None, :])
+        seen = scaled @ self.vectors.T
+        gram = (scaled @ scaled.T).toarray() - (seen * (self.values / (self.coefficient + self.values))) @ seen.T
+        values, U = leading(gram)
+        count = max(1, int(np.sum(values > ROUNDING * values[0])))
+        root = np.sqrt(values[:count])
+        return U[:, :count] * root, U[:, :count] / np.maximum(root, np.finfo(np.float64).tiny)
+
     def rows(self, X: Any) -> Any:
         """Return XR⁻¹T: an operator for sparse rows with a memory, else a matrix."""
         scaled = _times(X, 1.0 / self.root[None, :])
@@ -189,6 +211,15 @@ def _times(X: Any, factors: Floats) -> Any:
     return X.multiply(factors).tocsr() if is_sparse(X) else X * factors
 
 
+def _dense_minimum(f: Objective) -> ProximalStep:
+    """Return the minimum for dense rows: of large tasks by few conjugate gradients, which mostly suffice."""
+    if f.B.size * f.outputs.shape[1] > SMALL:
+        step = minimized(f, "newton-cg", FEW_PASSES)
+        if step.error <= ACCURACY:
+            return step
+    return minimized(f)
+
+
 class LabelledRows(NamedTuple):
     """The rows of a task in float64, an intercept included, the numbers of their classes, and their weights."""
 
@@ -215,13 +246,27 @@ class LabelledRows(NamedTuple):
         loss = WeightedSoftmax(self.weights) if self.is_weighted else Softmax()
         check_coefficient(self.X, metric.coefficient, loss)
         objective = Objective(metric.rows(self.X), self.X @ centre, self.labels, metric.coefficient, loss)
-        step = minimized(objective, "newton-cg" if is_sparse(self.X) else "auto")
+        step = self._by_rows(metric, objective) if is_sparse(self.X) else _dense_minimum(objective)
         if not step.error <= ACCEPTED:
             raise ConvergenceError(
                 f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has a relative error of "
                 f"{step.error:.1g}, more than {ACCEPTED:g}; use standardize=True, or a larger alpha"
             )
         return metric.change(step.change), step.error
+
+    def _by_rows(self, metric: Metric, f: Objective) -> ProximalStep:
+        """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or by products only."""
+        n, d = self.X.shape
+        if n >= min(d, MOST_ROWS):
+            return minimized(f, "newton-cg")
+        S, U = metric.root_of_gram(self.X)
+        step = minimized(f._replace(B=S))
+        change = f.B.T @ (U @ step.change)
+        # Squares lose digits, so that the error is that of the gradient at the change itself.
+        size = float(np.linalg.norm(change)) * f.coefficient
+        error = float(np.linalg.norm(f.gradient(change, f.outputs + f.B @ change)))
+        error = 0.0 if error == 0.0 else error / size if size else math.inf
+        return step._replace(change=change, error=error) if error <= ACCEPTED else minimized(f, "newton-cg")
 
     def squared_error(self, outputs: Floats) -> float:
         """Return the weighted squared error of the class probabilities."""

@@ -105,11 +105,14 @@ def _smooth(f: Objective, solver: str) -> ProximalStep:
     return _checked(minimized(f, solver), f.B, f.coefficient)
 
 
-def minimized(f: Objective, solver: str = "auto") -> ProximalStep:
-    """Return the minimum of a smooth loss with a proximal term; ``error`` says how accurate it is."""
+def minimized(f: Objective, solver: str = "auto", passes: int = _newton.PASSES) -> ProximalStep:
+    """Return the minimum of a smooth loss with a proximal term; ``error`` says how accurate it is.
+
+    Conjugate gradients end after about ``passes`` products with X or Xᵀ.
+    """
     chosen = _choose(f) if solver == "auto" else solver
     if chosen == "newton-cg":
-        result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY)
+        result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY, passes)
         change = result.z
     elif f.B.shape[0] < f.B.shape[1]:
         # X = RᵀQᵀ: the change lies in the span of the rows, in whose coordinates the task is square.
@@ -123,7 +126,7 @@ def minimized(f: Objective, solver: str = "auto") -> ProximalStep:
 
 
 _ITERATIONS = 8  # typical number of Newton steps
-_SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
+SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
 
 
 def _choose(f: Objective) -> str:
@@ -131,7 +134,7 @@ def _choose(f: Objective) -> str:
     n, d = f.B.shape
     c = f.outputs.shape[1] if f.outputs.ndim == 2 else 1
     side = min(n, d)
-    if n * d * c <= _SMALL:
+    if n * d * c <= SMALL:
         return "newton"
     rows = Rows.of(f.B)
     norm = math.sqrt(f.loss.smoothness(_krylov.norm(rows, tol=0.1, passes=4)))
