@@ -8,13 +8,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 
 import forgetless as fl
+from forgetless.estimators.low_rank import Subspace
+from forgetless.estimators.softmax import Metric
 from forgetless.losses import Softmax
 
 NAMES = np.array(["a", "b", "c"])
 EXACT = fl.LowRankMemory(50, dtype="float64")
+s = fl.schedules
 
 
 def tasks_of(rng, n_tasks=3, d=4, c=3, n=12):
@@ -120,6 +124,32 @@ def test_rows_of_weight_two_are_rows_twice(rng):
     np.testing.assert_allclose(dropped.coef_, alone.coef_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("rank", [0, 1, 3])
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_the_metric_of_a_memory(rng, rank, diagonal, container):
+    """A change z = R⁻¹Tu has the penalty λ‖u‖² = zᵀ(λR² + BᵀB)z, and rows the same products."""
+    d, coefficient = 5, 0.7
+    B, X = rng.standard_normal((rank, d)), rng.standard_normal((4, d))
+    norms = np.linalg.norm(B, axis=1)
+    held = np.sum(B**2, axis=0) + rng.uniform(0, 2, d) if diagonal else None
+    metric = Metric.of(Subspace(B / norms[:, None], norms, diagonal=held), coefficient, d)
+    penalty = coefficient * np.eye(d) + B.T @ B
+    if diagonal:
+        penalty += np.diag(held - np.sum(B**2, axis=0))
+    u, z = rng.standard_normal((d, 3)), rng.standard_normal((d, 3))
+    change = metric.change(u)
+    np.testing.assert_allclose(np.sum(change * (penalty @ change)), coefficient * np.sum(u * u))
+    rows = metric.rows(container(X))
+    np.testing.assert_allclose(rows @ u, X @ change)
+    np.testing.assert_allclose(rows.T @ (X @ u), metric.rows(X).T @ (X @ u))
+    np.testing.assert_allclose(metric.towards(z), np.linalg.solve(penalty, B.T @ B @ z), atol=1e-12)
+    if container is sparse.csr_array:
+        S, U = metric.root_of_gram(container(X))
+        np.testing.assert_allclose(S @ S.T, coefficient * X @ np.linalg.solve(penalty, X.T), atol=1e-10)
+        np.testing.assert_allclose(rows @ (rows.T @ (U @ u[:4])), S @ u[:4], atol=1e-9)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_one_task_is_logistic_regression_of_scikit_learn(rng, n_classes):
     X, y = rng.standard_normal((40, 5)), rng.integers(n_classes, size=40)
@@ -130,7 +160,11 @@ def test_one_task_is_logistic_regression_of_scikit_learn(rng, n_classes):
     scores = model.decision_function(X)
     np.testing.assert_allclose(scores, other.decision_function(X), atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
-    assert not model.__sklearn_tags__().target_tags.multi_output
+    tags = model.__sklearn_tags__()
+    assert not tags.target_tags.multi_output
+    assert not tags.array_api_support
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        fl.ContinualLogistic().partial_fit(X, y[:, None])
 
 
 @pytest.mark.parametrize("most_rows", [2000, 10])
@@ -173,6 +207,15 @@ def test_schedules_are_scaled_by_the_smoothness(rng):
         labels = np.searchsorted(NAMES, y)
         W = literal_step(with_ones(X), labels, np.ones(len(X)), W, np.zeros((5, 5)), coefficient)
     np.testing.assert_allclose(weights_of(model), W, atol=1e-6)
+    assert model.history_["radius"].tolist() == [4.0] * 3
+    fixed = fl.ContinualLogistic().partial_fit(*tasks[0])
+    assert np.isnan(fixed.history_["radius"][0])
+    assert fixed.radius_ == 0.0
+    own = fl.ContinualLogistic(schedule=s.minimax(per_task=True), n_tasks=3, memory=None)
+    for X, y in tasks:
+        own.partial_fit(X, y, classes=NAMES)
+    norms = np.array([np.linalg.norm(with_ones(X), 2) for X, _ in tasks])
+    np.testing.assert_allclose(own.history_["strength"], 0.5 * norms**2 * t / (4 - t))
     running = fl.ContinualLogistic(schedule="increasing", n_tasks=3).partial_fit(*tasks[0])
     norm = np.linalg.norm(with_ones(tasks[0][0]), 2)
     assert running.radius_ == pytest.approx(norm)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import forgetless as fl
 from forgetless.engines.classification import MarginProblem
 from forgetless.engines.problem import Problem
-from forgetless.guarantees.labels import bounds_of, label_setting
+from forgetless.guarantees.labels import bounds_of, label_setting, standard_error
 from forgetless.losses import named
 from forgetless.theory.label_bounds import noise_factor
 
@@ -266,6 +266,14 @@ def test_comparisons_are_printed_and_stored(rng, tmp_path):
     assert fl.load(tmp_path / "comparison.fl") == result
     again = fl.compare_bounds(collection(np.random.default_rng(0)), "minimax", 5, loss="logistic", n_trials=5)
     assert again.wrong_rows is not None
+
+
+def test_standard_errors(rng):
+    assert standard_error(np.array([1.0, 2.0, 3.0])) == pytest.approx(1 / math.sqrt(3) / 2)
+    assert standard_error(np.array([1.0, 3.0])) == pytest.approx(0.5)
+    assert standard_error(np.array([1.0])) == standard_error(np.zeros(4)) == 0.0
+    single = fl.compare_bounds(collection(rng), "minimax", 4, loss="squared_hinge", n_trials=1)
+    assert single.errors["next_loss"] == 0.0
 
 
 def test_bounds_of_a_loss():

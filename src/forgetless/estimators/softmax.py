@@ -94,11 +94,11 @@ class SoftmaxStep(Rule):
 
     def _coefficient(self, state: State, task: TaskData) -> tuple[float, float, float]:
         """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so far."""
-        norm, largest = math.nan, state.radius
+        radius, largest = math.nan if self.radius is None else self.radius, state.radius
         if self.strength.per_task or (self.strength.needs_radius and self.radius is None):
             norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
             largest = max(largest, norm)
-        radius = norm if self.strength.per_task else largest if self.radius is None else self.radius
+            radius = norm if self.strength.per_task else largest
         filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(Softmax().smoothness(radius)))
         return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
 

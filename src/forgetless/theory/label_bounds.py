@@ -119,7 +119,7 @@ class ComparatorBound(Bound):
     ``terms`` gives C, a and b from k, R and the ``extras`` without ``mean_loss``, which is f̄(w).
     """
 
-    terms: Callable[..., Terms] = field(default=lambda *_: (1.0, 0.0, 0.0), repr=False)
+    terms: Callable[..., Terms] = field(kw_only=True, repr=False)
 
     @property
     def constant_known(self) -> bool:
