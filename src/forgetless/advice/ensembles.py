@@ -12,6 +12,7 @@ from forgetless.advice._shapes import Curve, Shape, grid, own_shapes, scan, sign
 from forgetless.advice.results import Advice, Claim, Option, ScaleCurve, change_text
 from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.expectation import expect
+from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
 from forgetless.ensembles.invariant import Invariant
 from forgetless.ensembles.teachers import Exchangeable, Walk
@@ -47,20 +48,17 @@ class Objective:
         s = spectrum.singular_values
         factors = np.atleast_2d(Ridge(coefficients).factors_of_singular(s))
         # ∂φ/∂λ = −(φ/s)²
-        a, a2, nu = spectrum.sum(factors) / d, spectrum.sum(factors**2) / d, spectrum.sum((factors / s) ** 2)
-        by_a2 = -2.0 * spectrum.sum(factors**3 / s**2) / d
+        moments = self.ensemble.moments(Ridge(coefficients))
+        a, a2 = moments.learned[:, 0], moments.squared[:, 0, 0]
+        by_a, by_a2 = -spectrum.sum((factors / s) ** 2) / d, -2.0 * spectrum.sum(factors**3 / s**2) / d
         by_nu = -2.0 * spectrum.sum((factors / s) ** 3 / s) if variance else np.zeros(self.k)
-        noise = variance * nu if variance else np.zeros(self.k)
-        errors = [self.distances[0]]
-        for t, teacher in enumerate(self.order):
-            own = (a[t] - a2[t]) * errors[-1][teacher]
-            errors.append((1.0 - a[t]) * errors[-1] + a[t] * self.distances[teacher] - own + noise[t])
+        errors = second_moments(self.ensemble, moments, self.k + 1, self.k)[:, :, 0]
         slopes, adjoint = np.empty(self.k), self.weights.copy()
         for t in range(self.k - 1, -1, -1):
             teacher, before, total = self.order[t], errors[t], adjoint.sum()
             along_a = adjoint @ (self.distances[teacher] - before) - total * before[teacher]
             along_a2 = total * before[teacher]
-            slopes[t] = -nu[t] / d * along_a + by_a2[t] * along_a2 + variance * by_nu[t] * total
+            slopes[t] = by_a[t] * along_a + by_a2[t] * along_a2 + variance * by_nu[t] * total
             adjoint = (1.0 - a[t]) * adjoint
             adjoint[teacher] -= (a[t] - a2[t]) * total
         return self.factor * float(self.weights @ errors[-1]) + self.floor, self.factor * slopes

@@ -182,22 +182,16 @@ class _Rows:
         self.order, self.distances = ensemble.teachers.order(k), ensemble.distances(k)[:, :, 0]
         n_points = len(self.distances)
         validate.check_memory(5.0 * k * n_points, f"rows of {k} tasks and {n_points} teachers", "use fewer steps")
-        self.errors = self.distances[0].copy()  # E‖w_t − v_i‖²
+        self.errors = second_moments(ensemble, self.moments, k, k)[:, :, 0]  # E‖w_t − v_i‖²
         self.quadratic, self.traced, self.noisy, self.change, self.first, self.first_noisy = np.zeros((6, k))
         self.linear, self.traced_linear, self.first_linear = np.zeros((3, k, n_points))
 
     def advance(self, t: int) -> None:
         """Make step t, counted from 0."""
-        s, teacher = min(t, len(self.moments.learned) - 1), int(self.order[t])
+        s = min(t, len(self.moments.learned) - 1)
         a, a2, nu = (float(each[s].ravel()[0]) for each in self.moments)
-        noise = self.ensemble.noise**2 * nu if self.ensemble.noise else 0.0
-        self._later_step(t, s, a, a2, noise)
+        self._later_step(t, s, a, a2, self.ensemble.noise**2 * nu if self.ensemble.noise else 0.0)
         self._own_step(t, s)
-        if np.isfinite(noise):
-            own = (a - a2) * self.errors[teacher]
-            self.errors = (1.0 - a) * self.errors + a * self.distances[teacher] - own + noise
-        else:
-            self.errors = np.full_like(self.errors, np.inf)
 
     def _later_step(self, t: int, s: int, a: float, a2: float, noise: float) -> None:
         """Advance the moments of the tasks before t."""
@@ -223,14 +217,14 @@ class _Rows:
     def _own_step(self, t: int, s: int) -> None:
         """Set the moments of task t right after its own step, from those of the weights before it."""
         rows, teacher, variance = self.rows, int(self.order[t]), self.ensemble.noise**2
-        error = self.errors[teacher]
+        error = self.errors[t, teacher]
         noise_trace = variance * rows.noise_trace[s] if variance else 0.0
         self.quadratic[t] = variance * rows.factor_squares[s]
         self.traced[t] = error * rows.residual_square_trace[s] + noise_trace if np.isfinite(error) else np.inf
-        products = np.zeros_like(self.errors)
+        products = np.zeros_like(self.errors[t])
         if np.isfinite(error):
             self.quadratic[t] += error * rows.residual_squares[s]
-            products = 0.5 * (error + self.distances[teacher] - self.errors)  # E⟨w − v_i, v_j − v_i⟩ before the step
+            products = 0.5 * (error + self.distances[teacher] - self.errors[t])  # E⟨w − v_i, v_j − v_i⟩ before the step
         elif rows.residual_squares[s] > 0:
             self.quadratic[t] = np.inf
         self.linear[t], self.traced_linear[t] = products * rows.residual_rows[s], products * rows.residual_trace[s]

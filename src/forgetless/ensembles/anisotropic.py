@@ -1,6 +1,6 @@
 """Gaussian rows with any covariance: exact for one gradient step, deterministic equivalents for ridge steps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, GradientDescent
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Anisotropic(Ensemble):
     """Fresh tasks whose rows are independent Gaussian vectors with a covariance.
 
@@ -42,38 +42,16 @@ class Anisotropic(Ensemble):
     [0.893438]
     """
 
-    covariance: Floats
-    rows: int
-    approximate: bool
+    covariance: Floats = field(repr=False)
+    n_rows: int
+    noise: float = 0.0
+    teachers: Teachers = field(default_factory=one)
+    approximate: bool = False
+    n_features: int = field(init=False)
 
-    def __init__(
-        self,
-        covariance: Any,
-        n_rows: int,
-        noise: float = 0.0,
-        teachers: Teachers | None = None,
-        approximate: bool = False,
-    ) -> None:
-        matrix = _covariance(covariance)
-        n = validate.integer("n_rows", n_rows, 1, "a task has at least one row")
-        values = {"covariance": matrix, "rows": n, "approximate": bool(approximate), "noise": noise}
-        for name, value in {**values, "teachers": one() if teachers is None else teachers}.items():
-            object.__setattr__(self, name, value)
-        self._check()
-
-    def __repr__(self) -> str:
-        return (
-            f"Anisotropic(covariance of {self.n_features} features, n_rows={self.n_rows}, noise={self.noise!r}, "
-            f"teachers={self.teachers!r}, approximate={self.approximate})"
-        )
-
-    @property
-    def n_features(self) -> int:
-        return len(self.covariance)
-
-    @property
-    def n_rows(self) -> int:
-        return self.rows
+    def __post_init__(self) -> None:
+        matrix = _covariance(self.covariance)
+        self._check(covariance=matrix, n_features=len(matrix))
 
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:

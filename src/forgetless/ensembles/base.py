@@ -13,7 +13,6 @@ law of X, the sum over the coordinates obeys the same equation with a = E tr Φ/
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,31 +33,25 @@ class StepMoments(NamedTuple):
     noise: Floats  # ν: (T, c)
 
 
-@dataclass(frozen=True, eq=False)
 class Ensemble(ABC):
-    """Base of all ensembles."""
+    """Base of all ensembles, which are dataclasses."""
 
+    n_features: int
+    n_rows: int
     noise: float
     teachers: Teachers
 
-    def _check(self) -> None:
-        """Validate what all ensembles have."""
-        object.__setattr__(self, "noise", validate.number("noise", self.noise, NOISE_HINT))
+    def _check(self, **values: Any) -> None:
+        """Set validated fields, and validate what all ensembles have."""
+        for name, value in {**values, "noise": validate.number("noise", self.noise, NOISE_HINT)}.items():
+            object.__setattr__(self, name, value)
+        for name in ("n_features", "n_rows"):
+            object.__setattr__(self, name, validate.integer(name, getattr(self, name), 1, "a task is not empty"))
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
                 f"teachers must be one of fl.ensembles.teachers, such as teachers.one(), got {self.teachers!r}"
             )
         self.teachers.check(self.n_features)
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """Number of features d."""
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows n of every task."""
 
     @property
     def span_dimension(self) -> int:

@@ -1,13 +1,12 @@
 """Ensembles whose law no rotation of the features changes: Gaussian rows, and one matrix rotated at random."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.ensembles._wishart import Wishart, wishart
 from forgetless.ensembles.base import Ensemble, StepMoments, checked_factors, is_unregularized
@@ -83,7 +82,6 @@ class RowMoments(NamedTuple):
     noise_trace: Floats  # E tr(A) Σ φ²/ξ / d
 
 
-@dataclass(frozen=True, eq=False)
 class Invariant(Ensemble):
     """Base of ensembles with rotation-invariant rows."""
 
@@ -150,7 +148,7 @@ def _isotropic(square: Floats, squared_trace: Floats, d: int) -> tuple[Floats, F
     return ((d + 1.0) * squared_trace - 2.0 * square) / (d * (d - 1.0) * (d + 2.0)) + q, q
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Gaussian(Invariant):
     """Fresh tasks with independent standard Gaussian entries.
 
@@ -174,28 +172,13 @@ class Gaussian(Invariant):
     [0.5, 0.25, 0.125]
     """
 
-    size: tuple[int, int]
+    n_features: int
+    n_rows: int
+    noise: float = 0.0
+    teachers: Teachers = field(default_factory=one)
 
-    def __init__(self, n_features: int, n_rows: int, noise: float = 0.0, teachers: Teachers | None = None) -> None:
-        d = validate.integer("n_features", n_features, 1, "a task has at least one feature")
-        n = validate.integer("n_rows", n_rows, 1, "a task has at least one row")
-        for name, value in (("size", (n, d)), ("noise", noise), ("teachers", one() if teachers is None else teachers)):
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
         self._check()
-
-    def __repr__(self) -> str:
-        return (
-            f"Gaussian(n_features={self.n_features}, n_rows={self.n_rows}, noise={self.noise!r}, "
-            f"teachers={self.teachers!r})"
-        )
-
-    @property
-    def n_features(self) -> int:
-        return self.size[1]
-
-    @property
-    def n_rows(self) -> int:
-        return self.size[0]
 
     @property
     def radius(self) -> float:
@@ -208,7 +191,7 @@ class Gaussian(Invariant):
 
     @property
     def spectrum(self) -> Wishart:
-        return wishart(*self.size)
+        return wishart(self.n_rows, self.n_features)
 
     @property
     def method(self) -> str:
@@ -241,7 +224,7 @@ class Gaussian(Invariant):
         rng.standard_normal(out=X)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Rotated(Invariant):
     """Fresh tasks that are one matrix rotated at random: any spectrum, such as that of real rows.
 
@@ -260,26 +243,17 @@ class Rotated(Invariant):
     [0.5]
     """
 
-    X: Floats
+    X: Floats = field(repr=False)
+    noise: float = 0.0
+    teachers: Teachers = field(default_factory=one)
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
 
-    def __init__(self, X: Any, noise: float = 0.0, teachers: Teachers | None = None) -> None:
-        rows = np.array(X, dtype=np.float64)
-        if rows.ndim != 2 or rows.size == 0 or not np.isfinite(rows).all():
-            raise ValueError(f"X must be a finite matrix with at least one row, got shape {rows.shape}")
-        for name, value in (("X", rows), ("noise", noise), ("teachers", one() if teachers is None else teachers)):
-            object.__setattr__(self, name, value)
-        self._check()
-
-    def __repr__(self) -> str:
-        return f"Rotated(X of shape {self.X.shape}, noise={self.noise!r}, teachers={self.teachers!r})"
-
-    @property
-    def n_features(self) -> int:
-        return int(self.X.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.X.shape[0])
+    def __post_init__(self) -> None:
+        X = np.array(self.X, dtype=np.float64)
+        if X.ndim != 2 or X.size == 0 or not np.isfinite(X).all():
+            raise ValueError(f"X must be a finite matrix with at least one row, got shape {X.shape}")
+        self._check(X=X, n_rows=X.shape[0], n_features=X.shape[1])
 
     @property
     def radius(self) -> float:
