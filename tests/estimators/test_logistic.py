@@ -15,6 +15,7 @@ import forgetless as fl
 from forgetless.estimators.low_rank import Subspace
 from forgetless.estimators.softmax import Metric
 from forgetless.losses import Softmax
+from forgetless.solvers.margins import minimized
 
 NAMES = np.array(["a", "b", "c"])
 EXACT = fl.LowRankMemory(50, dtype="float64")
@@ -184,6 +185,27 @@ def test_large_and_sparse_tasks_are_learned_as_dense_ones(rng, monkeypatch, most
         assert thin.history_["error"].max() <= 1e-9
 
 
+def test_the_error_of_a_sparse_task_is_that_of_its_gradient(rng, monkeypatch):
+    """A step that is wrong by 1e-9 is stored with ‖gradient‖/(λ‖change‖), and one by 1e-3 is computed otherwise."""
+    X, y = sparse.random_array((6, 40), density=0.3, rng=rng, format="csr"), NAMES[[0, 1, 2, 0, 1, 2]]
+    exact = fl.ContinualLogistic(0.2, memory=None).partial_fit(X, y)
+
+    def inexact(part):
+        def perturbed(f, *arguments):
+            step = minimized(f, *arguments)
+            return step._replace(change=step.change * (1 + part)) if isinstance(f.B, np.ndarray) else step
+
+        monkeypatch.setattr("forgetless.estimators.softmax.minimized", perturbed)
+        return fl.ContinualLogistic(0.2, memory=None).partial_fit(X, y)
+
+    model = inexact(1e-9)
+    W, rows = weights_of(model), with_ones(X.toarray())
+    slopes = softmax(rows @ W, axis=1) - np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    error = np.linalg.norm(rows.T @ slopes + 0.2 * W) / (0.2 * np.linalg.norm(W))
+    assert model.history_["error"][0] == pytest.approx(error, rel=1e-4)
+    np.testing.assert_allclose(inexact(1e-3).coef_, exact.coef_, rtol=1e-8)
+
+
 def test_tasks_for_which_few_passes_do_not_suffice(rng, monkeypatch):
     monkeypatch.setattr("forgetless.estimators.softmax.FEW_PASSES", 3)
     X = rng.standard_normal((400, 60)) * np.geomspace(0.1, 10.0, 60)
@@ -210,6 +232,7 @@ def test_schedules_are_scaled_by_the_smoothness(rng):
     assert model.history_["radius"].tolist() == [4.0] * 3
     fixed = fl.ContinualLogistic().partial_fit(*tasks[0])
     assert np.isnan(fixed.history_["radius"][0])
+    assert fixed.history_["strength"][0] == 3.0
     assert fixed.radius_ == 0.0
     own = fl.ContinualLogistic(schedule=s.minimax(per_task=True), n_tasks=3, memory=None)
     for X, y in tasks:
@@ -392,9 +415,8 @@ def test_errors_of_the_default_on_two_streams(stream, n_seeds, bar):
 
 @pytest.mark.parametrize("standardize", [False, True])
 def test_a_first_class_alone_is_learned_against_the_next_one(rng, standardize):
-    tasks = [(X, y) for X, y in tasks_of(rng, 3, c=2)]
-    X, y = tasks[0]
-    tasks[0] = X[y == "a"], y[y == "a"]
+    tasks = tasks_of(rng, 4, c=2)
+    tasks[:2] = [(X[y == "a"], y[y == "a"]) for X, y in tasks[:2]]
     early, late = (fl.ContinualLogistic(standardize=standardize) for _ in range(2))
     for X, y in tasks:
         early.partial_fit(X, y, classes=["a", "b"])
