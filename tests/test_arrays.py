@@ -41,6 +41,7 @@ def check_same_numbers(convert, kind, rng):
             found = [np.asarray(getattr(each, name)) for each in averages]
             np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12, err_msg=name)
         check_same_expectations(here, there, start, kind)
+        check_same_options(here, there, start)
         step = fl.step(convert(start), there[0], fl.Ridge(0.3))
         np.testing.assert_allclose(np.asarray(step), fl.step(start, here[0], fl.Ridge(0.3)), rtol=1e-12)
         np.testing.assert_allclose(fl.metrics.average_loss(there, convert(start)), fl.metrics.average_loss(here, start))
@@ -53,6 +54,27 @@ def check_same_numbers(convert, kind, rng):
         np.testing.assert_allclose(
             np.asarray(filter_.factors(xi)), filter_.factors(np.array([0.0, 1.0, 4.0])), rtol=1e-14
         )
+
+
+def check_same_options(here, there, start):
+    """Metrics of tasks and weights, other tasks, noise, drift and greedy orders."""
+    names = ("average_loss", "distance", "seen_loss", *fl.metrics.TASK_METRICS)
+    calls = [
+        ("expect", {"metrics": names, "evaluate": True}),
+        ("expect", {"metrics": names, "evaluate": True, "ordering": "cyclic"}),
+        ("expect", {"metrics": names[:4], "noise": 0.3, "drift": 0.2}),
+        ("expect", {"metrics": names, "ordering": fl.orderings.Greedy("distance", repeat=True)}),
+        ("simulate", {"metrics": names, "evaluate": True, "ordering": "cyclic", "seed": 2}),
+        ("simulate", {"metrics": names[:4], "noise": 0.3, "drift": 0.2, "n_trials": 9, "seed": 2}),
+    ]
+    for verb, options in calls:
+        results = []
+        for tasks in (here, there):
+            more = {"evaluate": tasks[:2]} if "evaluate" in options else {}
+            results.append(getattr(fl, verb)(tasks, fl.Ridge(0.7), 6, start=start, **{**options, **more}))
+        for name in options["metrics"]:
+            ours, theirs = (np.asarray(each.values[name]) for each in results)
+            np.testing.assert_allclose(theirs, ours, rtol=1e-8, atol=1e-11, err_msg=f"{verb} {name}")
 
 
 def check_same_expectations(here, there, start, kind):

@@ -450,3 +450,8 @@ NAMES: dict[str, Ordering] = {
     "greedy-residual": Greedy("residual"),
     "greedy-distance": Greedy("distance"),
 }
+
+
+def name_of(ordering: Ordering) -> str:
+    """Return the name of an ordering, or its code if it has none."""
+    return next((name for name, each in NAMES.items() if each == ordering), repr(ordering))

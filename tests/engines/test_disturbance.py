@@ -1,5 +1,6 @@
 """Fresh label noise and a walking teacher: exact expectations against enumeration with Gaussian algebra, and runs."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -102,7 +103,8 @@ def all_targets(pairs, filter_, orders, start, noise, drift, probabilities):
 def test_equal_to_enumeration(family, noise, drift, probabilities, rng):
     pairs = random_pairs(rng, M=3, **family)
     tasks = fl.TaskCollection(pairs)
-    start, filter_ = rng.standard_normal(tasks.start().shape), fl.Ridge(rng.uniform(0.1, 2.0, 3))
+    filters = [fl.Ridge(rng.uniform(0.1, 2.0, 3)), fl.GradientDescent(2, 0.3 / tasks.radius**2), fl.Projection()]
+    start, filter_ = rng.standard_normal(tasks.start().shape), filters[int(rng.integers(3))]
     names = NAMES if drift else (*NAMES, "drift")
     ordering = fl.WithReplacement(probabilities)
     exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, drift=drift)
@@ -124,6 +126,34 @@ def test_weak_tasks_far_from_their_joint_solution(rng):
     expected = enumerated(pairs, filter_, orders, np.zeros(2), 0.1, 0.3, np.array([0.5, 0.5]))
     for name in ("average_loss", "seen_loss"):
         assert exact.values[name][0] == pytest.approx(expected[name], rel=1e-9)
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_stated_errors_bound_the_true_ones(number):
+    """Losses after draws of two weak rows, from their second moments in 60 digits."""
+    rng = np.random.default_rng([9, number])
+    rows = rng.standard_normal((2, 2)) * 10.0 ** rng.uniform(-6, 0, (2, 1))
+    teacher, filter_ = rng.standard_normal(2), [fl.Projection(), fl.Ridge(1e-3)][number % 2]
+    tasks = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows])
+    exact = fl.expect(tasks, filter_, 6, noise=0.3, drift=0.2)
+    with mpmath.workdps(60):
+        # The labels given are rounded: the solution is that of the floats.
+        matrix = mpmath.matrix(rows.tolist())
+        z = -mpmath.lu_solve(matrix, mpmath.matrix([float(row @ teacher) for row in rows]))
+        S, eye = z * z.T, mpmath.eye(2)
+        for t in range(6):
+            S = S + (mpmath.mpf(0.2) ** 2 / 2) * eye if t else S
+            total = mpmath.zeros(2)
+            for i in range(2):
+                x = matrix[i, :].T
+                square = (x.T * x)[0]
+                phi = 1 if number % 2 == 0 else square / (square + mpmath.mpf(1e-3))
+                keep = eye - phi / square * x * x.T
+                total += (keep * S * keep + (mpmath.mpf(0.3) * phi / square) ** 2 * x * x.T) / 2
+            S = total
+        truth = sum((matrix[i, :] * S * matrix[i, :].T)[0] for i in range(2)) / 4
+        assert abs(exact.average_loss[0] - truth) <= exact.errors["average_loss"] * truth
+    assert exact.errors["average_loss"] < 1e-7
 
 
 @pytest.mark.parametrize("family", FAMILIES[:4])
@@ -179,6 +209,21 @@ def test_weights_of_runs_follow_the_walk(rng):
     np.testing.assert_allclose(trace.weights[:, 0, 0], 3.0, rtol=1e-12)  # the first task has the labels given
     steps = np.diff(trace.weights[:, :, 0], axis=1)
     assert np.mean(steps**2) == pytest.approx(0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("average", [None, 2])
+def test_weights_that_do_not_move(average, rng):
+    """Under huge regularization the weights stay where they are, wherever the teacher walks, and losses grow."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=7, rows=(1, 2)))
+    start, options = rng.standard_normal(7), {"n_trials": 50, "seed": 1, "drift": 0.7, "record": [0, 1, 2, 20]}
+    trace = fl.simulate(tasks, 1e12, 20, start=start, average=average, metrics=("average_loss", "distance"), **options)
+    np.testing.assert_allclose(trace.weights, np.broadcast_to(start, trace.weights.shape), atol=1e-8)
+    exact = np.sum((start - tasks.teacher(start)) ** 2) + 0.49 * np.array([0, 0, 1, 19])
+    if average is None:
+        found = fl.expect(tasks, 1e12, 20, start=start, metrics="distance", drift=0.7, record=[0, 1, 2, 20]).distance
+        np.testing.assert_allclose(found, exact, rtol=1e-8)
+    np.testing.assert_allclose(trace.distance[:, :2], np.broadcast_to(exact[:2], (50, 2)), rtol=1e-8)
+    assert np.all(np.abs(trace.means("distance")[2:] - exact[2:]) < 4 * trace.standard_errors("distance")[2:])
 
 
 def test_zero_noise_and_drift_change_no_bit(rng):

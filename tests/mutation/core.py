@@ -6,9 +6,12 @@ EXACT = (
     "engines/test_worst_teacher.py",
     "engines/test_averages.py",
     "engines/test_stated_errors.py",
+    "engines/test_more_metrics.py",
+    "engines/test_evaluate_normalize.py",
+    "engines/test_disturbance.py",
 )
-TRIALS = ("engines/test_simulation.py", "engines/test_averages.py")
-DIGITS = ("engines/test_digits.py", "engines/test_stated_errors.py")
+TRIALS = ("engines/test_simulation.py", "engines/test_averages.py", "engines/test_more_metrics.py")
+DIGITS = ("engines/test_digits.py", "engines/test_stated_errors.py", *EXACT[4:6])
 ONE_TASK = ("test_equation.py", "solvers", "test_arrays.py")
 STREAM = ("estimators/test_estimators.py", "estimators/test_safety.py", "estimators/test_model.py")
 UNITS = ("estimators/test_units.py", "estimators/test_report.py", "tables/test_encoded.py")
@@ -26,7 +29,7 @@ GROUPS = {
         "schedules/presets.py": ("schedules/test_presets.py",),
         "metrics.py": ("engines/test_simulation.py", *EXACT),
         "equation.py": ("test_equation.py",),
-        "orderings.py": ("test_orderings.py", "test_bad_input.py"),
+        "orderings.py": ("test_orderings.py", "test_bad_input.py", "engines/test_greedy.py"),
         "tasks/collection.py": ("test_tasks.py", "test_bad_input.py"),
         "tasks/task.py": ("test_tasks.py", "test_bad_input.py"),
         "theory/bounds.py": ("theory/test_bounds.py", "theory/test_hypotheses.py"),
@@ -46,10 +49,13 @@ GROUPS = {
         "engines/powers.py": (*EXACT, "theory/test_two_tasks.py"),
         "engines/coordinates.py": TRIALS,
         "engines/simulation.py": TRIALS,
+        "engines/disturbance.py": ("engines/test_disturbance.py", "engines/test_evaluate_normalize.py"),
+        "engines/greedy.py": ("engines/test_greedy.py",),
         "engines/averaged.py": ("engines/test_averages.py", "engines/test_average_digits.py"),
         "engines/adjoint.py": ("engines/test_adjoint.py",),
         "engines/_subsets.py": EXACT,
         "engines/_trials.py": TRIALS,
+        "engines/_noisy_trials.py": ("engines/test_disturbance.py", "engines/test_evaluate_normalize.py"),
         "engines/_trials_numba.py": TRIALS,
         "engines/_moments_numba.py": EXACT,
         "engines/_subsets_numba.py": EXACT,
@@ -74,6 +80,7 @@ GROUPS = {
         "guarantees/search.py": ("guarantees/test_search.py",),
         "guarantees/_minimize.py": ("guarantees/test_search.py",),
         "guarantees/_objective.py": ("guarantees/test_search.py", "guarantees/test_collection.py"),
+        "guarantees/_ordered_objective.py": ("guarantees/test_ordered_search.py",),
     },
     "advice": {
         "advice/_sampled.py": ("advice/test_sampled.py",),

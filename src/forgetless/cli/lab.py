@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import SCHEDULE_HELP, Inputs, about_tasks, average_option, examples, schedule_of
+from forgetless.cli.shared import ORDERINGS, SCHEDULE_HELP, Inputs, about_tasks, average_option, examples, schedule_of
 from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
@@ -182,6 +182,7 @@ def bounds(as_json: bool) -> None:
 @lab.command(epilog=examples("forgetless lab find-worst-collection --k 64 --out worst.fl"))
 @k_option
 @schedule_option
+@click.option("--ordering", type=click.Choice(ORDERINGS[:4]), default=ORDERINGS[0], show_default=True)
 @click.option("--features", "n_features", type=click.IntRange(1), default=4, show_default=True,
               help="Features of a task.")  # fmt: skip
 @click.option("--tasks", "n_tasks", type=click.IntRange(1), default=6, show_default=True,
@@ -233,5 +234,7 @@ def find_worst_collection(
 def _command_line(context: click.Context) -> str:
     """Return the command with all options that decide its result."""
     names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    order = ("schedule", "k", "n_features", "n_tasks", "rank", "n_starts", "n_rounds", "starts", "seed")
+    order = ["schedule", "k", "ordering", "n_features", "n_tasks", "rank", "n_starts", "n_rounds", "starts", "seed"]
+    if context.params["ordering"] == ORDERINGS[0]:
+        order.remove("ordering")
     return " ".join([context.command_path, *(f"{names[name]} {context.params[name]}" for name in order)])

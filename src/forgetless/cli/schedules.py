@@ -217,7 +217,7 @@ def _of_papers(table: Table) -> str:
     names, parts = ("statement", "computed", "", "published", "difference", "source"), []
     for paper in dict.fromkeys(table.columns["paper"]):
         columns = table.where(paper=paper).columns
-        errors = columns["± standard error"]
+        errors = columns["± s.e."]
         columns["computed"] = [
             Noted(value, f" ± {error:.1g}" if error else "")
             for value, error in zip(columns["computed"], errors, strict=True)

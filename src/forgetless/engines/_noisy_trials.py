@@ -1,10 +1,11 @@
 """The inner loop of simulations with fresh label noise and a walking teacher: all trials, one step at a time."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, zeros
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless.engines._trials import ArrayRun, Order, Snapshot
 from forgetless.engines.coordinates import Coordinates
 from forgetless.engines.disturbance import Disturbance
@@ -24,7 +25,10 @@ class NoisyRun(ArrayRun):
         self.disturbance, seed = source
         self.generators = _generators(seed, n_trials)
         tasks = coordinates.tasks
-        inverse = np.append(1 / tasks.singular_values, 0.0)[self.positions]  # (M, width), padded with zeros
+        # Libraries differ in the signs of singular vectors; a seed should give the same noise with all of them.
+        vectors = to_numpy(tasks.singular_vectors)
+        signs = np.sign(vectors[np.arange(len(vectors)), np.argmax(np.abs(vectors), axis=1)])
+        inverse = np.append(signs / tasks.singular_values, 0.0)[self.positions]  # (M, width), padded with zeros
         self.noise = from_numpy(self.disturbance.noise * inverse[:, None, :], like=self.state)
         self.walk = zeros((n_trials, tasks.n_targets, tasks.n_features), self.state)
         self.started = False
@@ -37,7 +41,7 @@ class NoisyRun(ArrayRun):
     def _move(self) -> None:
         """Move the teacher: in coordinates that move with it, the weights and their average move back."""
         n_targets, d = self.walk.shape[1:]
-        change = self.disturbance.drift / np.sqrt(d * n_targets) * self._normals(n_targets, d)
+        change = self.disturbance.drift / math.sqrt(d * n_targets) * self._normals(n_targets, d)
         self.walk = self.walk + change
         inside = change if self.coordinates.basis is None else change @ self.coordinates.basis
         self.state, self.average = self.state - inside, self.average - inside

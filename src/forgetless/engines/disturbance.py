@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, from_numpy, namespace_of, zeros
+from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, zeros
 from forgetless.engines.moments import Moments
 from forgetless.errors import NoExactLawError
 from forgetless.metrics import OTHER_LOSS
@@ -58,15 +58,10 @@ class Disturbance:
 
     def walk(self, moments: Moments) -> Array:
         """Return Q of shape (Q, Q, 1): what one step of the teacher adds to S."""
-        xp, tasks, result = (
-            namespace_of(moments.left),
-            moments.tasks,
-            zeros((moments.size, moments.size, 1), moments.left),
-        )
-        eye = xp.eye(tasks.span_dimension, dtype=result.dtype, device=result.device)
-        frame = eye if moments.frame is None else moments.frame
-        q = frame.shape[0]
-        result[:q, :q, 0] = self.drift**2 / tasks.n_features * (frame @ frame.T)
+        xp, left, q = namespace_of(moments.left), moments.left, moments.tasks.span_dimension
+        frame = xp.eye(q, dtype=left.dtype, device=left.device) if moments.frame is None else moments.frame
+        q, result = frame.shape[0], zeros((moments.size, moments.size, 1), left)
+        result[:q, :q, 0] = self.drift**2 / moments.tasks.n_features * (frame @ frame.T)
         return result
 
     def variances(self, moments: Moments) -> Array:
@@ -82,7 +77,19 @@ class Disturbance:
             return walked * (tasks.n_features - tasks.span_dimension)
         return 0.5 * walked * moments.other.outside if name == OTHER_LOSS and moments.other is not None else 0.0
 
-    def relative_error(self, moments: Moments) -> float:
-        """Return the relative error of noise of variance 1/s²: singular values are rounded relative to the largest."""
+    def errors(
+        self, errors: dict[str, Floats], curves: dict[str, Floats], moments: Moments, probabilities: Floats
+    ) -> dict[str, Floats]:
+        """Return absolute errors of curves with those of noise of variance 1/s², s being rounded relative to R."""
         tasks = moments.tasks
-        return float(np.finfo(np.float64).eps * np.max(tasks.radii / tasks.singular_values, initial=0.0))
+        rounding = 8 * np.finfo(np.float64).eps * np.max(tasks.radii / tasks.singular_values, initial=0.0)
+        result = {}
+        for name, values in curves.items():
+            sizes = np.abs(values)
+            if name.endswith("forgetting"):  # a difference of losses, of which the visits of a task are a part
+                seen = 2 * curves["seen_loss"]
+                sizes = sizes + (
+                    seen[..., None] / np.maximum(probabilities, 1e-300) if name.startswith("task") else seen
+                )
+            result[name] = errors[name] + rounding * sizes
+        return result

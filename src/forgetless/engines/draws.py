@@ -196,11 +196,13 @@ def _step_by_step(
         else IndependentRun.of(problem, moments, path=follows_path(names), drift=follows_drift(names))
     )
     rounding = Rounding.of(moments, origin, n_problems, problem.other)
-    curves = _followed(problem, run, names, (rounding, Decay.of(problem, moments)), report_progress)
-    result = Computed.of(curves, "steps", _errors(problem, curves, rounding))
+    needed = names if problem.disturbance is None or not follows_path(names) else (*names, *{"seen_loss"} - {*names})
+    curves = _followed(problem, run, needed, (rounding, Decay.of(problem, moments)), report_progress)
+    errors = _errors(problem, curves, rounding)
     if problem.disturbance is not None:
-        more = problem.disturbance.relative_error(moments)
-        return result._replace(errors={name: min(1.0, each + SAFETY * more) for name, each in result.errors.items()})
+        errors = problem.disturbance.errors(errors, curves, moments, problem.probabilities)
+        return Computed.of({name: curves[name] for name in names}, "steps", errors)
+    result = Computed.of(curves, "steps", errors)
     fixed = problem.constant and not averaged  # then the decay has been used already
     if result.errors.get("average_loss", 0.0) <= _ACCURATE or fixed or not moments.realizable:
         return result

@@ -29,9 +29,9 @@ def alone(problem: Problem, origin: Array) -> list[tuple[Problem, int]]:
 
 def _order(problem: Problem, rule: Greedy, origin: Array) -> list[int]:
     """Return the tasks of all steps from ``origin``, and one more where there is one, which is the next task."""
-    tasks, rows = problem.tasks, to_numpy(problem.tasks.span_vectors)
-    errors, order = -tasks.missing(origin), [rule.choose(_scores(tasks, -tasks.missing(origin), rule), [])]
-    for t in range(min(problem.k, tasks.n_tasks - 1 if not rule.repeat else problem.k)):
+    tasks, rows, errors = problem.tasks, to_numpy(problem.tasks.span_vectors), -problem.tasks.missing(origin)
+    order = [rule.choose(_scores(tasks, errors, rule), [])]
+    for t in range(problem.k if rule.repeat else min(problem.k, tasks.n_tasks - 1)):
         low, high = tasks.offsets[order[-1] : order[-1] + 2]
         learned = problem.factors_of(0, t, t + 1)[0, low:high, None] * errors[low:high]
         errors -= rows @ (rows[low:high].T @ learned)

@@ -65,99 +65,97 @@ class Rounding:
 
     def errors(self, curves: dict[str, Floats], steps: NDArray[np.int64], visits: Floats) -> dict[str, Floats]:
         """Return the absolute errors of curves (B, n) by metric; ``visits`` (M,) are the frequencies of the tasks."""
-        uniform, any_task = np.full(len(visits), 1 / len(visits)), np.ones(len(visits))
-        # The next task is drawn as all others, or it is a single one.
-        special = {"average_loss": uniform, **({} if self.squared else {"next_loss": any_task})}
-        ranks, errors = self.tasks.ranks, {}
-        for name, each in curves.items():
-            if name == "distance":
-                errors[name] = self._distance_error(each, steps, visits)
-            elif name == OTHER_LOSS:
-                errors[name] = self._other_error(each, steps, visits)
-            elif name in TASK_METRICS:
-                alone = [self._norms(np.repeat(part, ranks), visits) for part in np.eye(len(visits))]
-                single = [self._error(name, each[..., m], steps, norms) for m, norms in enumerate(alone)]
-                errors[name] = np.stack(single, axis=-1)
+        errors = {}
+        for name, values in curves.items():
+            per_task = name in TASK_METRICS
+            each = np.moveaxis(values, -1, 0) if per_task else values[None]
+            if name == OTHER_LOSS:
+                error = self._other_error(each, steps, visits)
             else:
-                errors[name] = self._error(
-                    name, each, steps, self._norms(np.repeat(special.get(name, visits), ranks), visits)
-                )
+                error = self._error(name, each, steps, self._norms(self._parts(name, visits), visits))
+            errors[name] = np.moveaxis(error, 0, -1) if per_task else error[0]
         return errors
 
-    def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return root sums over all singular vectors, weighted by ``parts`` (Σr,).
+    def _parts(self, name: str, visits: Floats) -> Floats:
+        """Return the weights (P, Σr) of the squared outputs of all singular vectors in a metric, or in P of them."""
+        if name == "distance":
+            # The joint solution is as certain as the errors along all singular vectors determine it, of which the
+            # smallest singular value of these, one below the other, is the measure.
+            rows = to_numpy(self.tasks.span_vectors)
+            least = float(np.linalg.svd(rows, compute_uv=False)[-1]) if rows.size else 1.0
+            return np.asarray((1 / (least * self.tasks.singular_values) ** 2)[None])
+        if name in TASK_METRICS:
+            weights = np.eye(len(visits))
+        elif name == "average_loss":
+            weights = np.full((1, len(visits)), 1 / len(visits))
+        else:  # the next task is drawn as all others, or it is a single one
+            weights = (np.ones(len(visits)) if name == "next_loss" and not self.squared else visits)[None]
+        return np.repeat(weights, self.tasks.ranks, axis=1)
 
-        Of terms and moves, of shape (B, n + 1), at the start and at recorded steps; and of the uncertainty of outputs
-        and of their moves, of shape (B,).
+    def _norms(self, parts: Floats, visits: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return root sums over all singular vectors, weighted by ``parts`` (P, Σr).
+
+        Of terms and moves, of shape (P, B, n + 1), at the start and at recorded steps; and of the uncertainty of
+        outputs and of their moves, of shape (P, B, 1).
         """
         tasks, s = self.tasks, self.tasks.singular_values[:, None]
         n_problems = self.factors.shape[1]
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
-        size, move = np.empty((2, n_problems, len(roots)))
+        size, move = np.empty((2, len(parts), n_problems, len(roots)))
         largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
-        w, frequencies = parts[:, None, None], np.repeat(visits * ranks, ranks)[:, None, None]
-        reached, weights = self.gram**2, w * s[:, :, None] ** 2
+        frequencies = np.repeat(visits * ranks, ranks)[:, None, None]
+        reached, weights = self.gram**2, parts * s[:, 0] ** 2
         at_once = max(1, _NUMBERS // max(1, self.factors.size))
         for low in range(0, len(roots), at_once):
             now = np.stack(roots[low : low + at_once], axis=1)
             terms = np.tensordot(self.terms, now, axes=1)
             moves = np.tensordot(reached, frequencies * (self.factors[:, None, :] * terms) ** 2, axes=1)
-            size[:, low : low + at_once] = _root(weights * terms**2).T
-            move[:, low : low + at_once] = _root(weights * moves).T
+            moves = np.broadcast_to(moves, terms.shape)
+            for sums, squares in ((size, terms**2), (move, moves)):
+                sums[..., low : low + at_once] = np.sqrt(np.tensordot(weights, squares, axes=1)).swapaxes(1, 2)
             np.maximum(largest, terms.max(axis=1), out=largest)
-        w = w[:, :, 0]
         radii, targets, labels = (each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms))
         reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.factors * largest) ** 2)
         dropped = self.dropped[:, None]
         # The rounding of a target X⁺y is relative to all of y, also to its part outside the range of X.
         unsure = EPS * (largest + self.far + radii / s * (targets + reach) + labels / s) + dropped
-        direct = _root(w * (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
-        return size, move, direct, _root(w * s**2) * _root((self.factors * unsure) ** 2)
-
-    def _other_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
-        """Return the absolute error of mean losses of other tasks: rows times the rounding of the weights."""
-        other, steps = self.other, np.sqrt(np.maximum(n_steps, 1.0))
-        assert other is not None
-        rows = float(np.sqrt(np.sum(other.singular_values**2) / other.n_tasks))
-        labels = float(np.sqrt(np.mean([np.sum(to_numpy(task.y) ** 2) for task in other])))
-        sizes = np.stack([_root(each**2 if self.squared else each[:1] ** 2) for each in self.roots], axis=1)
-        reach = float(np.linalg.norm(to_numpy(self.start))) + self.far + sizes
-        *_, shift = self._norms(1 / self.tasks.singular_values**2, visits)
-        change = rows * (EPS * reach + shift[:, None] * steps) + EPS * labels
-        terms = np.zeros(values.shape)
-        if self.other_rows is not None:
-            first, *now = (_root((np.abs(self.other_rows) @ each) ** 2) for each in (self.first[:, None], *self.roots))
-            terms = (first[:, None] ** 2 + np.stack(now, axis=1) ** 2) * steps
-        return np.asarray(SAFETY * (EPS * (terms + 2 * values) + np.sqrt(2 * values) * change + change**2))
-
-    def _distance_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
-        """Return the absolute error of squared distances from the joint solution.
-
-        It is known as well as the errors along all singular vectors determine it: their uncertainty is magnified by the
-        inverse of the smallest singular value of the singular vectors, one below the other.
-        """
-        rows = to_numpy(self.tasks.span_vectors)
-        magnified = 1 / float(np.linalg.svd(rows, compute_uv=False)[-1]) if rows.size else 0.0
-        s = self.tasks.singular_values
-        scaled = self._norms(magnified**2 / s**2, visits)  # of the errors themselves, not of outputs
-        return self._error("distance", values, n_steps, scaled)
+        direct = np.sqrt(parts @ (EPS * (radii * reach + labels + s * self.far) + s * dropped) ** 2)
+        shift = np.sqrt(weights.sum(axis=1))[:, None] * _root((self.factors * unsure) ** 2)
+        return size, move, direct[..., None], shift[..., None]
 
     def _error(self, name: str, values: Floats, n_steps: NDArray[np.int64], norms: tuple[Floats, ...]) -> Floats:
         size, move, direct, shift = norms
         # A squared error at the start, as a model of all later ones, and one at the recorded step. Path metrics sum
         # errors that do not decay.
         left = np.stack(self.left, axis=1) if name == "average_loss" else 1.0
-        size, move = (np.sqrt(each[:, :1] ** 2 * left + each[:, 1:] ** 2) for each in (size, move))
-        direct, shift = direct[:, None], shift[:, None]
+        size, move = (np.sqrt(each[..., :1] ** 2 * left + each[..., 1:] ** 2) for each in (size, move))
         steps = np.sqrt(np.maximum(n_steps, 1.0))
         if name.endswith(("drift", "forgetting")):
             # Moments are updated by differences; outputs are subtracted at the end.
             changed = EPS * (move if self.squared else size) + shift
             error = 2 * move * changed if name.endswith("drift") else size * changed + (move + changed) * direct
             return np.asarray(SAFETY * (error + changed**2) * np.maximum(n_steps - float(self.squared), 0.0))
-        shift = direct + shift * steps
         rounded = (size**2 + move**2) * steps if self.squared else np.sqrt(values) * (size + move) * steps
-        return np.asarray(SAFETY * (EPS * (rounded + 2 * values) + np.sqrt(2 * values) * shift + shift**2))
+        return _of_loss(values, rounded, direct + shift * steps)
+
+    def _other_error(self, values: Floats, n_steps: NDArray[np.int64], visits: Floats) -> Floats:
+        """Return the absolute error of mean losses of other tasks: rows times the rounding of the weights."""
+        other, steps, rounded = self.other, np.sqrt(np.maximum(n_steps, 1.0)), np.zeros(values.shape)
+        assert other is not None
+        radius = float(np.sqrt(np.sum(other.singular_values**2) / other.n_tasks))
+        labels = float(np.sqrt(np.mean([np.sum(to_numpy(task.y) ** 2) for task in other])))
+        sizes = np.stack([_root(each**2 if self.squared else each[:1] ** 2) for each in self.roots], axis=1)
+        reach = float(np.linalg.norm(to_numpy(self.start))) + self.far + sizes
+        *_, shift = self._norms((1 / self.tasks.singular_values**2)[None], visits)
+        if self.other_rows is not None:
+            first, *now = (_root((np.abs(self.other_rows) @ each) ** 2) for each in (self.first[:, None], *self.roots))
+            rounded = (first[:, None] ** 2 + np.stack(now, axis=1) ** 2)[None] * steps
+        return _of_loss(values, rounded, radius * (EPS * reach + shift * steps) + EPS * labels)
+
+
+def _of_loss(values: Floats, rounded: Floats, shift: Floats) -> Floats:
+    """Return the error of losses ½x² from the sizes of rounded terms and a shift of x."""
+    return np.asarray(SAFETY * (EPS * (rounded + 2 * values) + np.sqrt(2 * values) * shift + shift**2))
 
 
 def cosines(left: Floats, right: Floats) -> Floats:

@@ -216,10 +216,22 @@ def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.
         else:
             distinct.append(m)
     order = sorted(distinct, key=lambda m: (merged[m], m))
-    rows = tasks[order].reshape(-1, tasks.shape[2])
+    return _triangular(tasks[order]), merged[order]
+
+
+def in_order(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
+    """Return tasks (M, r, d), each once and in their order, and k·loss/R² at a point."""
+    units, eigenvalues, _ = (array[0] for array in adversary.unpack(x[None]))
+    rows, copies = _triangular(np.sqrt(eigenvalues)[..., None] * units), np.ones(len(units), dtype=np.int64)
+    return rows, copies, _value(adversary, rows, copies)
+
+
+def _triangular(tasks: Floats) -> Floats:
+    """Return tasks rotated so that all rows together are a triangle, which changes no loss."""
+    rows = tasks.reshape(-1, tasks.shape[2])
     triangle = np.linalg.qr(rows.T)[1].T
     rotated = np.zeros_like(rows)
     rotated[:, : triangle.shape[1]] = triangle
     diagonal = np.sign(np.diag(triangle))
     rotated[:, : len(diagonal)] *= np.where(diagonal == 0, 1.0, diagonal)
-    return rotated.reshape(-1, *tasks.shape[1:]) + 0.0, merged[order]  # no negative zeros
+    return rotated.reshape(tasks.shape) + 0.0  # no negative zeros

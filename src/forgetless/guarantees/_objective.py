@@ -79,9 +79,9 @@ class Adversary:
 
     def loss(self, units: Floats, eigenvalues: Floats, p: Floats) -> Floats:
         """Return the worst loss over unit teachers, of shape (B,)."""
-        V = _form(units, p[..., None] * eigenvalues)
+        V = form_of(units, p[..., None] * eigenvalues)
         for phi in self.factors(eigenvalues)[::-1]:
-            V = _step(V, units, p, phi)
+            V = with_step(V, units, p, phi)
         return np.asarray(0.5 * np.linalg.eigvalsh(V)[:, -1])
 
     def gradient(self, units: Floats, eigenvalues: Floats, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -94,15 +94,15 @@ class Adversary:
         phi, slopes = self.factors(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
         forms = np.empty((self.k + 1, len(units), self.n_features, self.n_features))
         moments = np.empty_like(forms)
-        forms[self.k] = _form(units, p[..., None] * eigenvalues)
+        forms[self.k] = form_of(units, p[..., None] * eigenvalues)
         for t in range(self.k, 0, -1):
-            forms[t - 1] = _step(forms[t], units, p, phi[t - 1])
+            forms[t - 1] = with_step(forms[t], units, p, phi[t - 1])
         values, vectors = np.linalg.eigh(forms[0])
         teacher = vectors[:, :, -1]
         moments[0] = teacher[:, :, None] * teacher[:, None, :]
         for t in range(1, self.k + 1):
-            moments[t] = _step(moments[t - 1], units, p, phi[t - 1])
-        to_units, to_phi, to_p = _through_steps(units, p, phi, forms[1:], moments[:-1])
+            moments[t] = with_step(moments[t - 1], units, p, phi[t - 1])
+        to_units, to_phi, to_p = through_steps(units, p, phi, forms[1:], moments[:-1])
         # The last form H depends on everything directly.
         last = units @ moments[-1][:, None]
         quadratic = (last * units).sum(axis=3)
@@ -111,12 +111,12 @@ class Adversary:
         return 0.5 * values[:, -1], to_units, to_eigenvalues, to_p + 0.5 * (eigenvalues * quadratic).sum(axis=2)
 
 
-def _form(units: Floats, weights: Floats) -> Floats:
+def form_of(units: Floats, weights: Floats) -> Floats:
     rows = units.reshape(len(units), -1, units.shape[-1])
     return np.asarray(rows.transpose(0, 2, 1) @ (weights.reshape(len(units), -1, 1) * rows))
 
 
-def _step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
+def with_step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
     """Return Σ p Λ V Λ for V (B, d, d) and factors φ (B, M, r); what is subtracted is exactly symmetric."""
     rows = units.reshape(len(units), -1, units.shape[-1])
     T = (rows @ V).reshape(units.shape)
@@ -125,7 +125,7 @@ def _step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
     return np.asarray(V - (Y + Y.transpose(0, 2, 1)))
 
 
-def _through_steps(units: Floats, p: Floats, phi: Floats, V: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
+def through_steps(units: Floats, p: Floats, phi: Floats, V: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
     """Return derivatives by u (B, M, r, d), φ (k, B, M, r) and p (B, M) from V_t and S_{t−1} of every step t.
 
     For one task ½⟨S, ΛVΛ⟩ is ½⟨S, V⟩ − Σ φ_i a_i·b_i + ½ Σ φ_i φ_j α_ij β_ij with a_i = Vu_i, b_i = Su_i, and

@@ -15,7 +15,7 @@ from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
 from forgetless.io.document import Document, Fields, file_errors, read, write
-from forgetless.orderings import WithReplacement
+from forgetless.orderings import NAMES, Epochs, Ordering, WithReplacement, name_of
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.names import from_plain, to_plain
@@ -26,6 +26,12 @@ from forgetless.theory.hypotheses import Setting
 
 _MAX_STEPS, _MAX_WORK, _MAX_COPIES = 10**5, 10**10, 10**5
 """Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it is read."""
+
+SEARCHED = ("with-replacement", "without-replacement", "random-reshuffling", "cyclic")
+"""Names of the orderings for which there is a search."""
+
+LARGEST_EPOCH = 12
+"""Most tasks in random epochs, whose losses need all sets of tasks."""
 
 _UNPUBLISHED = ("derived", "same proof, tight constant")
 
@@ -60,9 +66,11 @@ class WorstCollection:
     schedule : schedule or filter
     k : int
     value : float
-        k·loss/(R²D²) after k uniform draws with replacement from all copies, for the worst teacher.
+        k·loss/(R²D²) after k steps over all copies, for the worst teacher.
     command : str
         The call or command that computed it.
+    ordering : Ordering
+        Uniform draws with replacement, unless another one was searched for.
 
     Examples
     --------
@@ -81,6 +89,7 @@ class WorstCollection:
     k: int
     value: float
     command: str = field(repr=False, default="")
+    ordering: Ordering = field(default_factory=WithReplacement)
 
     @property
     def probabilities(self) -> Floats:
@@ -96,13 +105,14 @@ class WorstCollection:
     @cached_property
     def teacher(self) -> Floats:
         """The unit teacher that attains the value, of shape (d,)."""
-        return np.asarray(worst_case(self._taught(np.zeros(self.rows.shape[-1])), self.schedule, self.k).teacher)
+        tasks = self._taught(np.zeros(self.rows.shape[-1]))
+        return np.asarray(worst_case(tasks, self.schedule, self.k, ordering=self.ordering).teacher)
 
     @cached_property
     def tasks(self) -> TaskCollection:
         """Every copy as a task of its own, taught by the worst teacher.
 
-        Uniform draws and plain means, the defaults everywhere, are then the right ones.
+        Plain means, and for collections of copies uniform draws, are then the right ones.
         """
         return self._taught(self.teacher)
 
@@ -120,11 +130,12 @@ class WorstCollection:
 
     def evaluate(self) -> float:
         """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with the search."""
-        return self.k * float(worst_case(self.tasks, self.schedule, self.k).loss) / self.tasks.radius**2
+        loss = worst_case(self.tasks, self.schedule, self.k, ordering=self.ordering).loss
+        return self.k * float(loss) / self.tasks.radius**2
 
     def compare_bounds(self) -> BoundComparison:
         """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks, schedule, k)``."""
-        return compare_bounds(self.tasks, self.schedule, self.k)
+        return compare_bounds(self.tasks, self.schedule, self.k, ordering=self.ordering)
 
     @cached_property
     def constants(self) -> tuple[BoundConstant, ...]:
@@ -149,7 +160,7 @@ class WorstCollection:
     def _setting(self, tasks: TaskCollection) -> Setting:
         start, teacher = tasks.start(), tasks.teacher()
         filter_ = resolve(self.schedule, self.k, tasks.radius)
-        return Setting(tasks, filter_, self.k, WithReplacement(), start, teacher, float(np.linalg.norm(teacher)))
+        return Setting(tasks, filter_, self.k, self.ordering, start, teacher, float(np.linalg.norm(teacher)))
 
     def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
         """Return the tightest "upper" or "lower" constant, by default a published one; None if there is none."""
@@ -170,13 +181,16 @@ class WorstCollection:
 
     def __repr__(self) -> str:
         lines = [
-            f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} uniform draws, schedule {self.schedule!r}",
+            f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} {self._steps()}, schedule {self.schedule!r}",
             *self._bound_lines(),
             f"{len(self.counts)} different tasks in {self.rows.shape[-1]} features, {self.counts.sum()} copies in all",
             "",
             self._summary().text(),
         ]
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
+
+    def _steps(self) -> str:
+        return "uniform draws" if isinstance(self.ordering, WithReplacement) else f"steps, {name_of(self.ordering)}"
 
     def _summary(self) -> Table:
         """Return the rows of the different tasks: copies, probabilities, norms and inner products."""
@@ -205,7 +219,8 @@ class WorstCollection:
 
     def _header(self) -> dict[str, Any]:
         schedule = to_plain(self.schedule, self.k)
-        return {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
+        header = {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
+        return header if isinstance(self.ordering, WithReplacement) else {**header, "ordering": name_of(self.ordering)}
 
     def save(self, path: str | Path) -> None:
         """Write the collection to a file; ``fl.load`` reads it, and computes its value again to compare."""
@@ -220,11 +235,24 @@ def from_document(document: Document) -> WorstCollection:
         raise ValueError(f"k must be at most {_MAX_STEPS} in a file, got {k}")
     value = validate.number("value", header["value"], "k·loss/(R²D²)", positive=True)
     rows, counts = _arrays(Fields(document.arrays), k)
-    collection = WorstCollection(rows, counts, from_plain(header["schedule"]), k, value, str(header["command"]))
+    ordering = _ordering(header.get("ordering", SEARCHED[0]), counts, k)
+    schedule = from_plain(header["schedule"])
+    collection = WorstCollection(rows, counts, schedule, k, value, str(header["command"]), ordering)
     computed = collection.evaluate()
     if not abs(computed - value) <= 1e-9 * value:
         raise ValueError(f"its value {value!r} is not that of its tasks, {computed!r}; some number was changed")
     return collection
+
+
+def _ordering(name: Any, counts: NDArray[np.int64], k: int) -> Ordering:
+    """Return the ordering of a file; ValueError if it has none of this name, or not for these tasks."""
+    if name not in SEARCHED:
+        raise ValueError(f"its ordering is {name!r}, not one of {', '.join(SEARCHED)}")
+    ordering = NAMES[name]
+    ordering.check(int(counts.sum()), k)
+    if isinstance(ordering.law(len(counts), k), Epochs) and counts.sum() > LARGEST_EPOCH:
+        raise ValueError(f"random epochs of {counts.sum()} tasks are too many to be checked")
+    return ordering
 
 
 def _arrays(fields: Fields, k: int) -> tuple[Floats, NDArray[np.int64]]:

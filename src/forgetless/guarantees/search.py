@@ -15,13 +15,15 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.linalg import one_blas_thread
 from forgetless._core.validate import check_memory
-from forgetless.engines.inputs import ScheduleLike, as_schedule
+from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.errors import FileError
-from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, minimize_starts
+from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, in_order, minimize_starts
 from forgetless.guarantees._objective import Adversary
-from forgetless.guarantees.collection import WorstCollection
+from forgetless.guarantees._ordered_objective import OrderedAdversary
+from forgetless.guarantees.collection import LARGEST_EPOCH, SEARCHED, WorstCollection
 from forgetless.io.document import Document, Fields, file_errors, parse_json, read, write
+from forgetless.orderings import Draws, Epochs, Ordering, name_of
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
 from forgetless.schedules.names import code
@@ -38,6 +40,7 @@ def find_worst_collection(
     schedule: ScheduleLike,
     k: int,
     *,
+    ordering: OrderingLike | None = None,
     n_features: int = 4,
     n_tasks: int = 6,
     rank: int = 1,
@@ -49,7 +52,7 @@ def find_worst_collection(
     resume: bool = False,
     progress: Progress | bool | None = None,
 ) -> WorstCollection:
-    """Search for the collection of tasks of low rank on which a schedule has the largest expected loss after k draws.
+    """Search for the collection of tasks of low rank on which a schedule has the largest expected loss after k steps.
 
     The exact worst expected loss over unit teachers is maximised over directions, singular values (at most 1, and one
     of them 1) and probabilities, from many starts at once, by limited-memory BFGS with the exact gradient: one pass
@@ -63,7 +66,9 @@ def find_worst_collection(
     schedule : schedule, filter, name or number
         Resolved at R = 1.
     k : int
-        Number of draws with replacement.
+        Number of steps.
+    ordering : Ordering or its name, default ``WithReplacement()``
+        Or ``WithoutReplacement()``, ``RandomReshuffling()`` or ``Cyclic()``: then every task occurs once.
     n_features, n_tasks : int
         d and the number of different tasks, at most.
     rank : int, default 1
@@ -105,29 +110,42 @@ def find_worst_collection(
     central differences for others unless they override it.
     """
     chosen = as_schedule(schedule)
-    search = _Search(_adversary(chosen, k, n_features, n_tasks, rank), n_starts, n_rounds, starts, seed)
+    order = as_ordering(ordering)
+    search = _Search(_adversary(chosen, k, (n_features, n_tasks, rank), order), n_starts, n_rounds, starts, seed)
     if checkpoint is None and resume:
         raise ValueError("resume=True needs the file to resume from; give it as checkpoint=path")
     path = None if checkpoint is None else Path(checkpoint)
     with progress_callback(progress) as report_progress:
         x = search.run(path, resume, report_progress)
-        rows, counts, value = as_copies(search.adversary, x)
+        rows, counts, value = (as_copies if search.adversary.free else in_order)(search.adversary, x)
     rows = rows[:, 0] if search.adversary.rank == 1 else rows
     if path is not None:
         path.unlink(missing_ok=True)
-    return WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen))
+    return WorstCollection(rows, counts, chosen, search.adversary.k, value, search.call(chosen, order), order)
 
 
-def _adversary(schedule: Any, k: int, n_features: int, n_tasks: int, rank: int) -> Adversary:
+def _adversary(schedule: Any, k: int, sizes: tuple[int, int, int], ordering: Ordering) -> Adversary:
+    n_features, n_tasks, rank = sizes
     k = validate.integer("k", k, 1, "ask for at least one step")
     d = validate.integer("n_features", n_features, 1, "2 to 6 are enough for the worst known collections")
     M = validate.integer("n_tasks", n_tasks, 1, "3 to 8 are enough for the worst known collections")
     rank = validate.integer("rank", rank, 1, "1 to 3 are enough for the worst known collections")
     if rank > d:
         raise ValueError(f"rank must be at most n_features = {d}, got {rank}; a task has no more orthogonal rows")
+    if name_of(ordering) not in SEARCHED:
+        names = ", ".join(SEARCHED)
+        raise ValueError(
+            f"ordering must be one of {names} for a search, got {ordering!r}; probabilities are searched for"
+        )
+    ordering.check(M, k)
     filter_ = resolve(schedule, k, 1.0)
     check_contraction(filter_, TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
-    return Adversary(filter_, k, M, d, rank)
+    law = ordering.law(M, k)
+    if law is None or isinstance(law, Draws):
+        return Adversary(filter_, k, M, d, rank)
+    if M > LARGEST_EPOCH and isinstance(law, Epochs):
+        raise ValueError(f"n_tasks must be at most {LARGEST_EPOCH} for random epochs, got {M}: all sets are followed")
+    return OrderedAdversary(filter_, k, M, d, rank, law=law)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +171,17 @@ class _Search:
             )
         what = f"the gradient of {self.n_starts} starts over {k} steps"
         n_numbers = float(max(self.n_starts, SIZES)) * k * (2 * d * d + 8 * M * rank * d)
+        if isinstance(self.adversary, OrderedAdversary):
+            n_moves = max(len(moves.tasks) for moves in self.adversary.moves)
+            n_numbers += self.n_starts * (k * d * d + 8.0 * rank * d + 8.0 * d * d) * n_moves
         check_memory(n_numbers, what, "use fewer starts or a smaller k")
 
-    def call(self, schedule: Any) -> str:
+    def call(self, schedule: Any, ordering: Ordering) -> str:
         """Return the call of this search as code."""
+        order = "" if self.adversary.free else f"ordering={name_of(ordering)!r}, "
         a, source = self.adversary, code(schedule) or f"schedule  # {schedule!r}, which is not recorded"
         return (
-            f"fl.find_worst_collection({source}, k={a.k}, n_features={a.n_features}, n_tasks={a.n_tasks}, "
+            f"fl.find_worst_collection({source}, k={a.k}, {order}n_features={a.n_features}, n_tasks={a.n_tasks}, "
             f"rank={a.rank}, n_starts={self.n_starts}, n_rounds={self.n_rounds}, starts={self.starts!r}, "
             f"seed={self.seed})"
         )
@@ -170,7 +192,8 @@ class _Search:
         a = self.adversary
         factors = np.ascontiguousarray(a.filter.factors(np.geomspace(1e-3, 1.0, 13)), dtype=np.float64)
         facts = (a.k, a.n_variables, self.n_starts, a.n_features, a.n_tasks, a.rank, self.starts, self.seed)
-        return json.dumps([*facts, installed("scipy"), hashlib.sha256(factors.tobytes()).hexdigest()])
+        order = [type(a.law).__name__] if isinstance(a, OrderedAdversary) else []
+        return json.dumps([*facts, *order, installed("scipy"), hashlib.sha256(factors.tobytes()).hexdigest()])
 
     def run(self, path: Path | None, resume: bool, report_progress: Progress) -> Floats:
         """Return the best point, of shape (n,)."""

@@ -345,7 +345,7 @@ _OPTIMAL_TEXT = (
 )
 
 _FIELD_TEXT = (
-    "One statement or formula of each paper beside the number computed here, exactly unless a standard error is given. "
+    "A statement or formula of each paper beside the number computed here, exactly unless a standard error is given. "
     "The last column says where the formula was read: those from memory or from an abstract may differ in details from "
     "what was published."
 )

@@ -17,7 +17,7 @@ from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction, recorded_steps
 from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import ENGINE_METRICS, check_metrics
-from forgetless.orderings import NAMES, Cyclic, FixedOrder, Greedy, WithReplacement
+from forgetless.orderings import Cyclic, FixedOrder, Greedy, WithReplacement, name_of
 from forgetless.schedules import resolve
 from forgetless.schedules.names import title_of
 from forgetless.sweeps.code import text_digest
@@ -315,9 +315,7 @@ def _has_strength(schedule: Any) -> bool:
 
 
 def _ordering_label(thing: Any) -> str:
-    return (
-        thing if isinstance(thing, str) else next((name for name, each in NAMES.items() if each == thing), repr(thing))
-    )
+    return thing if isinstance(thing, str) else name_of(thing)
 
 
 def _parameters(value: Value) -> frozenset[str]:

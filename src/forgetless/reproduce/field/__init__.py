@@ -43,11 +43,12 @@ PAPERS = (
 
 def field(progress: Progress | None = None) -> Table:
     """Return statements of all papers: published, computed, their difference, and where the formula was read."""
-    report_progress, rows = progress or silent, []
+    report_progress, rows, true = progress or silent, [], 0
     for done, paper in enumerate(PAPERS):
         report_progress(done, len(PAPERS), f"papers, now {paper.PAPER}")
-        rows += [_row(paper.PAPER, statement) for statement in paper.statements()]
-    true = sum(bool(row["holds"]) for row in rows)
+        statements = paper.statements()
+        rows += [_row(paper.PAPER, statement) for statement in statements]
+        true += sum(statement.holds for statement in statements)
     return Table.of_rows("The field in a few lines each", rows, (f"{true} of {len(rows)} statements hold as computed",))
 
 
@@ -56,10 +57,9 @@ def _row(paper: str, statement: Statement) -> dict[str, object]:
         "paper": paper,
         "statement": statement.text,
         "computed": statement.computed,
-        "± standard error": statement.error or None,
+        "± s.e.": statement.error or None,
         "": statement.relation,
         "published": statement.published,
         "difference": statement.computed - statement.published,
-        "holds": statement.holds,
         "source": statement.source,
     }
