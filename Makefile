@@ -161,6 +161,7 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/margins.py
+	$(BIN)/python benchmarks/logistic.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py

@@ -28,6 +28,10 @@ ESTIMATORS = [
     fl.ContinualRidgeClassifier(),
     fl.ContinualRidgeClassifier(memory=2),
     fl.ContinualRidgeClassifier(alpha=0.1, fit_intercept=False),
+    fl.ContinualLogistic(),
+    fl.ContinualLogistic(memory=2, curvature="bound", standardize=True),
+    fl.ContinualLogistic(0.1, memory=None, fit_intercept=False),
+    fl.ContinualLogistic(memory=fl.LowRankMemory(1, diagonal=True, decay=0.1)),
     fl.JointRidge(),
     fl.RecursiveLeastSquares(fit_intercept=True),
 ]
@@ -46,7 +50,7 @@ def is_beyond_it(result):
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_several_targets_are_declared_where_they_are_learned(model):
-    regression = not isinstance(model, fl.ContinualRidgeClassifier)
+    regression = sklearn.base.is_regressor(model)
     assert model.__sklearn_tags__().target_tags.multi_output == regression
 
 

@@ -9,6 +9,7 @@ __version__ = "1.0.0"
 # interrupted in the meantime must be able to end without a traceback.
 _LATER = {
     "ContinualGD": "estimators.ridge",
+    "ContinualLogistic": "estimators.logistic",
     "ContinualRidge": "estimators.ridge",
     "ContinualRidgeClassifier": "estimators.classifier",
     "Cyclic": "orderings",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.estimators.classifier import ContinualRidgeClassifier
     from forgetless.estimators.evaluation import evaluate_stream
+    from forgetless.estimators.logistic import ContinualLogistic
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
@@ -117,6 +119,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ContinualGD",
+    "ContinualLogistic",
     "ContinualRidge",
     "ContinualRidgeClassifier",
     "Cyclic",

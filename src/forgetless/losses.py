@@ -195,6 +195,25 @@ class Softmax(Loss):
         return radius * math.sqrt(2.0 * n_rows)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedSoftmax(Softmax):
+    """The softmax of rows times their weights, of shape (n,)."""
+
+    weights: Floats
+
+    def value(self, outputs: Any, y: Any) -> Floats:
+        return super().value(outputs, y) * self.weights
+
+    def slope(self, outputs: Any, y: Any) -> Floats:
+        return super().slope(outputs, y) * self.weights[:, None]
+
+    def curvature(self, outputs: Any, y: Any) -> Floats:
+        return super().curvature(outputs, y) * self.weights[:, None, None]
+
+    def smoothness(self, radius: float) -> float:
+        return super().smoothness(radius) * float(self.weights.max(initial=0.0))
+
+
 @dataclass(frozen=True)
 class Hinge(Loss):
     """The hinge max(0, 1 − y xᵀw); a step on one row is that of PA-I with C = 1/λ.

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from sklearn.base import is_classifier
 
 import forgetless as fl
 
@@ -17,6 +18,7 @@ MODELS = {
     "rls": fl.RecursiveLeastSquares(0.2),
     "classes": fl.ContinualRidgeClassifier(),
     "untuned": fl.ContinualRidgeClassifier(memory=2),
+    "logistic": fl.ContinualLogistic(memory=2, standardize=True),
 }
 
 
@@ -26,7 +28,7 @@ def tasks(seed):
 
 
 def labelled(model, y):
-    return (np.where(y > 0, "u", "v"), ["u", "v"]) if isinstance(model, fl.ContinualRidgeClassifier) else (y,)
+    return (np.where(y > 0, "u", "v"), ["u", "v"]) if is_classifier(model) else (y,)
 
 
 def outcome_of(path):

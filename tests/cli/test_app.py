@@ -111,8 +111,9 @@ def test_tables_for_people(archive, capsys):
         assert out.splitlines()[-1].split()[0] == "50"
     assert "bound that applies" in run(capsys, "lab", "compare-bounds", archive, "--k", 50)[1]
     code, out, _ = run(capsys, "lab", "bounds")
-    assert out.count(" bound of ") == len(fl.theory.bounds.catalogue)
-    assert len(json.loads(run(capsys, "lab", "bounds", "--json")[1])) == len(fl.theory.bounds.catalogue)
+    count = len(fl.theory.bounds.catalogue) + len(fl.theory.label_bounds.catalogue)
+    assert out.count(" bound of ") == count
+    assert len(json.loads(run(capsys, "lab", "bounds", "--json")[1])) == count
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "seen_loss", "worst_case", "worst-case"])

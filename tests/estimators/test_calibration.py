@@ -78,6 +78,7 @@ def test_at_most_so_many_rows_of_a_task_are_used():
     for n in (1, 999, 1000, 1001, 2500, 10**6):
         count = len(range(n)[some_rows(n)])
         assert count <= MOST_ROWS
+        assert count == n or n > MOST_ROWS
         assert count >= min(n, MOST_ROWS / 2)
 
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.estimators import regressor
@@ -30,6 +30,8 @@ MODELS = [
     fl.RecursiveLeastSquares(fit_intercept=True),
     fl.ContinualRidgeClassifier(),
     fl.ContinualRidgeClassifier(schedule="auto", fit_intercept=False),
+    fl.ContinualLogistic(),
+    fl.ContinualLogistic(schedule="increasing", n_tasks=50, memory=2, standardize=True),
 ]
 
 
@@ -37,13 +39,13 @@ def tasks(model, seed, n=5, targets=(), kind=np.asarray, dtype=float, count=5):
     rng = np.random.default_rng(seed)
     for _ in range(count):
         X, y = rng.standard_normal((n, 4)).astype(dtype), rng.standard_normal((n, *targets)).astype(dtype)
-        if isinstance(model, fl.ContinualRidgeClassifier):
+        if is_classifier(model):
             y = np.where(np.arange(n) < 2, ["u", "v", "u", "v", "u"][:n], "w")
         yield kind(X), y
 
 
 def learned(model, stream):
-    classes = {"classes": ["u", "v", "w"]} if isinstance(model, fl.ContinualRidgeClassifier) else {}
+    classes = {"classes": ["u", "v", "w"]} if is_classifier(model) else {}
     for X, y in stream:
         model.partial_fit(X, y, **classes)
     return model
@@ -221,7 +223,7 @@ def test_learning_changes_a_model_in_one_assignment(model):
     watched = Watched.__new__(Watched)
     watched.__dict__.update(parameters)
     (X, y), (A, b), (row, target) = [*tasks(model, 0, count=2), *tasks(model, 0, n=1, count=1)]
-    classes = {"classes": ["u", "v", "w"]} if isinstance(model, fl.ContinualRidgeClassifier) else {}
+    classes = {"classes": ["u", "v", "w"]} if is_classifier(model) else {}
     frame = pandas.DataFrame(X, columns=list("abcd"))
     calls = [
         lambda: watched.partial_fit(frame, y, **classes),

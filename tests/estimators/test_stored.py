@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.io.document import read
@@ -19,6 +19,7 @@ MODELS = [
     fl.JointRidge(0.2),
     fl.RecursiveLeastSquares(0.2),
     fl.ContinualRidgeClassifier(schedule="auto"),
+    fl.ContinualLogistic(),
 ]
 
 
@@ -28,7 +29,7 @@ def stream(rng, count=16, n=4, d=4):
 
 def learned(model, tasks, kind=np.asarray):
     for X, y in tasks:
-        if isinstance(model, fl.ContinualRidgeClassifier):
+        if is_classifier(model):
             model.partial_fit(kind(X), y > 0, classes=[False, True])
         else:
             model.partial_fit(kind(X), y)
@@ -40,6 +41,7 @@ def found_rows(content, tasks):
     found = set()
     for at in range(8):
         numbers = np.frombuffer(content[at:], dtype=np.float64, count=(len(content) - at) // 8)
+        numbers = np.where(np.abs(numbers) > 1e-300, numbers, np.nan)  # integers, whose ratios would be rounded
         windows = np.lib.stride_tricks.sliding_window_view(numbers, tasks[0][0].shape[1])
         for row in np.concatenate([X for X, _ in tasks]):
             with np.errstate(all="ignore"):
@@ -83,7 +85,7 @@ def test_weights_alone_predict_and_do_not_learn(tmp_path, rng, model):
     assert back.history_["task"].tolist() == []
     assert np.isnan(back.prequential_mse_)
     before = pickle.dumps(back)
-    target = y > 0 if isinstance(model, fl.ContinualRidgeClassifier) else y
+    target = y > 0 if is_classifier(model) else y
     for call in (
         lambda: back.partial_fit(X, target),
         lambda: back.partial_fit(X[:1], target[:1]),

@@ -225,6 +225,11 @@ def estimators():
         for X, y in stream():
             model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])
         yield f"classifier/{name}", [*np.ravel(model.coef_), *np.ravel(model.intercept_)]
+    for name, options in {"default": {}, "rank": {"memory": low_rank, "curvature": "bound"}}.items():
+        model = fl.ContinualLogistic(**options)
+        for X, y in stream():
+            model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])
+        yield f"logistic/{name}", [*np.ravel(model.coef_), *np.ravel(model.intercept_)]
     model = fl.ContinualRidge(alpha=0.5, memory=low_rank, fit_intercept=True)
     for X, y in stream():
         model.partial_fit(X, y)
@@ -251,7 +256,7 @@ def difference(one, other):
 
 def tolerance(name):
     """Return the relative difference that is allowed: rounding, or that of single precision and of optimizers."""
-    if name.endswith("float32"):
+    if name.endswith("float32") or name.startswith("logistic"):  # its memory is in float32 by default
         return 1e-6
     searched = name.startswith("upper_bound") and name.endswith(("next_loss", "without-replacement"))
     return 1e-5 if searched or name.startswith(("minimax_schedule", "optimal_schedule", "advise")) else RTOL

@@ -227,3 +227,10 @@ def test_bad_input_is_named(change, error, message):
     arguments = {"w": np.zeros(2), "task": (np.eye(2), [-1, 1]), "filter": fl.Ridge(1.0), "loss": "hinge"} | change
     with pytest.raises(error, match=message):
         fl.step(**arguments)
+
+
+def test_newton_counts_its_factorizations():
+    """The loss of margins far below 1 is quadratic: one step solves it, and the next gradient says so."""
+    step = proximal_step(np.eye(2), np.ones(2), np.zeros(2), 5.0, losses.SquaredHinge(), solver="newton")
+    np.testing.assert_allclose(step.change, 1 / 6)
+    assert step.passes == 2

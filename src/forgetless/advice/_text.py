@@ -13,8 +13,9 @@ from forgetless.advice._sampled import Runs
 from forgetless.advice.results import Claim, Option, below_text, change_text, down, up, value_text
 from forgetless.engines.problem import Problem
 from forgetless.filters import Projection, Ridge
-from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
+from forgetless.guarantees.comparison import BOUNDS, setting_of
 from forgetless.guarantees.oracle import oracle_bound
+from forgetless.guarantees.results import check_bound
 from forgetless.guarantees.schedule_bounds import OracleEntry
 from forgetless.metrics import QUANTITIES
 from forgetless.orderings import Ordering

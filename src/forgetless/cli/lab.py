@@ -165,11 +165,11 @@ def upper_bound(schedule: str, k: int, as_json: bool, **options: Any) -> None:
 @lab.command(epilog=examples("forgetless lab bounds", "forgetless lab bounds --json"))
 @as_json_option
 def bounds(as_json: bool) -> None:
-    """List every bound in the catalogue."""
-    from forgetless.theory.bounds import catalogue
+    """List every bound in the catalogues, for the squared loss and for losses of classes."""
+    from forgetless.theory import bounds, label_bounds
 
     keys = ("name", "kind", "quantity", "ordering", "scheme", "regularization", "rate", "min_k", "status", "citation")
-    rows = [{key: getattr(bound, key) for key in keys} for bound in catalogue]
+    rows = [{key: getattr(bound, key) for key in keys} for bound in (*bounds.catalogue, *label_bounds.catalogue)]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return

@@ -219,7 +219,7 @@ def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype)
     before = _error_before(state, X, y, weight) if state.predicts_otherwise else None
-    return TaskData(start, rows, residual, total, n, tuple(y.shape[1:]), before=before)
+    return TaskData(start, rows, residual, total, n, tuple(y.shape[1:]), before=before, weight=weight)
 
 
 def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:

@@ -1,20 +1,14 @@
 """Classification on a stream: explicit L2 on one-hot targets. Classes may appear at any time."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from forgetless._core import validate
-from forgetless._core.arrays import Array, check_unmasked, from_numpy, namespace_of, to_numpy, zeros
-from forgetless.estimators._input import dispatched
+from forgetless._core.arrays import Array, to_numpy
 from forgetless.estimators.calibration import Calibration, some_rows
+from forgetless.estimators.classes import StreamingClassifier, check_class_weight, probabilities
 from forgetless.estimators.evidence import Experts
-from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
+from forgetless.estimators.regressor import RETAINED_FRACTION, store
 from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
@@ -25,7 +19,7 @@ def _temperature(state: State) -> float:
     return 1.0 if state.calibration is None else state.calibration.temperature
 
 
-class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
+class ContinualRidgeClassifier(StreamingClassifier):
     """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
 
     The class with the largest prediction wins. Classes may come at any time, declared or not: until then their weights
@@ -66,13 +60,7 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
     ['maybe', 'no', 'yes']
     """
 
-    _has_classes = True
-    _gram_suffices = False
-
-    classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
     temperature_ = Learned(_temperature, "Temperature of the class probabilities.")
-    class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
-    radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known.")
     retained_fraction_ = RETAINED_FRACTION
 
     def __init__(
@@ -94,7 +82,7 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        _check_class_weight(self.class_weight)
+        check_class_weight(self.class_weight)
         return ridge_rule(self, n_groups)
 
     def _value(self, name: str) -> Any:
@@ -102,53 +90,6 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
 
     def _fixed(self) -> dict[str, Any]:
         return {**super()._fixed(), "schedule": "auto" if is_automatic(self) else "one of its own strength"}
-
-    def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
-        """Learn one task.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,)
-            Labels; some may be of new classes.
-        classes : array of shape (c,), optional
-            Classes of later tasks, declared in any call.
-        sample_weight : float or array of shape (n,), optional
-        """
-        state = self._declared(classes)
-        X, y, weight, state = self._validated(state, X, y, sample_weight)
-        self._state = self._after(state, X, y, weight)
-        return self
-
-    def partial_fit_blocks(self, blocks: Any, classes: Any = None) -> Self:
-        """Learn one task given as row blocks; new classes must be declared in ``classes``."""
-        self._state = self._after_blocks(self._declared(classes), blocks)
-        return self
-
-    def _declared(self, classes: Any) -> State:
-        """Return the state that the next task starts from, with the declared classes."""
-        state = self._current()
-        return state if classes is None else _with_classes(state, _labels_of(classes))
-
-    def _validated(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
-        labels = _checked(y)
-        state = _counted(_with_classes(state, labels), labels)
-        sample_weight = _row_weights(state, labels, self.class_weight, sample_weight)
-        return super()._validated(state, X, _one_hot(state, labels), sample_weight)
-
-    def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
-        labels, classes = _checked(y), state.origin.classes
-        if self.class_weight is not None:
-            raise ValueError("class_weight needs tasks as arrays; give sample_weight with the blocks instead")
-        new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
-        if len(new):
-            raise ValueError(
-                f"y holds labels {new.tolist()[:5]} of new classes; in blocks these must be "
-                "declared: partial_fit_blocks(blocks, classes=...)"
-            )
-        return super()._validated(_counted(state, labels), X, _one_hot(state, labels), sample_weight)
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))
@@ -166,121 +107,11 @@ class ContinualRidgeClassifier(ClassifierMixin, StreamingRegressor):  # type: ig
             calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets, weights)
         return after._replace(calibration=calibration)
 
-    def decision_function(self, X: Any) -> Array:
-        """Return the predicted one-hot targets (n, c); for two classes the second minus the first, (n,)."""
-        state = self._fitted()
-        scores = self._linear(state, X, "decision_function")
-        return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
-
-    def predict(self, X: Any) -> Array:  # type: ignore[override]  # classes have no standard deviation
-        """Return the class with the largest prediction for each row."""
-        state = self._fitted()
-        scores = self._linear(state, X, "predict")
-        xp = namespace_of(scores)
-        labels = state.origin.classes[to_numpy(xp.argmax(scores, axis=1))]
-        return from_numpy(labels, like=scores) if dispatched(scores) and labels.dtype.kind in "iufb" else labels
-
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all classes, of shape (n, c): the softmax of the scores over ``temperature_``.
 
-        The order of classes is that of ``predict``. The temperature is fitted to rows of the tasks learned, not to
+        The order of classes is that of ``classes_``. The temperature is fitted to rows of the tasks learned, not to
         those of tasks given as blocks or dask arrays.
         """
         state = self._fitted()
-        scores = self._linear(state, X, "predict_proba") / _temperature(state)
-        xp = namespace_of(scores)
-        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-        return powers / xp.sum(powers, axis=1, keepdims=True)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
-
-
-def _checked(y: Any) -> Any:
-    """Return labels after scikit-learn's checks."""
-    if y is None:
-        raise ValueError("ContinualRidgeClassifier requires y to be passed, but the target y is None")
-    check_unmasked("y", y)
-    labels = column_or_1d(_labels_of(y), warn=True)
-    check_classification_targets(labels)
-    return labels
-
-
-def _one_hot(state: State, labels: Any) -> Any:
-    return (labels[:, None] == state.origin.classes[None, :]).astype(np.float64)
-
-
-def _labels_of(y: Any) -> Any:
-    """Return labels as a NumPy array."""
-    return to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
-
-
-def _with_classes(state: State, labels: Any) -> State:
-    """Return the state of a stream with the classes among ``labels`` added.
-
-    Targets of a new class were 0 at every row so far, so its weights would be zero had it been declared at first.
-    """
-    new, old = np.unique(labels), state.origin.classes
-    if old is None:
-        return state._replace(origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new)))
-    if len(np.setdiff1d(new, old)) == 0:
-        return state
-    if (new.dtype.kind in "US") != (old.dtype.kind in "US"):
-        raise ValueError(
-            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]}; convert them"
-        )
-    classes = np.union1d(old, new)
-    place = np.where(np.isin(classes, old), np.searchsorted(old, classes), -1)
-    counts = _placed(state.class_counts, place)
-    state = state._replace(origin=state.origin._replace(classes=classes), class_counts=counts)
-    if state.coef is not None:
-        intercept = _placed(state.intercept, place) if state.fit_intercept else zeros((len(classes),), state.coef)
-        state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
-    if state.iterate is not None:
-        state = state._replace(iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T))
-    if isinstance(state.memory, Experts):
-        state = state._replace(memory=state.memory.with_classes(place))
-    return state
-
-
-def _placed(array: Array, place: Any) -> Array:
-    """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
-    empty = zeros((1, *array.shape[1:]), array)
-    return namespace_of(array).concat([array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0)
-
-
-def _counted(state: State, labels: Any) -> State:
-    """Return the state with the rows of a task added to the counts of their classes."""
-    classes = state.origin.classes
-    more = np.bincount(np.searchsorted(classes, labels), minlength=len(classes)).astype(np.float64)
-    return state._replace(class_counts=state.class_counts + more)
-
-
-def _check_class_weight(class_weight: Any) -> None:
-    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-        return
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights, got {class_weight!r}")
-    for label, weight in class_weight.items():
-        validate.number(f"class_weight[{label!r}]", weight, "use 1 for a class like any other")
-
-
-def _row_weights(state: State, labels: Any, class_weight: Any, sample_weight: Any) -> Any:
-    """Return the weights of the rows of a task, those of their classes included."""
-    if class_weight is None:
-        return sample_weight
-    classes, counts = state.origin.classes, state.class_counts
-    if isinstance(class_weight, str):
-        weights = counts.sum() / np.count_nonzero(counts) / np.maximum(counts, 1.0)
-    else:
-        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-    rows = weights[np.searchsorted(classes, labels)]
-    if sample_weight is None:
-        return rows
-    check_unmasked("sample_weight", sample_weight)
-    own = np.asarray(_labels_of(sample_weight), dtype=np.float64)
-    if own.ndim and own.shape != rows.shape:
-        raise ValueError(f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}")
-    return rows * own
+        return probabilities(self._linear(state, X, "predict_proba") / _temperature(state))

@@ -28,6 +28,7 @@ STATES = ("learn", "predict")
 
 CLASSES = {
     "ContinualGD": "ridge",
+    "ContinualLogistic": "logistic",
     "ContinualRidge": "ridge",
     "ContinualRidgeClassifier": "classifier",
     "JointRidge": "baselines",

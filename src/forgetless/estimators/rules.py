@@ -41,6 +41,9 @@ class Rule(ABC):
     towards_previous = False
     """Whether a penalty holds weights near those before the task."""
 
+    starts_at_mean = True
+    """Whether a standardized stream starts from the mean of its first targets."""
+
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
         """Return the state after a task of one plain row where there is a short path for it; else None."""
         return None
@@ -145,7 +148,7 @@ class Scheduled(Rule):
         self, memory: LowRankMemory, state: State, task: TaskData, filter_: Filter, scale: float
     ) -> Change:
         options, recall = self.options, recalled(memory, state, task, scale)
-        subspace, strength = recall.subspace, _coefficient(filter_)
+        subspace, strength = recall.subspace, positive_coefficient(filter_, "memory")
         # The memory is about the weights of the state, from which the step starts unless they are discounted.
         origin = task.start if state.coef is None else state.start(None, None)
         if memory.diagonal:
@@ -203,13 +206,14 @@ def solve_stacked(
     return solution._replace(change=_over(solution.change.T, root).T)
 
 
-def _coefficient(filter_: Filter) -> float:
-    """Return λ of the next task; ValueError where a memory cannot be combined with a filter."""
+def positive_coefficient(filter_: Filter, needed_by: str) -> float:
+    """Return λ of the next task; ValueError where it is not explicit L2 with a finite positive coefficient."""
     coefficient = filter_.coefficient if isinstance(filter_, Ridge) else math.nan
     if not (isinstance(coefficient, float) and 0 < coefficient < math.inf):
+        hint = ", or memory=None" if needed_by == "memory" else ""
         raise ValueError(
-            "memory needs explicit L2 with a finite positive coefficient at every task, got "
-            f"{filter_!r}; use alpha > 0 or another schedule, or memory=None"
+            f"{needed_by} needs explicit L2 with a finite positive coefficient at every task, got "
+            f"{filter_!r}; use alpha > 0 or another schedule{hint}"
         )
     return coefficient
 

@@ -43,6 +43,8 @@ class TaskData(NamedTuple):
         Xᵀr where it is known.
     before : float, optional
         The weighted squared error of the model's predictions before the task, where these are not Xw.
+    weight : array of shape (n,), optional
+        The weights of the rows, where they have any and are in memory.
     """
 
     start: Array
@@ -53,6 +55,7 @@ class TaskData(NamedTuple):
     targets: tuple[int, ...]
     right: Array | None = None
     before: float | None = None
+    weight: Array | None = None
 
     def relative_to(self, weights: Array) -> "TaskData":
         """Return the same task relative to other weights (d, c)."""
@@ -72,7 +75,10 @@ class TaskData(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Result of a step: new weights minus old (d, c), the record for the history, and replaced parts of the state."""
+    """Result of a step: new weights minus old (d, c), the record for the history, and replaced parts of the state.
+
+    ``before`` and ``after`` are squared errors; the first only where it is not that of the task.
+    """
 
     weights: Array
     after: Any
@@ -80,6 +86,7 @@ class Change(NamedTuple):
     radius: float = math.nan
     error: float = math.nan
     parts: Mapping[str, Any] = {}
+    before: float | None = None
 
 
 class Plan(NamedTuple):
@@ -293,7 +300,7 @@ class State(NamedTuple):
 
     def starting(self, X: Any, y: Any, mean: Array) -> "State":
         """Return the state before the first task, which predicts the mean of its targets."""
-        if self.coef is not None or not self.fit_intercept:
+        if self.coef is not None or not self.fit_intercept or not self.rule.starts_at_mean:
             return self
         weights, targets = self.start(X, y), tuple(y.shape[1:])
         xp = namespace_of(weights)
@@ -310,7 +317,8 @@ class State(NamedTuple):
         number = self.n_tasks + 1
         scale = task.total * task.residual.shape[1]
         with np.errstate(over="ignore"):
-            before = (sum_of_squares(task.residual) if task.before is None else task.before) / scale
+            squares = task.before if change.before is None else change.before
+            before = (sum_of_squares(task.residual) if squares is None else squares) / scale
         # One infinite value would make the means over all tasks infinite for ever.
         if not math.isfinite(before) or not math.isfinite(self.history.total + task.total):
             raise OverflowError("the squared error of this task is too large for a number; rescale X and y towards 1")

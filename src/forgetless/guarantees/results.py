@@ -11,7 +11,8 @@ from forgetless.io.document import Document, write
 from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
-from forgetless.theory.bounds import QUANTITIES
+from forgetless.theory.bounds import QUANTITIES, Bound
+from forgetless.theory.hypotheses import REALIZABLE, Setting
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,13 @@ class BoundComparison:
         Bounds of the relative errors of exact losses; 1 where no digit is known.
     next_loss : float or None
         Exact expected loss on the task after the last one; None where the order has none.
+    loss : str
+        Name of the loss. For others than "squared" losses are means of simulated runs, ``errors`` their relative
+        standard errors, and D the distance to the nearest w with all margins at least 1, infinite if there is none.
+    n_trials : int
+        Number of simulated runs, 1 for a single order; 0 for the squared loss.
+    wrong_rows : float or None
+        Expected number of rows of the next task on the wrong side, for losses of two classes.
     """
 
     k: int
@@ -78,6 +86,9 @@ class BoundComparison:
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
     next_loss: float | None = None
+    loss: str = "squared"
+    n_trials: int = 0
+    wrong_rows: float | None = None
     origin: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -138,6 +149,8 @@ class BoundComparison:
         return [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
 
     def _facts(self) -> list[str]:
+        if self.n_trials:
+            return self._simulated_facts()
         facts = [
             f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
             f"exact expected average loss     {self._loss('average_loss')}",
@@ -146,6 +159,18 @@ class BoundComparison:
         ]
         if self.next_loss is not None:
             facts.insert(3, f"exact expected next-task loss   {self._loss('next_loss')}")
+        return [*facts, *self.notes]
+
+    def _simulated_facts(self) -> list[str]:
+        how = f"mean of {self.n_trials} runs ± standard error" if self.n_trials > 1 else "one order"
+        names = {"average_loss": "average loss", "next_loss": "loss on the next task", "wrong_rows": "its wrong rows"}
+        facts = [
+            f"after k = {self.k} steps of the {self.loss} loss: R = {self.radius:.6g}, D = {self.distance:.6g} ({how})"
+        ]
+        for name, text in names.items():
+            value = getattr(self, name)
+            if value is not None:
+                facts.append(f"{text:<22} {value:.6g} ± {value * self.errors.get(name, 0.0):.2g}")
         return [*facts, *self.notes]
 
     def _loss(self, name: str) -> str:
@@ -189,7 +214,8 @@ def _number(value: float | None) -> str:
 
 def from_document(document: Document) -> BoundComparison:
     """Return the comparison in a document; ValueError if it could not have been computed."""
-    header = {"next_loss": None, **document.header} if isinstance(document.header, dict) else document.header
+    added = {"next_loss": None, "loss": "squared", "n_trials": 0, "wrong_rows": None}
+    header = {**added, **document.header} if isinstance(document.header, dict) else document.header
     comparison: BoundComparison = records.from_plain(BoundComparison, header, left_out=("origin",))
     if comparison.k < 1 or not min(comparison.radius, comparison.distance, comparison.residual) >= 0:
         raise ValueError("k, radius, distance and residual are not those of tasks")
@@ -264,3 +290,23 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
 
     def _repr_html_(self) -> str:
         return html.titled(self.table())
+
+
+def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
+    """Return whether a bound applies in a setting, its value there, and its ratio to the exact loss."""
+    reasons = bound.failures(setting)
+    facts = (bound.name, bound.kind, bound.quantity)
+    if not reasons and not bound.constant_known:
+        reasons = [f"its hypotheses hold, but of the rate {bound.rate} no constant is known to us"]
+    if reasons:
+        return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
+    published = bound.value(setting)
+    trivial = 0.5 * setting.radius**2 * setting.distance**2
+    # Where labels are noisy ½R²D² is no bound.
+    capped = bound.kind == "upper" and trivial < published and REALIZABLE in bound.hypotheses
+    value = trivial if capped else published
+    ratio = None
+    if exact is not None and exact > 0 and value > 0:
+        ratio = value / exact if bound.kind == "upper" else exact / value
+    reason = f"the trivial bound ½R²D² is smaller than {published:.6g}" if capped else ""
+    return BoundCheck(*facts, True, value, published, ratio, reason, bound.citation, bound.status)

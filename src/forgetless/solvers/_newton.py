@@ -86,19 +86,22 @@ def by_factorization(f: Objective, tol: float) -> Minimum:
     return Minimum(z, iteration, relative_error(f, z, outputs))
 
 
-def by_conjugate_gradients(f: Objective, tol: float) -> Minimum:
-    """Return the minimum by Newton steps that are solved by conjugate gradients: products with B and Bᵀ only."""
+def by_conjugate_gradients(f: Objective, tol: float, limit: int = PASSES) -> Minimum:
+    """Return the minimum by Newton steps that are solved by conjugate gradients: products with B and Bᵀ only.
+
+    It ends after about ``limit`` of them; ``error`` says whether that was enough.
+    """
     z = np.zeros((f.B.shape[1], *f.outputs.shape[1:]))
     outputs, passes = f.outputs, 1  # the outputs before the step
     for _ in range(LIMIT):
         g = f.gradient(z, outputs)
         passes += 1
         size, move = float(np.linalg.norm(g)), f.coefficient * float(np.linalg.norm(z))
-        if size <= tol * move or size == 0.0 or passes > PASSES:
+        if size <= tol * move or size == 0.0 or passes > limit:
             break
         # Far from the minimum a rough direction is enough; near it, what remains is to be below the tolerance.
         stop = max(min(0.1, size / (move + size)) * 0.1 * size, 0.5 * tol * move)
-        step, change, used = _conjugate_gradients(f, f.loss.curvature(outputs, f.y), -g, stop)
+        step, change, used = _conjugate_gradients(f, f.loss.curvature(outputs, f.y), -g, stop, limit - passes)
         length = _line_search(f, (z, outputs), (step, change), g)
         if length == 0.0:
             break
@@ -108,12 +111,14 @@ def by_conjugate_gradients(f: Objective, tol: float) -> Minimum:
     return Minimum(z, passes, error)
 
 
-def _conjugate_gradients(f: Objective, curvatures: Floats, right: Floats, stop: float) -> tuple[Floats, Floats, int]:
+def _conjugate_gradients(
+    f: Objective, curvatures: Floats, right: Floats, stop: float, limit: int
+) -> tuple[Floats, Floats, int]:
     """Return d with ‖Hd − right‖ ≤ ``stop``, Bd, and the number of products with B and Bᵀ."""
     d, change, passes = np.zeros_like(right), np.zeros_like(f.outputs), 0
     residual, q = right.copy(), right.copy()
     square = float(np.sum(residual * residual))
-    while square > stop * stop and passes < PASSES:
+    while square > stop * stop and passes < limit:
         Bq = f.B @ q
         Hq = f.B.T @ f.curvature_product(curvatures, Bq) + f.coefficient * q
         passes += 2

@@ -24,6 +24,9 @@ ROUNDING = 1e-14  # of the weights: margins that are 1 up to rounding leave a ch
 SMALLEST = 1e-16  # of λ/β: below, λ is lost in the rounding errors of the loss
 
 
+Objective = _newton.Objective
+
+
 class ProximalStep(NamedTuple):
     """The result of one proximal step."""
 
@@ -43,18 +46,18 @@ def proximal_step(X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, 
     if len(X) == 0:
         return ProximalStep(np.zeros_like(w), "none", 0, 0.0)
     if loss.name not in TWO_CLASSES:
-        return _smooth(_newton.Objective(X, X @ w, y, coefficient, loss), solver)
+        return _smooth(Objective(X, X @ w, y, coefficient, loss), solver)
     A = X * np.asarray(y)[:, None]
     margins = A @ w
     if coefficient > 0 and loss.name == "logistic":
-        return _smooth(_newton.Objective(A, margins, 1.0, coefficient, loss), solver)
+        return _smooth(Objective(A, margins, 1.0, coefficient, loss), solver)
     if np.all(margins >= 1.0):
         return ProximalStep(np.zeros_like(w), "none", 0, 0.0)
     if len(A) == 1 and solver == "auto" and A.any():
         return ProximalStep(A[0] * _of_one_row(A[0], 1.0 - margins[0], coefficient, loss), "row", 1, 1e-15)
     if coefficient > 0 and loss.name == "squared_hinge":
         try:
-            return _smooth(_newton.Objective(A, margins, 1.0, coefficient, loss), solver)
+            return _smooth(Objective(A, margins, 1.0, coefficient, loss), solver)
         except ConvergenceError:  # λ ≪ β: 1 − margins are small differences, multipliers are not
             return _with_slacks(A, margins, coefficient, float(np.linalg.norm(w)))
     upper = 1.0 / coefficient if coefficient > 0 else math.inf
@@ -98,10 +101,18 @@ def _of_one_row(a: Floats, missing: float, coefficient: float, loss: Loss) -> fl
     return min(missing / square, 1.0 / coefficient)
 
 
-def _smooth(f: _newton.Objective, solver: str) -> ProximalStep:
+def _smooth(f: Objective, solver: str) -> ProximalStep:
+    return _checked(minimized(f, solver), f.B, f.coefficient)
+
+
+def minimized(f: Objective, solver: str = "auto", passes: int = _newton.PASSES) -> ProximalStep:
+    """Return the minimum of a smooth loss with a proximal term; ``error`` says how accurate it is.
+
+    Conjugate gradients end after about ``passes`` products with X or Xᵀ.
+    """
     chosen = _choose(f) if solver == "auto" else solver
     if chosen == "newton-cg":
-        result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY)
+        result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY, passes)
         change = result.z
     elif f.B.shape[0] < f.B.shape[1]:
         # X = RᵀQᵀ: the change lies in the span of the rows, in whose coordinates the task is square.
@@ -111,19 +122,19 @@ def _smooth(f: _newton.Objective, solver: str) -> ProximalStep:
     else:
         result = _newton.by_factorization(f, 0.1 * ACCURACY)
         change = result.z
-    return _checked(ProximalStep(change, chosen, result.passes, result.error), f.B, f.coefficient)
+    return ProximalStep(change, chosen, result.passes, result.error)
 
 
 _ITERATIONS = 8  # typical number of Newton steps
-_SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
+SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
 
 
-def _choose(f: _newton.Objective) -> str:
+def _choose(f: Objective) -> str:
     """Return the cheaper of "newton" and "newton-cg" by the model of ``_costs``."""
     n, d = f.B.shape
     c = f.outputs.shape[1] if f.outputs.ndim == 2 else 1
     side = min(n, d)
-    if n * d * c <= _SMALL:
+    if n * d * c <= SMALL:
         return "newton"
     rows = Rows.of(f.B)
     norm = math.sqrt(f.loss.smoothness(_krylov.norm(rows, tol=0.1, passes=4)))

@@ -18,7 +18,8 @@ from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees.comparison import BOUNDS, check_bound, setting_of
+from forgetless.guarantees.comparison import BOUNDS, setting_of
+from forgetless.guarantees.results import check_bound
 from forgetless.sweeps.grid import Batch, Grid, Value
 from forgetless.tasks import TaskCollection
 

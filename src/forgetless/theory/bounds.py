@@ -69,7 +69,8 @@ constants = (
 )
 
 
-QUANTITIES = ("average_loss", "seen_loss", "next_loss")
+QUANTITIES = ("average_loss", "seen_loss", "next_loss", "wrong_rows")
+"""Losses, and the rows of a task on the wrong side of a hyperplane (``label_bounds``)."""
 
 THIS = "Levinstein et al. (2025)"
 TABLE = f"as given in Table 1 of {THIS}"
@@ -107,7 +108,7 @@ class Bound:
     ----------
     name : str
     kind : "upper" or "lower"
-    quantity : "average_loss", "seen_loss" or "next_loss"
+    quantity : "average_loss", "seen_loss", "next_loss" or "wrong_rows"
     ordering, scheme, regularization, rate : str
         Descriptions of the setting, and of the rate without R²D².
     min_k : int

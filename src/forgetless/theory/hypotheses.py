@@ -90,12 +90,7 @@ class Setting:
     @cached_property
     def eta(self) -> float | None:
         """η if φ_t(R²) = η(k+1−t)/(k+1) at every step, as of the minimax schedule; else None."""
-        values = np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,))
-        etas = values * (self.k + 1) / np.arange(self.k, 0, -1)
-        eta = float(etas[0])
-        if not 0 < eta <= 1 + _CLOSE or np.ptp(etas) > _CLOSE * eta:
-            return None
-        return eta if eta < 1 - _CLOSE else 1.0
+        return constant_eta(np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,)), self.k)
 
     @property
     def scale(self) -> float | None:
@@ -115,11 +110,26 @@ class Setting:
 
     def scale_of(self, strengths: Any, first: int) -> float | None:
         """Return c if the strengths from step first + 1 on are c·R²(k+1)/(k−t+2), else None."""
-        if self.radius == 0 or len(strengths) <= first:
+        if self.radius == 0:
             return None
-        decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
-        scales = (strengths * decay / self.radius**2)[first:]
-        return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
+        return increasing_scale(strengths / self.radius**2, self.k, first)
+
+
+def constant_eta(factors: Any, k: int) -> float | None:
+    """Return η if factors κ_1..κ_k are η(k+1−t)/(k+1) with 0 < η ≤ 1, else None."""
+    etas = factors * (k + 1) / np.arange(k, 0, -1)
+    eta = float(etas[0])
+    if not 0 < eta <= 1 + _CLOSE or np.ptp(etas) > _CLOSE * eta:
+        return None
+    return eta if eta < 1 - _CLOSE else 1.0
+
+
+def increasing_scale(strengths: Any, k: int, first: int = 0) -> float | None:
+    """Return c if strengths from step first + 1 on are c(k+1)/(k−t+2), else None."""
+    if len(strengths) <= first:
+        return None
+    scales = (strengths * np.arange(k + 1, 1, -1) / (k + 1))[first:]
+    return float(scales[0]) if np.ptp(scales) <= _CLOSE * max(scales[0], 1e-300) else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,275 @@
+"""The rule of ``ContinualLogistic``: the proximal step of the softmax loss, with a low-rank memory of curvatures.
+
+Task t minimizes Σ_i ω_i ℓ(x_iᵀW, y_i) + ½‖B(W − W_{t−1})‖² + (λ_t/2)‖W − W_{t−1}‖², where ℓ is the cross-entropy of the
+classes and ω_i the weight of a row. The rows B approximate all tasks so far, BᵀB ≈ Σ ω_i h_i x_i x_iᵀ, with a second
+derivative h_i of each row: an online Laplace approximation of logistic regression on all rows.
+"""
+
+import math
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless._core import environment
+from forgetless._core.arrays import Floats, from_numpy, to_numpy
+from forgetless.errors import ConvergenceError
+from forgetless.estimators.low_rank import LowRankMemory, Subspace, leading, squared_norm
+from forgetless.estimators.rules import LARGEST, Rule, positive_coefficient
+from forgetless.estimators.state import Change, State, TaskData
+from forgetless.estimators.strength import Strength
+from forgetless.losses import Softmax, WeightedSoftmax
+from forgetless.solvers.margins import ACCURACY, SMALL, Objective, ProximalStep, check_coefficient, minimized
+from forgetless.solvers.one_task import task_norm
+from forgetless.solvers.rows import Rows, is_sparse
+from forgetless.solvers.stacked import Stacked
+
+CURVATURES = ("auto", "fisher", "mean", "bound")
+
+NEGLIGIBLE = 1e-12
+"""Eigenvalues of the memory below this fraction of the largest are rounding."""
+
+ROUNDING = 1e-14
+"""Eigenvalues of rows below this fraction of the largest are rounding."""
+
+MOST_ROWS = 2000
+"""Sparse rows of a task up to which it is learned in their coordinates."""
+
+FEW_PASSES = 300
+"""Products with X after which a dense task is learned by factorizations, if the cost model says so."""
+
+ACCEPTED = 1e-6
+"""Largest relative error of a step; nearly all have at most 1e-10."""
+
+
+class SoftmaxStep(Rule):
+    """One proximal step of softmax per task, with λ of a schedule and perhaps a low-rank memory."""
+
+    towards_previous = True
+    starts_at_mean = False
+
+    def __init__(
+        self, strength: Strength, memory: LowRankMemory | None, curvature: str, radius: float | None = None
+    ) -> None:
+        self.strength, self.memory, self.curvature, self.radius = strength, memory, curvature, radius
+
+    def detached(self) -> "SoftmaxStep":
+        """Return a rule with prepared strengths of its own."""
+        other = copy(self)
+        other.strength = copy(self.strength)
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the prepared strengths."""
+        return self.strength.nbytes
+
+    def step(self, state: State, task: TaskData) -> Change:
+        """Return the change of a state by a task."""
+        rows, start = LabelledRows.of(task), _against_another(task.start)
+        subspace = None
+        if self.memory is not None:
+            subspace = Subspace.empty(task.start, self.memory) if state.memory is None else state.memory
+            subspace = subspace.decayed(self.memory.decay)
+        coefficient, radius, largest = self._coefficient(state, task)
+        metric = Metric.of(subspace, coefficient, len(start))
+        # The memory is about the weights of the state, from which the step starts unless they are discounted.
+        origin = start if state.coef is None else _against_another(state.start(None, None))
+        centre = start + metric.towards(origin - start)
+        change, error = rows.minimum(metric, centre)
+        weights = centre + change
+        before, after = rows.X @ origin, rows.X @ weights
+        parts: dict[str, Any] = {"radius": largest}
+        if subspace is not None:
+            parts["memory"] = self._remembered(subspace, rows, before, after)
+        return Change(
+            from_numpy((weights - start)[:, : task.start.shape[1]], like=task.start),
+            rows.squared_error(after),
+            coefficient,
+            radius,
+            error,
+            parts,
+            rows.squared_error(before),
+        )
+
+    def _coefficient(self, state: State, task: TaskData) -> tuple[float, float, float]:
+        """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so far."""
+        radius, largest = math.nan if self.radius is None else self.radius, state.radius
+        if self.strength.per_task or (self.strength.needs_radius and self.radius is None):
+            norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
+            largest = max(largest, norm)
+            radius = norm if self.strength.per_task else largest
+        filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(Softmax().smoothness(radius)))
+        return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
+
+    def _remembered(self, subspace: Subspace, rows: "LabelledRows", before: Floats, after: Floats) -> Subspace:
+        """Return the memory with the curvatures of a task, from its outputs before and after it was learned."""
+        assert self.memory is not None
+        kind = self.curvature
+        if kind == "auto":
+            kind = "fisher" if after.shape[1] == 2 else "mean"
+        factors = np.sqrt(rows.weights * _curvatures(before, after, kind))[:, None]
+        scaled = Rows.of(_times(rows.X, factors))
+        size = squared_norm(scaled)
+        if not size < LARGEST:
+            raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
+        stack = Stacked(subspace.rows(np.float64), scaled)
+        return subspace.with_task(stack, min(self.memory.rank, scaled.shape[1]), 1.0, size)
+
+
+def _against_another(weights: Any) -> Floats:
+    """Return weights (d, c) in float64; those of a single class beside those of another one that may follow."""
+    W = to_numpy(weights).astype(np.float64)
+    return np.hstack([W, -W]) if W.shape[1] == 1 else W
+
+
+def _curvatures(before: Floats, after: Floats, kind: str) -> Floats:
+    """Return the mean of the nonzero eigenvalues of the second derivative of every row, from its outputs (n, c)."""
+    n, c = after.shape
+    if kind == "bound":
+        return np.full(n, 0.5)
+    fisher = [np.sum(p * (1.0 - p), axis=1) / (c - 1) for p in map(Softmax().probabilities, (before, after))]
+    return np.asarray(fisher[1] if kind == "fisher" else 0.5 * (fisher[0] + fisher[1]))
+
+
+class Metric(NamedTuple):
+    """The penalty zᵀ(λR² + BᵀB)z of a change z, by the eigenvalues and eigenvectors of (BR⁻¹)ᵀBR⁻¹; R is diagonal.
+
+    With Vᵀ diag(e) V of the latter and z = R⁻¹Tu, T = I − Vᵀ diag(1 − √(λ/(λ + e))) V, the penalty is λ‖u‖².
+    """
+
+    coefficient: float  # λ
+    values: Floats  # e (q,)
+    vectors: Floats  # V (q, d)
+    root: Floats  # the diagonal of R (d,)
+
+    @classmethod
+    def of(cls, subspace: Subspace | None, coefficient: float, d: int) -> "Metric":
+        """Return the metric of a memory of d weights; λ times the identity without one."""
+        root = np.ones(d)
+        if subspace is None:
+            return cls(coefficient, np.zeros(0), np.zeros((0, d)), root)
+        if subspace.diagonal is not None:
+            root = to_numpy(subspace.penalty_root(coefficient)) / math.sqrt(coefficient)
+        B = to_numpy(subspace.rows(np.float64)) / root
+        values, U = leading(B @ B.T)
+        count = int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
+        return cls(coefficient, values[:count], (U[:, :count] / np.sqrt(values[:count])).T @ B, root)
+
+    def _contracted(self, u: Floats) -> Floats:
+        """Return Tu, u of shape (d, …)."""
+        if len(self.values) == 0:
+            return u
+        shrinkage = 1.0 - np.sqrt(self.coefficient / (self.coefficient + self.values))
+        return np.asarray(u - self.vectors.T @ (shrinkage[:, None] * (self.vectors @ u)))
+
+    def change(self, u: Floats) -> Floats:
+        """Return z = R⁻¹Tu, u of shape (d, c)."""
+        return np.asarray(self._contracted(u) / self.root[:, None])
+
+    def root_of_gram(self, X: Any) -> tuple[Floats, Floats]:
+        """Return S (n, r) with XR⁻¹TTR⁻¹Xᵀ = SSᵀ for sparse rows, and U (n, r) with u = (XR⁻¹T)ᵀUz for z (r, c).
+
+        Both are small where rows are few, whatever the number of features.
+        """
+        scaled = _times(X, 1.0 / self.root[None, :])
+        seen = scaled @ self.vectors.T
+        gram = (scaled @ scaled.T).toarray() - (seen * (self.values / (self.coefficient + self.values))) @ seen.T
+        values, U = leading(gram)
+        count = max(1, int(np.sum(values > ROUNDING * values[0])))
+        root = np.sqrt(values[:count])
+        return U[:, :count] * root, U[:, :count] / np.maximum(root, np.finfo(np.float64).tiny)
+
+    def rows(self, X: Any) -> Any:
+        """Return XR⁻¹T: an operator for sparse rows with a memory, else a matrix."""
+        scaled = _times(X, 1.0 / self.root[None, :])
+        if not is_sparse(X):
+            return np.ascontiguousarray(self._contracted(scaled.T).T)
+        if len(self.values) == 0:
+            return scaled
+        from scipy.sparse.linalg import LinearOperator
+
+        def forward(u: Floats) -> Floats:
+            return np.asarray(scaled @ self._contracted(u))
+
+        def adjoint(v: Floats) -> Floats:
+            return self._contracted(scaled.T @ v)
+
+        return LinearOperator(X.shape, matvec=forward, matmat=forward, rmatmat=adjoint, dtype=np.float64)
+
+    def towards(self, z: Floats) -> Floats:
+        """Return (λR² + BᵀB)⁻¹BᵀBz: from the centre of one penalty to that of the sum of both."""
+        if len(self.values) == 0 or not z.any():
+            return np.zeros_like(z)
+        root = self.root[:, None]
+        shares = self.values / (self.coefficient + self.values)
+        return np.asarray(self.vectors.T @ (shares[:, None] * (self.vectors @ (z * root))) / root)
+
+
+def _times(X: Any, factors: Floats) -> Any:
+    """Return X, dense or sparse, times factors of shape (n, 1) or (1, d)."""
+    return X.multiply(factors).tocsr() if is_sparse(X) else X * factors
+
+
+def _dense_minimum(f: Objective) -> ProximalStep:
+    """Return the minimum for dense rows: of large tasks by few conjugate gradients, which mostly suffice."""
+    if f.B.size * f.outputs.shape[1] > SMALL:
+        step = minimized(f, "newton-cg", FEW_PASSES)
+        if step.error <= ACCURACY:
+            return step
+    return minimized(f)
+
+
+class LabelledRows(NamedTuple):
+    """The rows of a task in float64, an intercept included, the numbers of their classes, and their weights."""
+
+    X: Any  # (n, d), dense or sparse
+    labels: Any  # (n,)
+    weights: Floats  # (n,)
+    is_weighted: bool
+
+    @classmethod
+    def of(cls, task: TaskData) -> "LabelledRows":
+        """Return the rows of a task, whose residuals are those of one-hot targets."""
+        rows, weight = task.rows, task.weight
+        X = rows.single if rows.single is not None else np.concatenate(list(rows.blocks()))
+        X, residual = X.astype(np.float64, copy=False), to_numpy(task.residual).astype(np.float64)
+        weights = np.ones(len(residual)) if weight is None else to_numpy(weight).astype(np.float64)
+        if weight is not None:
+            inverse = 1.0 / np.sqrt(weights)[:, None]
+            X, residual = _times(X, inverse), residual * inverse
+        targets = residual + X @ to_numpy(task.start).astype(np.float64)
+        return cls(X, np.argmax(targets, axis=1), weights, weight is not None)
+
+    def minimum(self, metric: Metric, centre: Floats) -> tuple[Floats, float]:
+        """Return the change of weights from the centre of a penalty to the minimum, and its relative error."""
+        loss = WeightedSoftmax(self.weights) if self.is_weighted else Softmax()
+        check_coefficient(self.X, metric.coefficient, loss)
+        objective = Objective(metric.rows(self.X), self.X @ centre, self.labels, metric.coefficient, loss)
+        step = self._by_rows(metric, objective) if is_sparse(self.X) else _dense_minimum(objective)
+        if not step.error <= ACCEPTED:
+            raise ConvergenceError(
+                f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has a relative error of "
+                f"{step.error:.1g}, more than {ACCEPTED:g}; use standardize=True, or a larger alpha"
+            )
+        return metric.change(step.change), step.error
+
+    def _by_rows(self, metric: Metric, f: Objective) -> ProximalStep:
+        """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or by products only."""
+        n, d = self.X.shape
+        if n >= min(d, MOST_ROWS):
+            return minimized(f, "newton-cg")
+        S, U = metric.root_of_gram(self.X)
+        step = minimized(f._replace(B=S))
+        change = f.B.T @ (U @ step.change)
+        # Squares lose digits, so that the error is that of the gradient at the change itself.
+        size = float(np.linalg.norm(change)) * f.coefficient
+        error = float(np.linalg.norm(f.gradient(change, f.outputs + f.B @ change)))
+        error = 0.0 if error == 0.0 else error / size if size else math.inf
+        return step._replace(change=change, error=error) if error <= ACCEPTED else minimized(f, "newton-cg")
+
+    def squared_error(self, outputs: Floats) -> float:
+        """Return the weighted squared error of the class probabilities."""
+        p = Softmax().probabilities(outputs)
+        p[np.arange(len(p)), self.labels] -= 1.0
+        return float(self.weights @ np.sum(p * p, axis=1))
