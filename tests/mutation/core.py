@@ -20,6 +20,7 @@ ENCODER = ("tables", "test_conformance.py", "estimators/test_pipeline.py")
 FILES = ("tables/test_reading.py", "tables/test_tables.py", "tables/test_odd_columns.py", "cli/test_tables.py")
 KEYS = ("sweeps/test_identity.py", "sweeps/test_grid.py", "sweeps/test_workers.py")
 STORES = ("sweeps/test_store.py", "sweeps/test_run.py")
+ENSEMBLES = ("ensembles/test_expectation.py", "ensembles/test_trials.py", "ensembles/test_optimal.py")
 ANCHOR = ("deep/test_anchor.py", "deep/test_practice.py", "deep/test_linear.py")
 
 GROUPS = {
@@ -121,6 +122,18 @@ GROUPS = {
             "estimators/test_low_rank.py",
             "estimators/test_classes.py",
         ),
+    },
+    "ensembles": {
+        "ensembles/_wishart.py": ("ensembles/test_wishart.py",),
+        "ensembles/teachers.py": ENSEMBLES,
+        "ensembles/base.py": ENSEMBLES,
+        "ensembles/invariant.py": ENSEMBLES,
+        "ensembles/anisotropic.py": ENSEMBLES,
+        "engines/fresh.py": ENSEMBLES,
+        "engines/fresh_trials.py": ENSEMBLES,
+        "advice/ensembles.py": ("ensembles/test_optimal.py",),
+        "schedules/tracking.py": ("ensembles/test_optimal.py", "schedules/test_names.py"),
+        "theory/fresh_tasks.py": ("reproduce/test_field.py", "ensembles/test_expectation.py"),
     },
     "classes": {
         "losses.py": ("test_losses.py", "solvers/test_margins.py"),
