@@ -27,8 +27,8 @@ class Continual:
     """Train a network on one task after another: three mechanisms against forgetting, alone or combined.
 
     The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer do the rest. No
-    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise_mechanism`` compares
-    them on your tasks.
+    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise`` compares them on
+    your tasks.
 
     Parameters
     ----------

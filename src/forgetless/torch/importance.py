@@ -145,11 +145,16 @@ class Relative:
     def __call__(self, importance: Mapping[str, Any]) -> Tensors:
         """Return the importance in units of the first one's mean."""
         if self.unit is None:
-            total = float(sum(value.sum() for value in importance.values()))
-            if not total > 0:
-                raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
-            self.unit = total / sum(value.numel() for value in importance.values())
+            self.unit = mean_importance(importance)
         return {name: value / self.unit for name, value in importance.items()}
+
+
+def mean_importance(importance: Mapping[str, Any]) -> float:
+    """Return the mean over all weights after the first task, which must be positive."""
+    total = float(sum(value.sum() for value in importance.values()))
+    if not total > 0:
+        raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
+    return total / float(sum(value.numel() for value in importance.values()))
 
 
 def mean_over_processes(importance: Tensors) -> Tensors:
