@@ -7,7 +7,7 @@ import torch
 
 from forgetless.torch._metrics import metric_of
 from forgetless.torch._proximal import Bucket, Plan, Scalar
-from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
+from forgetless.torch.hooks import Hooked, check_trained, held, inner_optimizer
 from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
 from forgetless.torch.schedules import Strengths, check_choice, check_schedule
 
@@ -22,7 +22,7 @@ class _State(NamedTuple):
     omega: Tensors  # a name that is missing here has Ω = 1
 
 
-class Anchor:
+class Anchor(Hooked):
     """Regularize a network towards its weights after earlier tasks by a proximal step after every optimizer step.
 
     Training converges to ∇loss + λ_t Ω(w − a) = 0 with every optimizer: the hook makes a proximal step in the metric in
@@ -107,8 +107,7 @@ class Anchor:
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
         self._state = _State(1, 0, None, {}, {})
         self._warned = False
-        self._hooks: StepHooks | None = None
-        self._n_steps: int | None = 0  # proximal steps, or penalties, of the task; None where a saved state lacks it
+        self._n_steps = 0  # proximal steps, or penalties, of the task
         self._plan: tuple[Plan, _State] | None = None
         self._bind(unwrapped(model), optimizer)
         warn_if_coarse(self._params().values(), stacklevel=3)
@@ -133,7 +132,7 @@ class Anchor:
     def step(self) -> None:
         """Make one proximal step; called after every optimizer step in ``mode="proximal"``."""
         strength = self.strength
-        self._n_steps = (self._n_steps or 0) + 1
+        self._n_steps += 1
         if strength == 0.0:
             return
         if self._own is None:
@@ -156,7 +155,7 @@ class Anchor:
             raise RuntimeError(
                 f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
             )
-        self._n_steps = (self._n_steps or 0) + 1
+        self._n_steps += 1
         strength, total, (_, _, _, center, omega) = self.strength, None, self._state
         for name, p in self._params().items():
             if name in center and p.requires_grad:
@@ -210,12 +209,6 @@ class Anchor:
                 centers[name] = grown(center, p, name)
         self._state = state._replace(center=centers, omega=omegas)
 
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        if self._hooks is not None:
-            self._hooks.remove()
-        self._hooks = None
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
         state = self._state
@@ -246,7 +239,7 @@ class Anchor:
 
         numbers = (state["task"], state["n_anchors"], state["weighted"])
         self._state = _State(*numbers, beside(state["center"]), beside(state["omega"]))
-        self._n_steps = state.get("n_steps")
+        self._n_steps = state["n_steps"]
 
     def __repr__(self) -> str:
         low, high = min(self.lambdas), max(self.lambdas)
@@ -263,7 +256,7 @@ class Anchor:
         self._plan = None
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights are unchanged.
-            self._hooks = StepHooks(optimizer, self.check_horizon, self.step)
+            self._hook(optimizer, self.check_horizon, self.step)
 
     def check_horizon(self) -> None:
         """Raise ValueError if the task is beyond the horizon."""
@@ -291,11 +284,7 @@ class Anchor:
 
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
-        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        params = {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer}
-        if not params:
-            raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
-        return params
+        return held(self.model, self.optimizer, trained=False)
 
     def _anchored(self) -> Tensors:
         """Return ``_params``; ValueError if a parameter with a center was replaced."""

@@ -11,7 +11,7 @@ import torch
 from forgetless._core import validate
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.averages import Average, average_of
-from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
+from forgetless.torch.hooks import Hooked, check_trained, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
 
@@ -23,7 +23,7 @@ _DECAYS: dict[str, Callable[[int, int], float]] = {
 """Fractions of the learning rate at task t of k; "inverse", 1/t, needs no k."""
 
 
-class Continual:
+class Continual(Hooked):
     """Train a network on one task after another: three mechanisms against forgetting, alone or combined.
 
     The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer do the rest. No
@@ -110,7 +110,6 @@ class Continual:
             raise TypeError(
                 f"{min(set(options) - {'start', 'beyond'})!r} is an option of the proximal term; give proximal"
             )
-        self._hooks: StepHooks | None = None
         self._trained: tuple[tuple[int, ...], Tensors] | None = None
         self._average: Average | None = None
         self.model, self.optimizer = unwrapped(model), inner_optimizer(optimizer)
@@ -191,12 +190,6 @@ class Continual:
         self._bind(model, optimizer)
         self._params()
 
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        if self._hooks is not None:
-            self._hooks.remove()
-        self._hooks = None
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
         return {
@@ -242,9 +235,8 @@ class Continual:
         return f"Continual({', '.join(parts)})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
-        self.remove()
         self.model, self.optimizer = model, inner_optimizer(optimizer)
-        self._hooks = StepHooks(self.optimizer, self._before_step, self._after_step)
+        self._hook(self.optimizer, self._before_step, self._after_step)
         self._trained = None
 
     def _before_step(self) -> None:
@@ -278,13 +270,7 @@ class Continual:
         """Return the parameters that are trained, by name; looked up again once a group was added."""
         sizes = tuple(len(group["params"]) for group in self.optimizer.param_groups)
         if self._trained is None or self._trained[0] != sizes:
-            in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-            named = self.model.named_parameters()
-            params = {name: p for name, p in named if id(p) in in_optimizer and p.requires_grad}
-            if not params:
-                raise ValueError(
-                    "the optimizer holds no trained parameter of the model; make it from model.parameters()"
-                )
+            params = held(self.model, self.optimizer)
             if self._average is not None:
                 self._average.follow(params)
             self._trained = sizes, params

@@ -155,10 +155,11 @@ def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     ``names`` are the parameters with a center: those that are new since the last task have none. With importances all
     of them have one.
     """
-    keys = {"version", "schedule", "center_of", "names", "task", "n_anchors", "weighted", "center", "omega"}
+    keys = {"version", "schedule", "center_of", "names", "n_steps", "task", "n_anchors", "weighted", "center", "omega"}
     if keys - set(state) or state["version"] != 2:
         raise ValueError("state is not that of an Anchor of this version; use the result of anchor.state_dict()")
     task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
+    validate.integer("state['n_steps']", state["n_steps"], 0, "the number of steps of the task")
     closed = validate.integer("state['n_anchors']", state["n_anchors"], 0, "the number of closed tasks")
     if closed not in (task - 1, task):  # one more with ``start``
         raise ValueError(f"state['n_anchors'] must be {task - 1} or {task} in task {task}, got {closed}")

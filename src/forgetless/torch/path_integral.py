@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.hooks import inner_optimizer
+from forgetless.torch.hooks import Hooked, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 
 
-class PathIntegral:
+class PathIntegral(Hooked):
     """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the task.
 
     The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own movement and g the
@@ -59,8 +59,7 @@ class PathIntegral:
         self._old: Tensors = {}
 
     def _params(self) -> Tensors:
-        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer and p.requires_grad}
+        return held(self.model, self.optimizer)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _before(self) -> None:
@@ -92,11 +91,6 @@ class PathIntegral:
                 importances[name] = torch.zeros_like(p)
         self._reset()
         return importances
-
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        for handle in self._handles:
-            handle.remove()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the path so far, to resume within a task."""
