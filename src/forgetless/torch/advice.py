@@ -30,9 +30,7 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
 }
 """First values of the parameter of every mechanism, the most likely first; functions of the user get the first ones."""
 
-Key = tuple[str, float]
-Scores = Mapping[Key, tuple[float, ...]]
-"""Over the seeds, of a mechanism with a value of its parameter."""
+Scores = dict[tuple[str, float], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -77,23 +75,20 @@ class MechanismAdvice:
         return value, means[value]
 
     def __str__(self) -> str:
-        names = sorted({name for name, _ in self.scores}, key=lambda name: -self.best(name)[1])
-        rows = [f"{name} {self.best(name)[0]:.3g}: {self.best(name)[1]:.4g}" for name in names]
-        lines = ["; ".join([*rows, f"none: {_mean(self.without):.4g}"])]
+        best = {name: self.best(name) for name, _ in self.scores}
+        rows = {f"{name} {value:.3g}": self.scores[name, value] for name, (value, _) in best.items()}
+        ranked = sorted((rows | {"none": self.without}).items(), key=lambda row: -_mean(row[1]))
+        text = "; ".join(f"{label}: {_mean(scores):.4g}" for label, scores in ranked)
         if self.mechanism == "none":
-            return f"{lines[0]}\nno mechanism is better than training alone on these tasks"
-        rival, other = "none", self.without
-        if len(names) > 1 and self.best(names[1])[1] > _mean(self.without):
-            rival, other = names[1], self.scores[names[1], self.best(names[1])[0]]
-        n = sum(a > b for a, b in zip(self.scores[self.mechanism, self.value], other, strict=True))
+            return f"{text}\nno mechanism is better than training alone on these tasks"
+        (_, first), (rival, second) = ranked[:2]
+        wins = sum(a > b for a, b in zip(first, second, strict=True))
         call = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
-        lines.append(
-            f"{self.mechanism} is best, above {rival} on {n} of {len(other)} seeds, of {self.n_runs} training runs: "
-            f"flt.Continual(model, optimizer, {call})"
+        text += f"\n{self.mechanism} is best, above {rival} on {wins} of {len(first)} seeds"
+        text += f", of {self.n_runs} training runs: flt.Continual(model, optimizer, {call})"
+        return text + (
+            f"\nits value is the {self.edge} that was tried; a larger budget goes beyond" if self.edge else ""
         )
-        if self.edge:
-            lines.append(f"its value is the {self.edge} that was tried; a larger budget goes beyond it")
-        return "\n".join(lines)
 
 
 def advise(
@@ -158,7 +153,7 @@ def advise(
     >>> tasks = [(x, 0 * x), (x, x), (x, 2 * x)]  # no weight fits all; the best is 1
     >>> print(flt.advise(make, tasks, train, score, budget=13))
     merge 1: -0.6667; moving 4: -0.6695; proximal 4: -0.7778; step_size 0.16: -0.844; none: -1.667
-    merge is best, above moving on 1 of 1 seeds, of 13 training runs: flt.Continual(model, optimizer, \
+    merge is best, above moving 4 on 1 of 1 seeds, of 13 training runs: flt.Continual(model, optimizer, \
 average=('merge', 1.0))
     """
     if len(tasks) < 2:
@@ -171,7 +166,7 @@ average=('merge', 1.0))
     total = validate.integer("budget", budget, least, f"{len(seeds)} seeds and {len(names)} mechanisms need {least}")
     n_values = (total // len(seeds) - 1) // len(names)
     loop = _Loop(make, tasks, train, score, importance)
-    scores = dict[Key, tuple[float, ...]]()
+    scores: Scores = {}
     with progress_callback(progress) as report:
         report(0, total, "no mechanism")
         without = tuple(loop.run(None, seed) for seed in seeds)

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from forgetless.torch import models
 from forgetless.torch._metrics import metric_of
 from forgetless.torch._proximal import Bucket, Plan, Scalar
 from forgetless.torch.hooks import Hooked, check_trained, held, inner_optimizer
-from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
+from forgetless.torch.models import Tensors, check_importance, grown, unwrapped
 from forgetless.torch.schedules import Strengths, check_choice, check_schedule
 
 
@@ -110,7 +111,7 @@ class Anchor(Hooked):
         self._n_steps = 0  # proximal steps, or penalties, of the task
         self._plan: tuple[Plan, _State] | None = None
         self._bind(unwrapped(model), optimizer)
-        warn_if_coarse(self._params().values(), stacklevel=3)
+        models.warn_if_coarse(self._params().values(), stacklevel=3)
         if start is not False:
             self._state = self._closed(None if start is True else start)
 
@@ -157,9 +158,9 @@ class Anchor(Hooked):
             )
         self._n_steps += 1
         strength, total, (_, _, _, center, omega) = self.strength, None, self._state
-        for name, p in self._params().items():
+        for name, p in self._anchored().items():
             if name in center and p.requires_grad:
-                change = (p - self._shaped(name, p)).square()
+                change = (p - center[name]).square()
                 part = (change * omega[name] if name in omega else change).sum()
                 total = part if total is None else total + part.to(total.device)
         if total is None:
@@ -185,7 +186,7 @@ class Anchor(Hooked):
             check_trained(self._n_steps, self.task, "anchor")
         if not self._warned:
             self._warned = True
-            warn_if_tracking(self.model, stacklevel=3)
+            models.warn_if_tracking(self.model, stacklevel=3)
         self._state, self._n_steps = state._replace(task=state.task + 1), 0
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -205,8 +206,8 @@ class Anchor(Hooked):
             center = centers.get(name)
             if center is not None and center.shape != p.shape:
                 omega = omegas.get(name)
-                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, p, name)
-                centers[name] = grown(center, p, name)
+                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, torch.zeros_like(p), name)
+                centers[name] = grown(center, torch.zeros_like(p), name)
         self._state = state._replace(center=centers, omega=omegas)
 
     def state_dict(self) -> dict[str, Any]:
@@ -227,18 +228,16 @@ class Anchor(Hooked):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from ``state_dict``; ValueError names what is damaged, or differs from this anchor and its model."""
         params = self._params()
-        check_state(state, params)
+        models.check_state(state, params)
         if state["center_of"] != self.center:
             raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={self.center!r}")
         check_schedule(state["schedule"], self._strengths, state["task"])
 
-        def beside(tensors: Mapping[str, Any]) -> Tensors:
-            return {
-                name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in tensors.items()
-            }
-
-        numbers = (state["task"], state["n_anchors"], state["weighted"])
-        self._state = _State(*numbers, beside(state["center"]), beside(state["omega"]))
+        center, omega = (
+            {name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in state[key].items()}
+            for key in ("center", "omega")
+        )
+        self._state = _State(state["task"], state["n_anchors"], state["weighted"], center, omega)
         self._n_steps = state["n_steps"]
 
     def __repr__(self) -> str:
@@ -276,8 +275,9 @@ class Anchor(Hooked):
             if importance is not None:  # frozen parameters may be left out: they did not affect the loss
                 weight = importance.get(name)
                 weight = torch.zeros_like(p) if weight is None else weight.detach().to(p.device, p.dtype, copy=True)
-            center = self._shaped(name, p) if name in state.center else None
-            centers[name], omega = joined(center, state.omega.get(name), p.detach(), weight, n, self.center)
+            centers[name], omega = joined(
+                state.center.get(name), state.omega.get(name), p.detach(), weight, n, self.center
+            )
             if omega is not None:
                 omegas[name] = omega
         return _State(state.task, n, importance is not None, centers, omegas)
@@ -287,32 +287,26 @@ class Anchor(Hooked):
         return held(self.model, self.optimizer, trained=False)
 
     def _anchored(self) -> Tensors:
-        """Return ``_params``; ValueError if a parameter with a center was replaced."""
+        """Return ``_params``; ValueError if a parameter with a center was replaced, or has grown."""
         params = self._params()
-        replaced = [name for name in self._state.center if name not in params]
-        if replaced:
-            raise ValueError(
-                f"{replaced[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after "
-                "a layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
-            )
+        for name, center in self._state.center.items():
+            if name not in params:
+                raise ValueError(
+                    f"{name} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
+                    "layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
+                )
+            if center.shape != params[name].shape:
+                raise ValueError(
+                    f"{name} had shape {tuple(center.shape)} and has {tuple(params[name].shape)}; call anchor.grow() "
+                    "once a layer has grown"
+                )
         return params
-
-    def _shaped(self, name: str, p: Any) -> Any:
-        center = self._state.center[name]
-        if center.shape != p.shape:
-            raise ValueError(
-                f"{name} had shape {tuple(center.shape)} and has {tuple(p.shape)}; call anchor.grow() once a layer "
-                "has grown"
-            )
-        return center
 
     def _planned(self) -> list[Bucket]:
         groups, state = self.optimizer.param_groups, self._state
         if self._plan is None or self._plan[1] is not state or not self._plan[0].fits(groups):
-            params = self._anchored()
-            centers = {name: self._shaped(name, params[name]) for name in state.center}
-            names = {id(params[name]): name for name in centers}
-            self._plan = Plan(groups, names, centers, state.omega), state
+            names = {id(p): name for name, p in self._anchored().items() if name in state.center}
+            self._plan = Plan(groups, names, state.center, state.omega), state
         return self._plan[0].buckets
 
 
@@ -336,15 +330,3 @@ def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) 
     if kind == "previous" or center is None:
         return w.detach().clone(), mean
     return torch.lerp(center, w.detach(), weight if isinstance(weight, float) else weight.to(w.dtype)), mean
-
-
-def grown(old: Any, like: Any, name: str) -> Any:
-    """Return zeros of the new shape with the old values in the corner where each index begins."""
-    if old.ndim != like.ndim or any(a > b for a, b in zip(old.shape, like.shape, strict=True)):
-        raise ValueError(
-            f"{name} had shape {tuple(old.shape)} and has {tuple(like.shape)}; it may grow along its dimensions, the "
-            "old entries first, and not shrink"
-        )
-    result = torch.zeros_like(like, requires_grad=False)
-    result[tuple(slice(0, n) for n in old.shape)] = old.to(device=result.device, dtype=result.dtype)
-    return result

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.models import Tensors, check_tensor
+from forgetless.torch.models import Tensors, check_tensor, grown
 from forgetless.torch.schedules import check_choice
 
 
@@ -28,9 +28,7 @@ class Average:
         for name, p in params.items():
             old = self.tensors.get(name)
             if old is None or old.shape != p.shape:
-                self.tensors[name] = _precise(p)
-                if old is not None:
-                    self.tensors[name][tuple(slice(0, n) for n in old.shape)] = old
+                self.tensors[name] = _precise(p) if old is None else grown(old, _precise(p), name)
         self.tensors = {name: self.tensors[name] for name in params}
 
     def step(self, params: Tensors) -> None:

@@ -54,8 +54,8 @@ class Continual(Hooked):
 
     Attributes
     ----------
-    task : int
-        The task that is being learned, from 1.
+    task, n_steps : int
+        The task that is being learned, from 1, and steps of the optimizer in it.
     anchor : Anchor or None
         The proximal term.
 
@@ -98,7 +98,7 @@ class Continual(Hooked):
             raise ValueError("Continual needs a mechanism: give proximal, step_size or average")
         start, self.beyond = options.get("start", False), options.get("beyond", "error")
         check_choice("beyond", self.beyond, ("error", "hold"))
-        self._task, self._n_steps = 1, 0
+        self.task, self.n_steps = 1, 0
         self._fractions = _fractions(step_size, n_tasks)
         self._rates: list[tuple[dict[str, Any], Any]] = []
         self.anchor: Anchor | None = None
@@ -106,10 +106,8 @@ class Continual(Hooked):
             schedule = _linear(proximal, bool(start)) if _is_number(proximal) else proximal
             horizon = None if _is_number(proximal) else n_tasks
             self.anchor = Anchor(model, optimizer, schedule, horizon, mode="manual", **options)
-        elif set(options) - {"start", "beyond"}:
-            raise TypeError(
-                f"{min(set(options) - {'start', 'beyond'})!r} is an option of the proximal term; give proximal"
-            )
+        elif others := set(options) - {"start", "beyond"}:
+            raise TypeError(f"{min(others)!r} is an option of the proximal term; give proximal")
         self._trained: tuple[tuple[int, ...], Tensors] | None = None
         self._average: Average | None = None
         self.model, self.optimizer = unwrapped(model), inner_optimizer(optimizer)
@@ -117,19 +115,9 @@ class Continual(Hooked):
         self._bind(self.model, self.optimizer)  # last, so that an error leaves no hook behind
 
     @property
-    def task(self) -> int:
-        """The task that is being learned, from 1."""
-        return self._task
-
-    @property
-    def n_steps(self) -> int:
-        """Steps of the optimizer in the present task."""
-        return self._n_steps
-
-    @property
     def fraction(self) -> float:
         """The factor of the learning rates at the present task."""
-        return 1.0 if self._fractions is None else self._fractions.at(self._task, self.beyond)
+        return 1.0 if self._fractions is None else self._fractions.at(self.task, self.beyond)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
@@ -146,7 +134,7 @@ class Continual(Hooked):
             Whether the task was learned elsewhere, or not at all.
         """
         if not untrained:
-            check_trained(self._n_steps, self._task, "continual")
+            check_trained(self.n_steps, self.task, "continual")
         if importance is not None and self.anchor is None:
             raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
         if self._average is not None:
@@ -156,7 +144,7 @@ class Continual(Hooked):
                 importance = importance()
         if self.anchor is not None:
             self.anchor.next_task(importance, untrained=True)
-        self._task, self._n_steps = self._task + 1, 0
+        self.task, self.n_steps = self.task + 1, 0
         self._trained = None  # layers may be frozen or thawed between tasks
 
     @contextlib.contextmanager
@@ -171,7 +159,7 @@ class Continual(Hooked):
         params = self._params()
         with torch.no_grad():
             last = {name: p.detach().clone() for name, p in params.items()}
-            for name, weight in self._average.weights(params, self._n_steps).items():
+            for name, weight in self._average.weights(params, self.n_steps).items():
                 params[name].copy_(weight)
         try:
             yield
@@ -194,9 +182,9 @@ class Continual(Hooked):
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
         return {
             "version": 1,
-            "task": self._task,
-            "n_steps": self._n_steps,
-            "fractions": [self._fraction(t) for t in range(1, self._task + 1)],
+            "task": self.task,
+            "n_steps": self.n_steps,
+            "fractions": [self._fraction(t) for t in range(1, self.task + 1)],
             "anchor": None if self.anchor is None else self.anchor.state_dict(),
             "average": None if self._average is None else self._average.state(),
         }
@@ -222,14 +210,14 @@ class Continual(Hooked):
             self.anchor.load_state_dict(state["anchor"])
         if self._average is not None:
             self._average.load(state["average"])
-        self._task, self._n_steps = task, n_steps
+        self.task, self.n_steps = task, n_steps
 
     def __repr__(self) -> str:
-        parts = [f"{self._task - 1} tasks learned"]
+        parts = [f"{self.task - 1} tasks learned"]
         if self.anchor is not None:
             parts.append("proximal")
         if self._fractions is not None:
-            parts.append(f"step size × {self._fraction(self._task):.3g}")
+            parts.append(f"step size × {self._fraction(self.task):.3g}")
         if self._average is not None:
             parts.append(f"average={self._average.name!r}")
         return f"Continual({', '.join(parts)})"
@@ -251,7 +239,7 @@ class Continual(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _after_step(self) -> None:
-        self._n_steps += 1
+        self.n_steps += 1
         if self.anchor is not None:
             self.anchor.step()  # with the learning rate of the step
         self._restore_rates()

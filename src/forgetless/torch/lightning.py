@@ -1,6 +1,6 @@
 """``Continual`` as a callback of Lightning: one task for every ``trainer.fit``."""
 
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from typing import Any
 
 try:
@@ -44,7 +44,7 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
     Then ``Trainer(callbacks=[callback], …).fit(module, loader)`` for every task.
     """
 
-    _evaluation: AbstractContextManager[None] | None = None
+    _evaluation = ExitStack()  # empty: replaced where an evaluation begins
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Follow the optimizer of this task."""
@@ -59,14 +59,12 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Switch to averaged weights."""
         if self.continual is not None:
-            self._evaluation = self.continual.averaged_weights()
-            self._evaluation.__enter__()
+            self._evaluation = ExitStack()
+            self._evaluation.enter_context(self.continual.averaged_weights())
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Switch back to the weights of training."""
-        if self._evaluation is not None:
-            evaluation, self._evaluation = self._evaluation, None
-            evaluation.__exit__(None, None, None)
+        self._evaluation.close()
 
     on_test_start, on_test_end = on_validation_start, on_validation_end
     on_predict_start, on_predict_end = on_validation_start, on_validation_end

@@ -94,10 +94,8 @@ class PathIntegral(Hooked):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the path so far, to resume within a task."""
-        return {
-            "path": {name: t.clone() for name, t in self._path.items()},
-            "start": {name: t.clone() for name, t in self._start.items()},
-        }
+        parts = {"path": self._path, "start": self._start}
+        return {key: {name: t.clone() for name, t in tensors.items()} for key, tensors in parts.items()}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -105,9 +103,7 @@ class PathIntegral(Hooked):
         params = self._params()
         for name, p in params.items():
             if name not in state["path"] or state["path"][name].shape != p.shape:
-                raise ValueError(
-                    f"the saved path lacks {name!r} of shape {tuple(p.shape)}; load it into the same model"
-                )
+                raise ValueError(f"state['path'] lacks {name!r} of shape {tuple(p.shape)}; load it into the same model")
         self._path, self._start = (
             {name: state[key][name].to(p.device, p.dtype, copy=True) for name, p in params.items()}
             for key in ("path", "start")

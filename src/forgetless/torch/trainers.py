@@ -1,6 +1,7 @@
 """The part that callbacks of trainers share: a ``Continual`` that follows a new optimizer at every task."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from forgetless.torch.continual import Continual
@@ -34,8 +35,7 @@ class Follower:
     def end_task(self, model: Any, loader: Any) -> None:
         """Close a task."""
         assert self.continual is not None
-        importance = self.importance
-        self.continual.next_task(None if importance is None else lambda: importance(model, loader))
+        self.continual.next_task(None if self.importance is None else partial(self.importance, model, loader))
         self.continual.remove()  # a trainer may hold the optimizer, and the next one be another
 
     def state_dict(self) -> dict[str, Any]:
