@@ -17,10 +17,7 @@ from forgetless.torch.importance import mean_importance
 from forgetless.torch.schedules import check_choice
 
 DEFAULT_SCALE = 1 / 16
-"""A cautious scale for where nothing was tuned; docs/deep.md, "Which mechanism, which scale", has what it gained.
-
-For ``fl.schedules.increasing(scale=…)`` with importances divided by their first mean (``Relative``).
-"""
+"""A cautious scale of ``fl.schedules.increasing`` beside ``Relative`` importances; docs/deep.md has what it gained."""
 
 GRIDS: Mapping[str, tuple[float, ...]] = {
     "proximal": (0.25, 1 / 64, 4.0, 1 / 1024, 64.0),

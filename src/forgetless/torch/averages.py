@@ -82,9 +82,6 @@ class MovingAverage(Average):
 
     name = "moving"
 
-    def __init__(self, params: Tensors, scale: float | None, n_learned: int) -> None:
-        super().__init__(params, scale, 0)
-
     def step(self, params: Tensors) -> None:
         """Include the weights after a step."""
         self.count += 1
@@ -122,9 +119,6 @@ class Merge(Average):
 
     name = "merge"
 
-    def __init__(self, params: Tensors, scale: float | None, n_learned: int) -> None:
-        super().__init__(params, 1.0 if scale is None else scale, n_learned)
-
     def close(self, params: Tensors) -> None:
         """Merge the weights at the end of a task, in place."""
         for name, merged in self.weights(params, None).items():
@@ -152,7 +146,9 @@ def average_of(average: Any, params: Tensors, *, pretrained: bool) -> Average | 
         if kind is TaskMean:
             raise ValueError(f"average='mean' takes no number, got {scale!r}")
         scale = validate.number("average", scale, "steps of a moving average, c of merging", positive=True)
-    return kind(params, scale, int(pretrained))
+    elif kind is Merge:
+        scale = 1.0
+    return kind(params, scale, int(pretrained and kind is not MovingAverage))
 
 
 def _precise(p: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from forgetless._core import validate
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.averages import Average, average_of
-from forgetless.torch.hooks import Hooked, check_trained, held, inner_optimizer
+from forgetless.torch.hooks import Hooked, check_rates, check_trained, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
 
@@ -224,6 +224,8 @@ class Continual(Hooked):
 
     def _bind(self, model: Any, optimizer: Any) -> None:
         self.model, self.optimizer = model, inner_optimizer(optimizer)
+        if self._fractions is not None:
+            check_rates(self.optimizer)
         self._hook(self.optimizer, self._before_step, self._after_step)
         self._trained = None
 

@@ -26,6 +26,15 @@ def held(model: Any, optimizer: Any, *, trained: bool = True) -> Tensors:
     return params
 
 
+def check_rates(optimizer: Any) -> None:
+    """Raise TypeError if an optimizer chooses its learning rate itself, so that none is known."""
+    if any(group["lr"] is None for group in optimizer.param_groups):
+        raise TypeError(
+            f"{type(optimizer).__name__} has lr=None and chooses its learning rate itself, so that neither a proximal "
+            "step nor a decay can follow it; give lr (relative_step=False), or use mode='loss' of Anchor, or an average"
+        )
+
+
 class _Hook:
     """A hook of this package, to be recognized among others."""
 

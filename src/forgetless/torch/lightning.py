@@ -62,13 +62,10 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
             self._evaluation = ExitStack()
             self._evaluation.enter_context(self.continual.averaged_weights())
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """Switch back to the weights of training."""
         self._evaluation.close()
 
     on_test_start, on_test_end = on_validation_start, on_validation_end
     on_predict_start, on_predict_end = on_validation_start, on_validation_end
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Switch back where an evaluation was interrupted."""
-        self.on_validation_end(trainer, pl_module)
+    on_exception = on_validation_end  # of an evaluation, perhaps
