@@ -71,8 +71,9 @@ def _problem(
         file = (data or Path("results")) / "text.npz"
         if not file.exists():
             text.pack(file.parent)
-        sizes = {"toy": language.TOY, "small": language.SMALL, "full": language.LanguageSettings()}
-        spec, how = LANGUAGES[name], sizes[size]
+        spec = LANGUAGES[name]
+        small = replace(language.SMALL, steps=language.SMALL_STEPS // spec.k)
+        how = {"toy": language.TOY, "small": small, "full": language.LanguageSettings()}[size]
         if size == "toy":
             spec = replace(spec, n_tasks=2, k=2)
         usable = [method for method in effort.methods if method.metric in ("identity", "fisher")]
