@@ -62,10 +62,10 @@ test-avalanche: .venv-avalanche/.installed
 
 # Trainers, each with an environment of its own: torch by its exact version first, so that no other one replaces it.
 test-lightning: build/lightning/.installed
-	$(ONE_THREAD) build/lightning/bin/pytest tests/deep/test_lightning.py
+	$(ONE_THREAD) build/lightning/bin/pytest tests/deep/test_lightning.py src/forgetless/torch/lightning.py
 
 test-transformers: build/transformers/.installed
-	$(ONE_THREAD) build/transformers/bin/pytest tests/deep/test_transformers.py
+	$(ONE_THREAD) build/transformers/bin/pytest tests/deep/test_transformers.py src/forgetless/torch/transformers.py
 
 TRAINER_lightning := lightning==2.6.6
 TRAINER_transformers := transformers==5.22.2 accelerate==1.15.0 peft==0.21.2

@@ -20,6 +20,7 @@ from forgetless.cli.shared import print_lines
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda or auto.")
 @click.option("--at-once", type=click.IntRange(1), default=1000, show_default=True, help="Runs trained together.")
 @click.option("--toy", is_flag=True, help="Tiny tasks, to see that all works.")
+@click.option("--small", is_flag=True, help="A smaller language model and fewer values of parameters, for a CPU.")
 @click.option("--pack", type=click.Path(path_type=Path), help="Only write the data, for --data elsewhere.")
 @click.option("--figures", is_flag=True, help="Draw what is finished in --out; needs matplotlib.")
 @click.option("--json", "as_json", is_flag=True, help="Print the gains as JSON on standard output.")
@@ -34,6 +35,7 @@ def main(
     device: str,
     at_once: int,
     toy: bool,
+    small: bool,
     pack: Path | None,
     figures: bool,
     as_json: bool,
@@ -59,6 +61,7 @@ def main(
         device=device,
         at_once=at_once,
         toy=toy,
+        small=small,
         tell=lambda text: print_lines(text, err=True),
     )
     written = report.write(out)

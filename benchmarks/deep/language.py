@@ -61,6 +61,9 @@ LANGUAGES = {
     "language-lora": LanguageSpec(rank=8, lr=3e-3),
     "language-repeat": LanguageSpec(n_tasks=12, k=30, order="random"),
 }
+SMALL = LanguageSettings(width=64, layers=2, heads=2, pretraining=2000)
+"""For a CPU, with the same number of training steps for every stream."""
+SMALL_STEPS = 800
 TOY = LanguageSettings(
     width=16, layers=1, heads=2, length=16, batch=2, steps=3, warmup=2, pretraining=4, importance_samples=2, n_eval=2
 )

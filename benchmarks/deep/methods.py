@@ -113,13 +113,13 @@ class Method:
             return 0.5 * (1 + np.cos(np.pi * (t - 1) / k))
         return 1.0 / t if shape == "inverse" else np.ones(k)
 
-    def grid(self) -> list[float]:
-        """Return the nine values of the knob that are tried first."""
-        return GRIDS[self.knob]
+    def grid(self, every: int = 1) -> list[float]:
+        """Return the nine values of the knob that are tried first; of ``every=2`` five of them."""
+        return GRIDS[self.knob][::every]
 
-    def finer(self, best: float) -> list[float]:
+    def finer(self, best: float, every: int = 1) -> list[float]:
         """Return two more: both sides of an inner optimum of the grid, or beyond one at its edge."""
-        grid = self.grid()
+        grid = self.grid(every)
         if len(grid) == 1:
             return []
         ratio, i = grid[1] / grid[0], grid.index(best)

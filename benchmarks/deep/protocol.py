@@ -53,6 +53,7 @@ class Effort:
     at_once: int
     deadline: float = math.inf
     alternatives: int = 2
+    every: int = 1  # value of the grid
 
 
 def run(problem: Problem, effort: Effort, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -78,7 +79,8 @@ def run(problem: Problem, effort: Effort, out: Path, tell: Callable[[str], None]
         stream = problem.make(record["tuning_seeds"])
         for n, stage in enumerate(stages(effort.methods), 1):
             for configs in (_coarse, _finer):
-                for method, c, scores in _trained(problem, stream, configs(record, stage), record, effort, part="val"):
+                chosen_configs = configs(record, stage, effort.every)
+                for method, c, scores in _trained(problem, stream, chosen_configs, record, effort, part="val"):
                     record["tuning"].setdefault(method.name, {"tried": []})["tried"].append([c, scores["score"]])
                     save("tuning")
             for method in stage:
@@ -137,16 +139,16 @@ def counted(scores: list[float | None]) -> Any:
     return np.maximum([-1.0 if score is None else score for score in scores], -1.0)
 
 
-def _coarse(record: dict[str, Any], stage: list[Method]) -> list[tuple[Method, float]]:
-    return [(method, c) for method in stage for c in method.grid() if c not in _tried(record, method)]
+def _coarse(record: dict[str, Any], stage: list[Method], every: int) -> list[tuple[Method, float]]:
+    return [(method, c) for method in stage for c in method.grid(every) if c not in _tried(record, method)]
 
 
-def _finer(record: dict[str, Any], stage: list[Method]) -> list[tuple[Method, float]]:
+def _finer(record: dict[str, Any], stage: list[Method], every: int) -> list[tuple[Method, float]]:
     configs = []
     for method in stage:
-        grid = [(c, scores) for c, scores in record["tuning"][method.name]["tried"] if c in method.grid()]
+        grid = [(c, scores) for c, scores in record["tuning"][method.name]["tried"] if c in method.grid(every)]
         chosen = max(grid, key=lambda each: np.mean(counted(each[1])))[0]
-        configs += [(method, c) for c in method.finer(chosen) if c not in _tried(record, method)]
+        configs += [(method, c) for c in method.finer(chosen, every) if c not in _tried(record, method)]
     return configs
 
 

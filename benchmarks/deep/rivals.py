@@ -1,6 +1,7 @@
 """Mechanisms against each other: scores of all methods, and whether combinations beat the best single mechanism."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,25 +50,29 @@ def _resampled(record: dict[str, Any], method: str, picks: Any) -> Any:
     return np.array([scores[c][pick].mean() for c, pick in zip(choices(record, method), picks, strict=True)])
 
 
-def chosen(record: dict[str, Any], names: tuple[str, ...]) -> str:
+def chosen(record: dict[str, Any], names: Sequence[str]) -> str:
     """Return the method of these with the best validation score on the tuning seeds."""
 
     def score(name: str) -> float:
         return max(float(np.mean(counted(scores))) for _, scores in record["tuning"][name]["tried"])
 
-    return max((name for name in names if name in record["report"]), key=score)
+    return max(names, key=score)
 
 
 def decision(records: list[dict[str, Any]]) -> Table:
-    """Return one row per stream: the best combination against the best single mechanism, both chosen by tuning."""
+    """Return one row per stream: the best combination against the best single mechanism, both chosen by tuning.
+
+    Of those that were run; all of them, but for runs with ``--method``.
+    """
     keys = ("stream", "single", "its score", "combination", "its score ", "gain", "with tuning", "over best reported")
     columns: dict[str, list[Any]] = {key: [] for key in keys}
     above = 0
     for record in records:
-        if not set(SINGLES) | set(COMBINATIONS) <= set(record["report"]):
+        singles, combinations = ([n for n in names if n in record["report"]] for names in (SINGLES, COMBINATIONS))
+        if not singles or not combinations:
             continue
-        single, combination = chosen(record, SINGLES), chosen(record, COMBINATIONS)
-        hindsight = max(SINGLES, key=lambda name: points(record, name).mean())
+        single, combination = chosen(record, singles), chosen(record, combinations)
+        hindsight = max(singles, key=lambda name: points(record, name).mean())
         first, strict = difference(record, combination, single), difference(record, combination, hindsight)
         above += first["low_tuning"] > 0 and first["low"] > 0
         cells = [

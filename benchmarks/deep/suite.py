@@ -32,12 +32,14 @@ def bench(
     device: str = "auto",
     at_once: int = 1000,
     toy: bool = False,
+    small: bool = False,
     tell: Callable[[str], None] = print,
 ) -> list[dict[str, Any]]:
     """Run the streams, all if none is named, but for what is done in ``out``; return the finished records.
 
     ``minutes``: stop after so long; what is finished is kept, and the next call goes on. ``at_once``: runs that are
     trained together, less for a device with less memory than 40 GB. ``toy``: tiny tasks, to see that all works.
+    ``small``: a smaller language model, and seven values of every parameter in place of eleven, for a CPU.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -49,10 +51,13 @@ def bench(
         3 if toy else report_seeds,
         at_once,
         time.monotonic() + 60 * minutes,
+        alternatives=0 if small else 2,
+        every=2 if small else 1,
     )
     for name in _checked(streams):
         try:
-            records.append(run(*_problem(name, data, pools, device, toy, effort), out, tell))
+            size = "toy" if toy else "small" if small else "full"
+            records.append(run(*_problem(name, data, pools, device, size, effort), out, tell))
         except OutOfTime:
             tell(f"the time is up in {name}; the same command goes on from its last finished stack of runs")
             break
@@ -60,14 +65,16 @@ def bench(
 
 
 def _problem(
-    name: str, data: Path | None, pools: dict[str, Any], device: str, toy: bool, effort: Effort
+    name: str, data: Path | None, pools: dict[str, Any], device: str, size: str, effort: Effort
 ) -> tuple[Problem, Effort]:
     if name in LANGUAGES:
         file = (data or Path("results")) / "text.npz"
         if not file.exists():
             text.pack(file.parent)
-        spec, how = LANGUAGES[name], language.TOY if toy else language.LanguageSettings()
-        if toy:
+        spec = LANGUAGES[name]
+        small = replace(language.SMALL, steps=language.SMALL_STEPS // spec.k)
+        how = {"toy": language.TOY, "small": small, "full": language.LanguageSettings()}[size]
+        if size == "toy":
             spec = replace(spec, n_tasks=2, k=2)
         usable = [method for method in effort.methods if method.metric in ("identity", "fisher")]
         usable = [method for method in usable if method.knob not in ("distill", "steps")]
@@ -77,9 +84,9 @@ def _problem(
     image_spec = STREAMS[name]
     if image_spec.data not in pools:
         pools[image_spec.data] = load(image_spec.data, data)
-    how_images = TOY if toy else Settings()
-    small = _small(image_spec) if toy else image_spec
-    return problem_of_images(name, small, pools[image_spec.data], how_images, device), effort
+    how_images = TOY if size == "toy" else Settings()
+    image_spec = _small(image_spec) if size == "toy" else image_spec
+    return problem_of_images(name, image_spec, pools[image_spec.data], how_images, device), effort
 
 
 def packed(streams: Sequence[str], data: Path | None, out: Path) -> list[Path]:

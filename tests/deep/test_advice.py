@@ -1,7 +1,4 @@
-"""The scale of a schedule: its optimum where that can be computed, the report at an edge; departures of networks."""
-
-import copy
-import math
+"""Advice on mechanisms: scores by formulas, the search of one parameter, the budget, and what is chosen."""
 
 import numpy as np
 import pytest
@@ -11,149 +8,185 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
+from forgetless.torch.advice import GRIDS
 
-
-def lines(targets):
-    """Tasks of one row, x = 1: what one weight can do is known."""
-    x = torch.ones(1, 1).double()
-    return [(x, target * x) for target in targets]
+X = torch.ones(1, 1).double()
 
 
 def make():
     net = nn.Linear(1, 1, bias=False).double()
+    nn.init.zeros_(net.weight)
     return net, torch.optim.SGD(net.parameters(), lr=0.5)
 
 
-def train(net, optimizer, task):
+def train(net, optimizer, target):
     for _ in range(50):
         optimizer.zero_grad()
-        (0.5 * functional.mse_loss(net(task[0]), task[1])).backward()
+        (0.5 * functional.mse_loss(net(X), target * X)).backward()
         optimizer.step()
 
 
-def score(net, task):
-    return -functional.mse_loss(net(task[0]), task[1]).item()
+def score(net, target):
+    return -functional.mse_loss(net(X), target * X).item()
 
 
-def exact(targets, scale, k):
-    """The score of a scale, by the equation: w ← (t + λw)/(1 + λ)."""
-    w = targets[0]
-    for t, target in enumerate(targets[1:], start=2):
-        lam = scale * (k + 1) / (k - t + 2)
-        w = (target + lam * w) / (1 + lam)
+def mean_score(w, targets):
     return -np.mean([(w - target) ** 2 for target in targets])
 
 
-def test_it_finds_the_best_scale_of_a_model_that_is_known():
+def proximal(targets, lambdas):
+    """The weight after all tasks, each trained to convergence: w ← (target + λw)/(1 + λ), the first one freely."""
+    w = targets[0]
+    for target, lam in zip(targets[1:], lambdas[1:], strict=True):
+        w = (target + lam * w) / (1 + lam)
+    return w
+
+
+def increasing(targets):
+    """λ of the paper's schedule as a function of its scale."""
+    return {"increasing": lambda scale: {"proximal": fl.schedules.increasing(scale=scale), "n_tasks": len(targets)}}
+
+
+def test_scores_are_those_of_the_formulas():
+    targets, calls = [0.0, 1.0, 4.0], []
+    advice = flt.advise(make, targets, train, score, budget=21, progress=lambda *args: calls.append(args))
+    assert advice.n_runs == 21
+    assert [call[:2] for call in calls] == [(i, 21) for i in range(21)]
+    assert advice.without[0] == pytest.approx(mean_score(4.0, targets), abs=1e-9)
+    for c in GRIDS["merge"]:
+        w = 0.0
+        for t, target in enumerate(targets, 1):
+            w += min(1.0, c / t if t > 1 else 1.0) * (target - w)
+        assert advice.scores["merge", c][0] == pytest.approx(mean_score(w, targets), abs=1e-9)
+    for c in GRIDS["proximal"]:
+        w = proximal(targets, [0.0, c, 2 * c])
+        assert advice.scores["proximal", c][0] == pytest.approx(mean_score(w, targets), abs=1e-9)
+    key = max(advice.scores, key=lambda each: advice.scores[each])
+    assert (advice.mechanism, advice.value) == key
+    assert advice.best(key[0]) == (key[1], advice.scores[key][0])
+    assert f"{key[0]} is best, above " in str(advice)
+
+
+def test_the_options_give_the_score_again():
+    targets = [0.0, 1.0, 4.0]
+    for name in GRIDS:
+        advice = flt.advise(make, targets, train, score, mechanisms=[name], budget=8)
+        assert advice.mechanism == name
+        net, optimizer = make()
+        continual = flt.Continual(net, optimizer, **advice.options)
+        for target in targets:
+            train(net, optimizer, target)
+            continual.next_task()
+        with continual.averaged_weights():
+            again = np.mean([score(net, target) for target in targets])
+        assert again == pytest.approx(advice.best(name)[1], abs=1e-12)
+
+
+def test_the_scale_of_one_mechanism_is_found_where_it_is_known():
     targets = (0.0, 1.0, 2.0, 2.5)
-    advice = flt.advise(make, lines(targets), train, score, seeds=(0, 1))
-    for scale, found in advice.scores.items():
-        assert found == pytest.approx([exact(targets, scale, 4)] * 2, abs=1e-9)
+
+    def exact(scale):
+        return mean_score(proximal(targets, [scale * 5 / (6 - t) for t in range(1, 5)]), targets)
+
+    advice = flt.advise(make, targets, train, score, mechanisms=increasing(targets), budget=40, seeds=(0, 1))
+    for (_, scale), scores in advice.scores.items():
+        assert scores == pytest.approx([exact(scale)] * 2, abs=1e-9)
     fine = np.geomspace(1e-4, 1e3, 2000)
-    best = fine[np.argmax([exact(targets, scale, 4) for scale in fine])]
-    assert 0.5 < advice.scale / best < 2
+    best = fine[np.argmax([exact(scale) for scale in fine])]
+    assert 1 / 1.5 < advice.value / best < 1.5
     assert advice.edge is None
-    assert len(advice.scores) == 11
-    assert advice.without == pytest.approx([exact(targets, 0.0, 4)] * 2, abs=1e-9)
-    low, high = advice.near(0.05)
-    assert low <= advice.scale <= high
-    assert all(
-        low <= s <= high for s, f in advice.scores.items() if np.mean(f) >= np.mean(advice.scores[advice.scale]) - 0.05
-    )
+    assert advice.n_runs < 40  # neighbours are within a factor of 1.5 before the budget is used up
+    tried = sorted(value for _, value in advice.scores)
+    at = tried.index(advice.value)
+    assert tried[at + 1] / tried[at] <= 1.5
+    assert tried[at] / tried[at - 1] <= 1.5
+    assert str(advice.options["proximal"]) in str(advice)
 
 
-@pytest.mark.parametrize(("targets", "edge"), [((0.0, 1.0, 1.0, 1.0), "low"), ((1.0, 1.0, 0.0), "high")])
-def test_an_optimum_at_an_edge_is_told(targets, edge):
-    """The last task alone, or the first ones: no scale of the grid is right."""
+@pytest.mark.parametrize(("closeness", "edge"), [(1.0, "smallest"), (0.0, "largest")])
+def test_an_optimum_at_an_edge_is_reported(closeness, edge):
+    """Either the last task alone counts or the first: no strength that was tried is the best one."""
 
-    def wanted(net, task):  # what matters is one end of the stream
-        return score(net, lines([targets[-1 if edge == "low" else 0]])[0])
+    def wanted(net, _):  # rounding hides no difference
+        return -abs(net.weight.item() - closeness) - 1e-3 * (net.weight.item() == closeness)
 
-    with pytest.warns(UserWarning, match="the best scale is the (smallest|largest) that was tried"):
-        advice = flt.advise(make, lines(targets), train, wanted)
+    targets = (0.0, 1.0, 1.0)
+    advice = flt.advise(make, targets, train, wanted, mechanisms=["proximal"], budget=8)
     assert advice.edge == edge
-    assert len(advice.scores) == 11
-    assert "scales beyond it were not tried" in str(advice)
+    tried = {value for _, value in advice.scores}
+    assert tried - set(GRIDS["proximal"]) == ({4.0**-7, 4.0**-9} if edge == "smallest" else {4.0**5, 4.0**7})
+    assert f"its value is the {edge} that was tried" in str(advice)
 
 
-def test_progress_is_reported_before_every_training():
-    reports = []
-    advice = flt.advise(make, lines((0.0, 1.0, 2.0)), train, score, progress=lambda *report: reports.append(report))
-    assert reports[0] == (0, 0, "first task")
-    assert [done for done, _, _ in reports[1:]] == list(range(len(advice.scores) + 1))
-    assert all(done <= total for done, total, _ in reports)
-    assert reports[1][2] == f"scales, now {4.0**-5:.3g}"
+def test_importances_are_taken_in_their_own_unit():
+    """Ω = 50 everywhere: the same scores as with Ω = 1, and strengths that are 50 times smaller."""
+    targets = [0.0, 1.0, 2.0]
+
+    def importance(net, _):
+        return {"weight": torch.full((1, 1), 50.0).double()}
+
+    for mechanisms in (["proximal", "merge"], increasing(targets)):
+        plain = flt.advise(make, targets, train, score, mechanisms=mechanisms, budget=15)
+        scaled = flt.advise(make, targets, train, score, mechanisms=mechanisms, budget=15, importance=importance)
+        units = {"merge": 1.0, "proximal": 50.0, "increasing": 50.0}
+        assert len(plain.scores) == len(scaled.scores)
+        for (name, value), scores in plain.scores.items():
+            ((near, other),) = [
+                (v, s) for (n, v), s in scaled.scores.items() if n == name and v == pytest.approx(value / units[name])
+            ]
+            assert near == pytest.approx(value / units[name])
+            assert other == pytest.approx(scores, abs=1e-9)
 
 
-def test_scales_are_relative_to_the_importance():
-    """Ω = 50 everywhere: the same pulls, from scales that are 50 times smaller."""
-    targets = (0.0, 1.0, 2.0)
-    plain = flt.advise(make, lines(targets), train, score)
-    weighted = flt.advise(
-        make, lines(targets), train, score, importance=lambda net, _: {"weight": torch.full((1, 1), 50.0).double()}
-    )
-    assert weighted.unit == pytest.approx(1 / 50)
-    assert weighted.scale == pytest.approx(plain.scale / 50)
-    assert list(weighted.scores.values()) == [pytest.approx(found) for found in plain.scores.values()]
+def test_importances_beside_merging_are_those_of_the_merged_weights():
+    """As ``Continual.next_task`` does where it is given a function."""
+    weights = []
+
+    def importance(net, _):
+        weights.append(net.weight.item())
+        return {"weight": torch.ones(1, 1).double()}
+
+    both = {"both": lambda c: {"proximal": c, "average": ("merge", 1.0)}}
+    flt.advise(make, [1.0, 3.0], train, score, mechanisms=both, budget=2, importance=importance)
+    assert weights[0] == pytest.approx(1.0)  # after the first task without a mechanism: the unit
+    lam = GRIDS["proximal"][0]
+    assert weights[1:] == pytest.approx([1.0, 1.0 + 0.5 * (3.0 + lam) / (1 + lam) - 0.5])
 
 
-def test_other_schedules_and_scales():
-    targets = (0.0, 1.0, 2.0)
-    advice = flt.advise(make, lines(targets), train, score, schedule=lambda scale: scale, scales=[0.1, 1.0, 10.0])
-    w = 0.0
-    for target in targets[1:]:
-        w = (target + 10.0 * w) / 11.0
-    assert advice.scores[10.0][0] == pytest.approx(-np.mean([(w - t) ** 2 for t in targets]), abs=1e-9)
-    assert sorted(advice.scores)[:3] == pytest.approx([0.1, 1.0 / math.sqrt(10), 1.0])
+def test_where_nothing_helps_it_says_so():
+    advice = flt.advise(make, [1.0, 1.0], train, score, budget=10, seeds=(0, 1))
+    assert (advice.mechanism, advice.value, advice.options, advice.edge) == ("none", 0.0, {}, None)
+    assert "no mechanism is better than training alone" in str(advice)
+    assert advice.n_runs == 10
+    assert len(advice.without) == 2
 
 
-def wide(width):
-    """A network of one hidden layer, scaled so that it becomes linear with its width."""
+def test_a_run_that_diverges_is_never_chosen():
+    def unstable(net, target):
+        return float("nan") if net.weight.item() < 1.0 else score(net, target)
 
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.last = nn.Linear(4, width).double(), nn.Linear(width, 1, bias=False).double()
-            nn.init.normal_(self.first.weight)
-            nn.init.normal_(self.last.weight)
-
-        def forward(self, x):
-            return self.last(torch.tanh(self.first(x))) / math.sqrt(width)
-
-    net = Net()
-    return net, torch.optim.SGD(net.parameters(), lr=0.2)
+    advice = flt.advise(make, [0.0, 1.0, 2.0], train, unstable, mechanisms=["proximal"], budget=6)
+    assert np.isfinite(advice.best("proximal")[1])
+    assert any(np.isnan(scores[0]) for scores in advice.scores.values())
 
 
-def test_the_departure_is_zero_for_a_linear_model_and_literal_otherwise(rng):
-    net, x = wide(5)[0], torch.randn(7, 4).double()
-    linear, other = flt.linearize(net), copy.deepcopy(net)
-    assert linear.departure(other, x) == 0.0
-    u = rng.standard_normal(linear.n_parameters)
-    other.load_state_dict(linear.parameters(u), strict=False)
-    change = (other(x) - net(x)).detach().numpy().ravel()
-    wanted = np.linalg.norm(change - linear.features(x) @ u) / np.linalg.norm(change)
-    assert linear.departure(other, x) == pytest.approx(wanted)
-    line = nn.Linear(4, 2).double()
-    linear, other = flt.linearize(line), copy.deepcopy(line)
-    other.weight.data.add_(1.0)
-    assert linear.departure(other, x) == pytest.approx(0.0, abs=1e-12)
-
-
-def test_what_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="two or more"):
-        flt.advise(make, lines([1.0]), train, score)
-    with pytest.raises(ValueError, match="seeds must not be empty"):
-        flt.advise(make, lines([1.0, 2.0]), train, score, seeds=())
-    for scales in ([1.0, 2.0], [1.0, 2.0, 3.0], [0.0, 1.0, 2.0], [1.0, 1.0, 1.0]):
-        with pytest.raises(ValueError, match="geometric progression"):
-            flt.advise(make, lines([1.0, 2.0]), train, score, scales=scales)
-    with pytest.raises(ValueError, match="importance is zero everywhere"):
-        flt.advise(make, lines([1.0, 2.0]), train, score, importance=lambda net, _: {"weight": torch.zeros(1, 1)})
+def test_arguments_are_checked():
+    for options, message in [
+        ({"budget": 4}, r"budget must be at least 5.*1 seeds and 4 mechanisms need 5"),
+        ({"seeds": ()}, "seeds must not be empty"),
+        ({"mechanisms": ["momentum"]}, "mechanisms must be one of 'proximal', 'merge', 'moving', .* 'momentum'"),
+        ({"mechanisms": []}, "mechanisms must not be empty"),
+        ({"importance": lambda net, _: {"weight": torch.zeros(1, 1)}}, "importance is zero everywhere"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            flt.advise(make, [0.0, 1.0], train, score, **options)
+    with pytest.raises(ValueError, match="tasks must be two or more"):
+        flt.advise(make, [0.0], train, score)
 
 
 def test_the_users_random_numbers_are_left_alone():
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
-    flt.advise(make, lines([0.0, 1.0, 2.0]), train, score, scales=[0.1, 1.0, 10.0], schedule=fl.schedules.increasing)
+    flt.advise(make, [0.0, 1.0, 2.0], train, score, budget=5)
     assert torch.equal(torch.rand(3), wanted)

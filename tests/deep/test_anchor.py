@@ -516,3 +516,60 @@ def test_steps_of_adam_are_made_where_the_parameters_are(monkeypatch, device, sc
     bucket = _proximal.Bucket(group, [p], [center])
     _proximal.Adaptive().apply(optimizer, bucket, 1.0, None if scale is None else torch.tensor(scale))
     assert len(calls) == expected
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. (2023): steps by the sign of an interpolated momentum."""
+
+    def __init__(self, params, lr=0.01):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                momentum = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.sub_(group["lr"] * torch.lerp(p.grad, momentum, 0.9).sign())
+                momentum.lerp_(p.grad, 0.01)
+
+
+OTHERS = {"adafactor": torch.optim.Adafactor, "muon": torch.optim.Muon, "lion": Lion, "adamax": torch.optim.Adamax}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_decoupled_step_of_any_optimizer_by_its_formula(name, weighted):
+    """After the optimizer's own step from the same weights: w ← w + s(a − w), s = γλΩ/(1 + γλΩ)."""
+    nets = [nn.Linear(6, 3, bias=False) for _ in range(2)]  # Muon takes matrices only
+    optimizers = [OTHERS[name](net.parameters(), lr=0.02) for net in nets]
+    with pytest.raises(TypeError, match=f"{type(optimizers[0]).__name__} steps is not known.*metric='decoupled'"):
+        flt.Continual(nets[0], optimizers[0], proximal=1.0)
+    continual = flt.Continual(nets[0], optimizers[0], proximal=7.0, metric="decoupled")
+    train(nets[0], optimizers[0], batches(2))
+    omega = torch.rand(3, 6) if weighted else torch.ones(3, 6)
+    continual.next_task({"weight": omega} if weighted else None)
+    center = nets[0].weight.detach().clone()
+    for x in batches(3, seed=1):
+        nets[1].load_state_dict(nets[0].state_dict())
+        optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
+        for net, optimizer in zip(nets, optimizers, strict=True):
+            train(net, optimizer, [x])
+        with torch.no_grad():
+            share = 0.02 * 7.0 * omega / (1 + 0.02 * 7.0 * omega)
+            expected = nets[1].weight + share * (center - nets[1].weight)
+        torch.testing.assert_close(nets[0].weight.detach(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_an_optimizer_without_a_learning_rate_is_rejected():
+    """As transformers' Adafactor by default, which chooses its rate by the number of steps."""
+    net = mlp()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.param_groups[0]["lr"] = None
+    for create in (
+        lambda: flt.Anchor(net, optimizer, 1.0, metric="decoupled"),
+        lambda: flt.Continual(net, optimizer, step_size="inverse"),
+    ):
+        with pytest.raises(TypeError, match=r"SGD has lr=None.*mode='loss'"):
+            create()
+    assert not optimizer._optimizer_step_post_hooks
+    flt.Continual(net, optimizer, average="moving").remove()

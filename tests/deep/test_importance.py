@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import forgetless.torch as flt
-from forgetless.torch import importance as module
+from forgetless.torch import _per_sample as module
 from support.deep.networks import mlp
 
 

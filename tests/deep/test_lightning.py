@@ -1,5 +1,8 @@
 """The callback of Lightning against plain loops: the same weights, bit for bit."""
 
+import os
+import tempfile
+
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -9,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import forgetless.torch as flt
 from support.deep.networks import batches, mlp, train, weights
+from support.deep.processes import two_processes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own: workers of loaders, folders, missing loggers
 MECHANISMS = {
@@ -144,6 +148,62 @@ def test_mixed_precision_and_a_compiled_module(tmp_path):
             trainer(tmp_path, callback, **options).fit(module, loader(task))
         assert callback.continual.task == 3
         assert bool(torch.isfinite(weights(module.net)).all())
+
+
+def test_frozen_layers_and_parameter_groups(tmp_path):
+    class Grouped(Module):
+        def configure_optimizers(self):
+            self.net[0].requires_grad_(False)
+            groups = [{"params": [self.net[2].weight]}, {"params": [self.net[2].bias], "lr": 0.02}]
+            return torch.optim.Adam([*groups, {"params": self.net[0].parameters()}], lr=self.lr)
+
+    module, callback = Grouped(), flt.lightning.ContinualCallback(**MECHANISMS["all"])
+    frozen = weights(module.net[0])
+    twin, continual = Grouped(), None
+    for task in range(3):
+        trainer(tmp_path, callback).fit(module, loader(task))
+        optimizer = twin.configure_optimizers()
+        if continual is None:
+            continual = flt.Continual(twin.net, optimizer, **MECHANISMS["all"])
+        else:
+            continual.grow(optimizer=optimizer)
+        train(twin.net, optimizer, batches(4, seed=task))
+        continual.next_task()
+    assert torch.equal(weights(module.net), weights(twin.net))
+    assert torch.equal(weights(module.net[0]), frozen)
+
+
+def distributed():
+    """Two fits on two processes: each sees every second row of every task."""
+    module = Module()
+    callback = flt.lightning.ContinualCallback(
+        lambda module, data: flt.mean_over_processes(flt.fisher(module, data, n_samples=16)),
+        proximal=50.0,
+        average=("merge", 1.0),
+    )
+    for task in range(2):
+        x, y = loader(task).dataset[int(os.environ["RANK"]) :: 2]
+        with tempfile.TemporaryDirectory() as folder:
+            fit = trainer(folder, callback, strategy="ddp", devices=2, use_distributed_sampler=False)
+            fit.fit(module, DataLoader(TensorDataset(x, y), batch_size=16))
+    return weights(module.net)
+
+
+def test_two_processes_keep_the_same_weights():
+    """Those of one process with batches that are twice as large."""
+    first, second = two_processes("distributed", "deep.test_lightning")
+    assert torch.equal(first, second)
+    net, continual = mlp(), None
+    for task in range(2):
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
+        if continual is None:
+            continual = flt.Continual(net, optimizer, proximal=50.0, average=("merge", 1.0))
+        else:
+            continual.grow(optimizer=optimizer)
+        x, y = loader(task).dataset.tensors
+        train(net, optimizer, [(x[:32], y[:32]), (x[32:], y[32:])])
+        continual.next_task(lambda x=x: flt.fisher(net, x[:32]))
+    torch.testing.assert_close(first, weights(net), rtol=1e-4, atol=1e-5)
 
 
 def test_two_optimizers_raise(tmp_path):

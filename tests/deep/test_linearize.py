@@ -72,3 +72,18 @@ def test_what_does_not_fit_is_refused():
         linear.parameters([0.0, 1.0])
     with pytest.raises(ValueError, match="requires_grad"):
         flt.linearize(network().requires_grad_(False))
+
+
+def test_the_departure_is_zero_for_a_linear_model_and_literal_otherwise(rng):
+    net, x = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double(), torch.randn(7, 4).double()
+    linear, other = flt.linearize(net), copy.deepcopy(net)
+    assert linear.departure(other, x) == 0.0
+    u = rng.standard_normal(linear.n_parameters)
+    other.load_state_dict(linear.parameters(u), strict=False)
+    change = (other(x) - net(x)).detach().numpy().ravel()
+    wanted = np.linalg.norm(change - linear.features(x) @ u) / np.linalg.norm(change)
+    assert linear.departure(other, x) == pytest.approx(wanted)
+    line = nn.Linear(4, 2).double()
+    linear, other = flt.linearize(line), copy.deepcopy(line)
+    other.weight.data.add_(1.0)
+    assert linear.departure(other, x) == pytest.approx(0.0, abs=1e-12)

@@ -119,6 +119,8 @@ def test_every_method_gets_as_many_points():
         assert low == pytest.approx([grid[0] / ratio, grid[0] / ratio**2])
         assert high == pytest.approx([grid[-1] * ratio, grid[-1] * ratio**2])
         assert inner == pytest.approx([grid[4] / ratio**0.5, grid[4] * ratio**0.5])
+        assert method.grid(2) == grid[::2]
+        assert method.finer(grid[4], 2) == pytest.approx([grid[3], grid[5]])  # --small ends on the same grid
 
 
 def test_gains_are_paired_and_corrected():
@@ -281,6 +283,10 @@ def test_language_streams_run_and_resume(tmp_path):
     for record in records:
         assert set(record["report"]) == set(names)
         assert all(len(record["report"][name]["along"][0]) == 2 for name in names)
+    small = suite.bench(["language"], tmp_path / "small", methods=names, small=True, **options)[0]
+    assert [len(small["tuning"][name]["tried"]) for name in names] == [1, 7, 7, 7, 7, 7]
+    assert all(len(row["others"]) == 1 for row in small["report"].values())
+    assert rivals.decision([small]).columns["combination"] == ["EWC linear, EMA"]
     few = [names[0], names[2]]
     alone = suite.bench(["language"], tmp_path / "few", methods=few, **options)[0]
     for name in few:

@@ -1,5 +1,7 @@
 """The callback of the Trainer of transformers against plain loops, with adapters and resumed runs."""
 
+import tempfile
+
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -7,6 +9,7 @@ from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 import forgetless.torch as flt
+from support.deep.processes import two_processes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and accelerate
 
@@ -144,6 +147,67 @@ def test_a_run_resumes_from_a_checkpoint(tmp_path):
     trainer.train(resume_from_checkpoint=str(tmp_path / "1" / "checkpoint-2"))
     assert again.continual.task == 3
     torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
+
+
+def distributed():
+    """Two tasks on two processes, with adapters and importances of both."""
+    model = language_model(True)
+    callback = flt.transformers.ContinualCallback(
+        lambda model, loader: flt.mean_over_processes(flt.fisher(model, loader, labels="sampled", n_samples=4)),
+        proximal=0.5,
+        average="merge",
+    )
+    sizes = []
+    for task in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            args = arguments(folder, ddp_backend="gloo")
+            trainer = Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback])
+            sizes.append((args.world_size, trainer.train().global_step))
+    assert sizes == [(2, 2), (2, 2)]  # 8 rows: two steps of two rows on each process
+    return weights(model)
+
+
+def test_two_processes_keep_the_same_weights():
+    first, second = two_processes("distributed", "deep.test_transformers")
+    assert torch.equal(first, second)
+    assert not torch.equal(first, weights(language_model(True)))
+
+
+def test_a_compiled_model(tmp_path):
+    results = []
+    for options in ({}, {"torch_compile": True, "torch_compile_backend": "aot_eager"}):
+        model, callback = language_model(), flt.transformers.ContinualCallback(**MECHANISMS["all"])
+        for task in range(2):
+            args = arguments(tmp_path, **options)
+            Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
+        results.append(weights(model))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_adafactor_needs_the_decoupled_metric(tmp_path):
+    """As the Trainer makes it, with a learning rate; its metric is not known."""
+    changes = []
+    for options in (
+        {"proximal": 1.0},
+        {"proximal": 0.0, "metric": "decoupled"},
+        {"proximal": 1e4, "metric": "decoupled"},
+    ):
+        model, callback = language_model(), flt.transformers.ContinualCallback(**options)
+        trainers = [
+            Trainer(
+                model=model, args=arguments(tmp_path, optim="adafactor"), train_dataset=Tokens(t), callbacks=[callback]
+            )
+            for t in range(2)
+        ]
+        if len(options) == 1:
+            with pytest.raises(TypeError, match=r"Adafactor steps is not known.*metric='decoupled'"):
+                trainers[0].train()
+            continue
+        trainers[0].train()
+        before = weights(model)
+        trainers[1].train()
+        changes.append(float((weights(model) - before).norm()))
+    assert changes[1] < 0.1 * changes[0]
 
 
 def test_mixed_precision(tmp_path):

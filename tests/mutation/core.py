@@ -176,7 +176,7 @@ GROUPS = {
         "torch/_proximal.py": (*ANCHOR, "deep/test_importance.py"),
         "torch/importance.py": ("deep/test_importance.py", "deep/test_practice.py"),
         "torch/schedules.py": (*ANCHOR, "deep/test_advice.py"),
-        "torch/linear.py": ("deep/test_linearize.py", "deep/test_advice.py"),
+        "torch/linear.py": ("deep/test_linearize.py",),
     },
     "files": {
         "estimators/files.py": ("estimators/test_files.py", "estimators/test_stored.py", "attacks"),

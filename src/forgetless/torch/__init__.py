@@ -14,12 +14,11 @@ except ImportError as error:
         "python -m pip install torch==2.13.0"
     ) from error
 
-from forgetless.torch.advice import DEFAULT_SCALE, ScaleAdvice, advise
+from forgetless.torch.advice import DEFAULT_SCALE, MechanismAdvice, advise
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.continual import Continual
 from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
 from forgetless.torch.linear import Linearized, linearize
-from forgetless.torch.mechanisms import MechanismAdvice, advise_mechanism
 from forgetless.torch.models import FrozenStatistics, freeze_statistics
 from forgetless.torch.path_integral import PathIntegral
 from forgetless.torch.schedules import step_budgets
@@ -33,9 +32,7 @@ __all__ = [
     "MechanismAdvice",
     "PathIntegral",
     "Relative",
-    "ScaleAdvice",
     "advise",
-    "advise_mechanism",
     "fisher",
     "freeze_statistics",
     "linearize",

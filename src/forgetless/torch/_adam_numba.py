@@ -16,27 +16,18 @@ _PART = 2**16
 
 
 @jit(error_model="numpy", nogil=True)
-def _plain(w: Any, center: Any, square: Any, load: Any, rest: Any) -> None:
+def _loop(w: Any, center: Any, square: Any, omega: Any, load: Any, eps: Any) -> None:
     for i in range(w.size):
-        w[i] += (center[i] - w[i]) * (load / (math.sqrt(square[i]) + rest))
-
-
-@jit(error_model="numpy", nogil=True)
-def _weighted(w: Any, center: Any, square: Any, omega: Any, load: Any, rest: Any) -> None:
-    for i in range(w.size):
-        part = load * omega[i]
-        w[i] += (center[i] - w[i]) * (part / (math.sqrt(square[i]) + (part + rest)))
+        part = load * omega[i] if omega.size else load
+        w[i] += (center[i] - w[i]) * (part / (math.sqrt(square[i]) + (part + eps)))
 
 
 def apply(arrays: Sequence[Any], load: float, c: float, eps: float) -> None:
     """Make the step of flat arrays w, center, v and, if given, Ω, with weight γλΩc / (√v + c(ε + γλΩ))."""
-    number = arrays[0].dtype.type
-    if len(arrays) == 3:
-        loop, factor, rest = _plain, number(c * load), number(c * (eps + load))
-    else:
-        loop, factor, rest = _weighted, number(c * load), number(c * eps)
+    number, (w, center, square, *omegas) = arrays[0].dtype.type, arrays
+    tensors = (w, center, square, *(omegas or [w[:0]]))
 
     def work(first: int, last: int) -> None:
-        loop(*(array[first:last] for array in arrays), factor, rest)
+        _loop(*(tensor[first:last] for tensor in tensors), number(c * load), number(c * eps))
 
     spread(work, arrays[0].size, _PART, torch.get_num_threads())

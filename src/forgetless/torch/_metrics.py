@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from forgetless.torch._proximal import Adaptive, Bucket, Momentum, Scalar, beside, rate_of
+from forgetless.torch.hooks import check_rates
 
 
 class Diagonal(Scalar):
@@ -64,7 +65,8 @@ _METRICS: dict[Any, Scalar] = {
 
 
 def metric_of(optimizer: Any, metric: str) -> Scalar:
-    """Return the metric of an optimizer; TypeError for one whose metric is not known."""
+    """Return the metric of an optimizer; TypeError for one whose metric or learning rate is not known."""
+    check_rates(optimizer)
     if metric == "decoupled":
         return Scalar()
     # A subclass that steps in a way of its own is another optimizer.

@@ -60,9 +60,8 @@ class Recording:
     def __init__(self, work: Callable[[], None], tensors: Sequence[Any], constants: tuple[float, ...]) -> None:
         self._constants = constants
         self._places = [each.data_ptr() for each in tensors]
-        self._storages = [
-            each.untyped_storage() for each in tensors
-        ]  # the graph refers to addresses, so the memory must not be freed
+        # The graph refers to addresses, so the memory must not be freed.
+        self._storages = [each.untyped_storage() for each in tensors]
         device = tensors[0].device
         self._graph = torch.cuda.CUDAGraph()
         stream, now = torch.cuda.Stream(device), torch.cuda.current_stream(device)
@@ -90,11 +89,6 @@ _CHUNK = 2**17
 
 _WORTH_COMPILING = 2**15
 """Elements from which on compiled code is worth loading."""
-
-
-def _fast_adam() -> Any | None:
-    """Return the compiled proximal step in Adam's metric, or None."""
-    return None if os.environ.get("FORGETLESS_NUMBA") == "never" else compiled("torch._adam_numba")
 
 
 @dataclass
@@ -138,10 +132,10 @@ class Bucket:
         return self._weights[1]
 
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
-        """Return w, center, the given array and Ω of every parameter, in pieces for ``_metrics``.
+        """Return for every parameter pieces of w, center, the given array and Ω, each behind the function of its step.
 
-        Large parameters are flat and preceded by the compiled function if numba is installed; all others are
-        preceded by None and two work arrays. The choice depends on sizes only, so that resumed runs give the same bits.
+        Large parameters are flat, for the compiled function, if numba is installed; pieces of all others have two
+        work arrays in front. The choice depends on sizes only, so that resumed runs give the same bits.
 
         Views are cached while they refer to the same memory: making them takes as long as using them.
         """
@@ -155,14 +149,15 @@ class Bucket:
 def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     contiguous = all(array.is_contiguous() for array in arrays)
     plain = arrays[0].dtype in (torch.float32, torch.float64)
-    fast = _fast_adam() if contiguous and plain and arrays[0].numel() >= _WORTH_COMPILING else None
+    large = contiguous and plain and arrays[0].numel() >= _WORTH_COMPILING
+    fast = compiled("torch._adam_numba") if large and os.environ.get("FORGETLESS_NUMBA") != "never" else None
     if fast is not None:
         return [(fast.apply, *(array.view(-1).numpy() for array in arrays))]
     if arrays[0].numel() <= _CHUNK or not contiguous:
-        return [(None, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
+        return [(_apply_chunk, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
     pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
-    return [(None, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+    return [(_apply_chunk, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
 
 
 def rate_of(group: dict[str, Any]) -> Any:
@@ -258,8 +253,8 @@ class Adaptive(Scalar):
         beta = float(group["betas"][1])
         for step, parts in zip(steps, bucket.chunks(squares), strict=True):
             c = math.sqrt(1.0 - beta ** float(step))
-            for part in parts:
-                _apply_chunk(part, load, c, group["eps"])
+            for apply, *arrays in parts:
+                apply(arrays, load, c, group["eps"])
 
 
 def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, scale: Any) -> None:
@@ -319,12 +314,8 @@ def _corrections(steps: list[Any], beta: float, dtype: Any) -> list[Any]:
     return list(corrections)
 
 
-def _apply_chunk(arrays: tuple[Any, ...], load: float, c: float, eps: float) -> None:
-    compiled, *rest = arrays
-    if compiled is not None:
-        compiled(rest, load, c, eps)
-        return
-    root, change, w, center, square, *omega = rest
+def _apply_chunk(arrays: Sequence[Any], load: float, c: float, eps: float) -> None:
+    root, change, w, center, square, *omega = arrays
     torch.sqrt(square, out=root)
     torch.sub(center, w, out=change)
     if omega:

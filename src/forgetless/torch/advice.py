@@ -1,80 +1,91 @@
-"""Search for the scale of a schedule on the first tasks of a network, coarse then fine."""
+"""Comparison of mechanisms against forgetting on the first tasks of a network, under a budget of training runs."""
 
-import copy
-import itertools
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 import torch
 
-from forgetless import schedules
 from forgetless._core import validate
 from forgetless.reporting.progress import Progress, progress_callback
-from forgetless.torch.anchor import Anchor
-from forgetless.torch.importance import Relative
-from forgetless.torch.schedules import strengths
-
-COARSE = tuple(4.0**i for i in range(-5, 4))
-"""The nine scales that are tried first; those of ``make bench-deep``."""
+from forgetless.torch.continual import Continual
+from forgetless.torch.importance import mean_importance
+from forgetless.torch.schedules import check_choice
 
 DEFAULT_SCALE = 1 / 16
-"""A cautious scale for where nothing was tuned: see "Which scale" in docs/deep.md for what it was worth.
+"""A cautious scale of ``fl.schedules.increasing`` beside ``Relative`` importances; docs/deep.md has what it gained."""
 
-For ``fl.schedules.increasing(scale=…)`` with importances divided by their first mean (``Relative``).
-"""
+GRIDS: Mapping[str, tuple[float, ...]] = {
+    "proximal": (0.25, 1 / 64, 4.0, 1 / 1024, 64.0),
+    "merge": (1.0, 2.0, 0.5, 4.0, 0.25),
+    "moving": (1.0, 4.0, 0.25, 16.0, 1 / 16),
+    "step_size": (1.0, 0.4, 0.16, 2.5, 0.064),
+}
+"""First values of the parameter of every mechanism, the most likely first; functions of the user get the first ones."""
 
-Scores = Mapping[float, tuple[float, ...]]
-"""Of every scale, over the seeds."""
+Scores = dict[tuple[str, float], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class ScaleAdvice:
+class MechanismAdvice:
     """Result of ``advise``.
 
     Attributes
     ----------
-    scale : float
-        The best scale, for ``fl.schedules.increasing(scale=…)``.
-    scores : dict from scale to tuple of float
-        Of every scale that was tried, over the seeds; the larger the better.
+    mechanism : str
+        The best one; ``"none"`` where none is better than training alone.
+    value : float
+        Of its parameter; 0 for ``"none"``.
+    options : dict
+        Its arguments of :class:`Continual`.
+    scores : dict from (mechanism, value) to tuple of float
+        Mean score over all tasks after the last, for every seed.
     without : tuple of float
-        Scores without regularization.
-    edge : str or None
-        ``"low"`` or ``"high"`` where the best scale is the smallest or the largest that was tried: then larger
-        or smaller scales were not tried, and at ``"low"`` regularization may not help at all.
-    unit : float
-        What a scale is multiplied with to be λ: 1, or 1 over the mean importance after the first task. It is contained
-        in ``scale`` and in ``scores``.
+        The same without a mechanism.
     """
 
-    scale: float
-    scores: Mapping[float, tuple[float, ...]]
+    mechanism: str
+    value: float
+    options: Mapping[str, Any]
+    scores: Scores
     without: tuple[float, ...]
-    edge: str | None
-    unit: float = 1.0
 
-    def near(self, tolerance: float = 0.01) -> tuple[float, float]:
-        """Return the smallest and the largest scale tried whose mean score is within ``tolerance`` of the best."""
-        best = fmean(self.scores[self.scale])
-        close = [scale for scale, values in self.scores.items() if fmean(values) >= best - tolerance]
-        return min(close), max(close)
+    @property
+    def n_runs(self) -> int:
+        """Training runs that were made, each over all tasks."""
+        return len(self.without) * (1 + len(self.scores))
+
+    @property
+    def edge(self) -> str | None:
+        """``"smallest"`` or ``"largest"`` where the value is that of all tried of its mechanism; otherwise None."""
+        tried = [value for name, value in self.scores if name == self.mechanism] or [math.nan]
+        return {min(tried): "smallest", max(tried): "largest"}.get(self.value)
+
+    def best(self, mechanism: str) -> tuple[float, float]:
+        """Return the best value of a mechanism and its mean score."""
+        means = _means(mechanism, self.scores)
+        value = max(means, key=lambda each: means[each])
+        return value, means[value]
 
     def __str__(self) -> str:
-        best, without = fmean(self.scores[self.scale]), fmean(self.without)
-        low, high = self.near()
-        lines = [
-            f"scale {self.scale:.3g}: score {best:.4g} over all tasks after the last, {without:.4g} "
-            "without regularization",
-            f"{low:.3g} to {high:.3g} are within 0.01 of it, of {len(self.scores)} scales tried",
-        ]
-        if self.edge:
-            side = "smallest" if self.edge == "low" else "largest"
-            lines.append(f"it is the {side} that was tried: scales beyond it were not tried; give other scales")
-        return "\n".join(lines)
+        best = {name: self.best(name) for name, _ in self.scores}
+        rows = {f"{name} {value:.3g}": self.scores[name, value] for name, (value, _) in best.items()}
+        ranked = sorted((rows | {"none": self.without}).items(), key=lambda row: -_mean(row[1]))
+        text = "; ".join(f"{label}: {_mean(scores):.4g}" for label, scores in ranked)
+        if self.mechanism == "none":
+            return f"{text}\nno mechanism is better than training alone on these tasks"
+        (_, first), (rival, second) = ranked[:2]
+        wins = sum(a > b for a, b in zip(first, second, strict=True))
+        call = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
+        text += f"\n{self.mechanism} is best, above {rival} on {wins} of {len(first)} seeds"
+        text += f", of {self.n_runs} training runs: flt.Continual(model, optimizer, {call})"
+        return text + (
+            f"\nits value is the {self.edge} that was tried; a larger budget goes beyond" if self.edge else ""
+        )
 
 
 def advise(
@@ -83,45 +94,42 @@ def advise(
     train: Callable[[Any, Any, Any], object],
     score: Callable[[Any, Any], float],
     *,
-    schedule: Callable[[float], Any] | None = None,
+    mechanisms: Sequence[str] | Mapping[str, Callable[[float], Mapping[str, Any]]] = tuple(GRIDS),
     importance: Callable[[Any, Any], Mapping[str, Any]] | None = None,
-    scales: Sequence[float] | None = None,
+    budget: int = 21,
     seeds: Sequence[int] = (0,),
-    center: str = "previous",
     progress: Progress | bool | None = None,
-) -> ScaleAdvice:
-    """Return the scale with which a schedule over these tasks does best on all of them after the last.
+) -> MechanismAdvice:
+    """Return the mechanism of :class:`Continual`, and the value of its parameter, that do best on these tasks.
 
-    Take the first few tasks of a stream, and the scale for all of it: that it carries over to a longer stream is a
-    heuristic, which holds in the theory of linear models, where the best scale does not grow with the number of tasks.
-
-    Nine scales are tried, a factor of 4 apart, two more where the best one is at an edge, and two half-way beside an
-    inner one. All scales share seeds, the weights after the unregularized first task, and torch's random numbers.
+    Take the first few tasks of a stream. Every mechanism gets as many values as the budget allows: five far apart, then
+    beyond a best one at an edge, or half-way beside an inner one. Means over seeds decide; with few tasks and seeds a
+    small difference means little. That the choice carries over to a longer stream is a heuristic.
 
     Parameters
     ----------
     make : callable
-        Returns a new model and its optimizer; called once for every seed, after ``torch.manual_seed``.
+        Returns a new model and its optimizer; called for every run, after ``torch.manual_seed``.
     tasks : sequence
         Two or more tasks, of whatever kind ``train`` and ``score`` take.
     train : callable
-        ``train(model, optimizer, task)`` learns one task, as without regularization. It is called with copies, so it
-        must create anything else it needs, such as a learning-rate scheduler, from these two.
+        ``train(model, optimizer, task)`` learns one task, as without a mechanism.
     score : callable
         ``score(model, task)``, the larger the better: accuracy on held-out data of the task, or minus a loss.
-    schedule : callable, optional
-        From a scale to what ``Anchor`` takes; ``fl.schedules.increasing`` if omitted.
+    mechanisms : sequence of str or dict from str to callable, default all
+        ``"proximal"``: λ_t = c times the number of earlier tasks; ``"merge"``: c/t; ``"moving"``: average with a time
+        constant in tasks; ``"step_size"``: linear decay of the learning rate, times a factor after the first task, for
+        as many tasks as are given. A function of a positive number returns other options of ``Continual``, such as
+        ``lambda scale: {"proximal": fl.schedules.increasing(scale=scale), "n_tasks": 5}``.
     importance : callable, optional
-        ``importance(model, task)`` for ``next_task``, such as ``lambda model, task: flt.fisher(model, task[0])``. The
-        scales are then taken relative to its mean after the first task.
-    scales : sequence of float, optional
-        Others to begin with, in a geometric progression.
+        ``importance(model, task)`` of the proximal term, such as ``lambda model, task: flt.fisher(model, task[0])``;
+        its strengths are then divided by the mean importance after the first task. Without it Ω = 1.
+    budget : int, default 21
+        Training runs over all tasks, for all seeds together: one of each seed is without a mechanism.
     seeds : sequence of int, default (0,)
-        More seeds give means over as many runs.
-    center : {"previous", "all"}
-        As in ``Anchor``.
+        More seeds give means over as many runs each.
     progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(scales_done, n_scales, label)`` before every training.
+        True shows a bar; a callable is called as ``progress(runs_done, n_runs, label)``.
 
     Examples
     --------
@@ -129,6 +137,7 @@ def advise(
     >>> from torch.nn import functional
     >>> def make():
     ...     net = torch.nn.Linear(1, 1, bias=False)
+    ...     _ = torch.nn.init.zeros_(net.weight)
     ...     return net, torch.optim.SGD(net.parameters(), lr=0.1)
     >>> def train(net, optimizer, task):
     ...     for _ in range(50):
@@ -139,106 +148,102 @@ def advise(
     ...     return -functional.mse_loss(net(task[0]), task[1]).item()
     >>> x = torch.ones(1, 1)
     >>> tasks = [(x, 0 * x), (x, x), (x, 2 * x)]  # no weight fits all; the best is 1
-    >>> advice = flt.advise(make, tasks, train, score)
-    >>> print(advice)
-    scale 2: score -0.6689 over all tasks after the last, -1.667 without regularization
-    2 to 2 are within 0.01 of it, of 11 scales tried
+    >>> print(flt.advise(make, tasks, train, score, budget=13))
+    merge 1: -0.6667; moving 4: -0.6695; proximal 4: -0.7778; step_size 0.16: -0.844; none: -1.667
+    merge is best, above moving 4 on 1 of 1 seeds, of 13 training runs: flt.Continual(model, optimizer, \
+average=('merge', 1.0))
     """
     if len(tasks) < 2:
-        raise ValueError(f"tasks must be two or more, of which the first is not regularized, got {len(tasks)}")
-    if not seeds:
-        raise ValueError("seeds must not be empty; one seed is enough for a first look")
-    grid = _grid(scales)
-    chosen: Callable[[float], Any] = (lambda scale: schedules.increasing(scale=scale)) if schedule is None else schedule
-    with progress_callback(progress) as report_progress:
-        report_progress(0, 0, "first task")
-        began = [_Start(make, tasks, train, importance, seed) for seed in seeds]
-        unit, done = began[0].unit, itertools.count()
-
-        def evaluate(scale: float) -> tuple[float, ...]:
-            report_progress(next(done), len(grid) + 3, f"scales, now {scale * unit:.3g}")
-            lambdas = strengths(chosen(scale * unit) if scale else 0.0, len(tasks))
-            return tuple(start.after(lambdas, tasks, train, score, importance, center) for start in began)
-
-        scores, without = _searched(grid, evaluate), evaluate(0.0)
-    best = _best(scores)
-    edge = {min(scores): "low", max(scores): "high"}.get(best)
-    if edge:
-        side = "smallest" if edge == "low" else "largest"
-        warnings.warn(
-            f"the best scale is the {side} that was tried, {best * unit:.3g}; give scales= that extend further",
-            stacklevel=2,
-        )
-    values = {scale * unit: scores[scale] for scale in sorted(scores)}
-    return ScaleAdvice(best * unit, values, without, edge, unit)
-
-
-def _searched(first: list[float], evaluate: Callable[[float], tuple[float, ...]]) -> Scores:
-    """Return the scores of some scales, of two beyond a best one at an edge, and of two beside an inner one."""
-    scores = {scale: evaluate(scale) for scale in first}
-    for more in (_beyond, _between):
-        scores |= {scale: evaluate(scale) for scale in more(scores, first[1] / first[0])}
-    return scores
+        raise ValueError(f"tasks must be two or more, of which the first is learned freely, got {len(tasks)}")
+    if not seeds or not mechanisms:
+        raise ValueError(f"{'mechanisms' if seeds else 'seeds'} must not be empty; leave it out for the default")
+    custom = mechanisms if isinstance(mechanisms, Mapping) else {}
+    names = list(custom) or [check_choice("mechanisms", name, tuple(GRIDS)) for name in mechanisms]
+    least = len(seeds) * (1 + len(names))
+    total = validate.integer("budget", budget, least, f"{len(seeds)} seeds and {len(names)} mechanisms need {least}")
+    n_values = (total // len(seeds) - 1) // len(names)
+    loop = _Loop(make, tasks, train, score, importance)
+    scores: Scores = {}
+    with progress_callback(progress) as report:
+        report(0, total, "no mechanism")
+        without = tuple(loop.run(None, seed) for seed in seeds)
+        functions = custom or _functions(len(tasks), loop.n_steps / len(tasks))
+        for name in names:
+            for _ in range(n_values):
+                unit = (loop.unit or 1.0) if "proximal" in functions[name](1.0) else 1.0
+                value = _next(_means(name, scores), GRIDS.get(name, GRIDS["proximal"]), unit)
+                if value is None:
+                    break
+                report(len(seeds) * (1 + len(scores)), total, f"{name} {value:.3g}")
+                scores[name, value] = tuple(loop.run(functions[name](value), seed) for seed in seeds)
+    name, value = max(scores, key=lambda key: _mean(scores[key]))
+    if not _mean(scores[name, value]) > _mean(without):
+        return MechanismAdvice("none", 0.0, {}, scores, without)
+    return MechanismAdvice(name, value, functions[name](value), scores, without)
 
 
-def _grid(scales: Sequence[float] | None) -> list[float]:
-    grid = list(COARSE) if scales is None else sorted(validate.number("scales", s, "a positive number") for s in scales)
-    ratios = [b / a for a, b in itertools.pairwise(grid) if a > 0]
-    if len(ratios) < 2 or len(ratios) != len(grid) - 1 or max(ratios) > 1.01 * min(ratios) or min(ratios) <= 1:
-        raise ValueError(f"scales must be three or more positive numbers in a geometric progression, got {scales!r}")
-    return grid
+def _functions(n_tasks: int, steps: float) -> dict[str, Callable[[float], dict[str, Any]]]:
+    """Return the arguments of ``Continual`` as functions of one number; ``steps``: of one task, the mean."""
+    rates = [(n_tasks - t + 2) / (n_tasks + 1) for t in range(2, n_tasks + 1)]
+    return {
+        "proximal": lambda c: {"proximal": c},
+        "merge": lambda c: {"average": ("merge", c)},
+        "moving": lambda horizon: {"average": ("moving", horizon * steps)},
+        # The first task is learned at the full rate.
+        "step_size": lambda factor: {"step_size": [1.0, *(factor * rate for rate in rates)], "n_tasks": n_tasks},
+    }
 
 
-def _mean(scores: tuple[float, ...]) -> float:
+def _means(name: str, scores: Scores) -> dict[float, float]:
+    return {value: _mean(each) for (own, value), each in scores.items() if own == name}
+
+
+def _mean(scores: Sequence[float]) -> float:
     """Return the mean; a run that diverged is worse than any other."""
     mean = fmean(scores)
     return mean if math.isfinite(mean) else -math.inf
 
 
-def _best(scores: Scores) -> float:
-    return max(scores, key=lambda scale: _mean(scores[scale]))
+def _next(means: Mapping[float, float], grid: Sequence[float], unit: float) -> float | None:
+    """Return the next value to be tried; None where neighbours of the best one are within a factor of 1.5."""
+    if len(means) < len(grid):
+        return grid[len(means)] * unit
+    tried = sorted(means)
+    at = tried.index(max(means, key=lambda value: means[value]))
+    far = max(b / a for a, b in pairwise(tried))
+    if at == 0:
+        return tried[0] / far
+    if at == len(tried) - 1:
+        return tried[-1] * far
+    low, high = max((tried[at - 1 : at + 1], tried[at : at + 2]), key=lambda pair: pair[1] / pair[0])
+    return math.sqrt(low * high) if high / low > 1.5 else None
 
 
-def _between(scores: Scores, ratio: float) -> list[float]:
-    """Return the scales half-way beside an inner optimum."""
-    best = _best(scores)
-    return [] if best in (min(scores), max(scores)) else [best / math.sqrt(ratio), best * math.sqrt(ratio)]
+class _Loop:
+    """The user's loop over all tasks, with a mechanism or without."""
 
+    def __init__(self, make: Any, tasks: Sequence[Any], train: Any, score: Any, importance: Any) -> None:
+        self.make, self.tasks, self.train, self.score, self.importance = make, tasks, train, score, importance
+        self.n_steps = 0  # of the first run
+        self.unit: float | None = None  # of λ, from the first run
 
-def _beyond(scores: Scores, ratio: float) -> list[float]:
-    """Return two scales beyond a best one at an edge of what was tried."""
-    best = _best(scores)
-    if best == min(scores):
-        return [best / ratio, best / ratio**2]
-    return [best * ratio, best * ratio**2] if best == max(scores) else []
-
-
-class _Start:
-    """Model and optimizer after the first task, from which every scale continues."""
-
-    def __init__(self, make: Any, tasks: Any, train: Any, importance: Any, seed: int) -> None:
-        self.seed = seed
+    def run(self, options: Mapping[str, Any] | None, seed: int) -> float:
+        """Return the mean score over all tasks after the last, as the mechanism evaluates the network."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
-            self.model, self.optimizer = make()
-            train(self.model, self.optimizer, tasks[0])
-            self.weights = None if importance is None else importance(self.model, tasks[0])
-        self.unit = 1.0
-        if self.weights is not None:
-            relative = Relative()
-            relative(self.weights)
-            assert relative.unit is not None
-            self.unit = 1 / relative.unit
-
-    def after(self, lambdas: Any, tasks: Any, train: Any, score: Any, importance: Any, center: str) -> float:
-        """Return the mean score over all tasks after the last one."""
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(self.seed + 1)
-            model, optimizer = copy.deepcopy((self.model, self.optimizer))
-            anchor = Anchor(model, optimizer, lambdas, len(tasks), center=center)
-            anchor.next_task(self.weights, untrained=True)
-            for task in tasks[1:]:
-                train(model, optimizer, task)
-                anchor.next_task(None if importance is None else importance(model, task))
-            anchor.remove()
-            return fmean(float(score(model, task)) for task in tasks)
+            model, optimizer = self.make()
+            # Without a mechanism the hooks only count steps: merging with a weight of 1 changes nothing.
+            continual = Continual(model, optimizer, **(options or {"average": ("merge", 1e9)}))
+            n_steps = 0
+            for task in self.tasks:
+                self.train(model, optimizer, task)
+                n_steps += continual.n_steps
+                if self.unit is None:
+                    self.unit = 1.0 if self.importance is None else 1.0 / mean_importance(self.importance(model, task))
+                weighted = self.importance is not None and continual.anchor is not None
+                continual.next_task(partial(self.importance, model, task) if weighted else None)
+            with continual.averaged_weights():
+                mean = fmean(float(self.score(model, task)) for task in self.tasks)
+            continual.remove()
+        self.n_steps = self.n_steps or n_steps
+        return mean

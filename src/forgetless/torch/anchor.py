@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from forgetless.torch import models
 from forgetless.torch._metrics import metric_of
 from forgetless.torch._proximal import Bucket, Plan, Scalar
-from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
-from forgetless.torch.models import Tensors, check_importance, check_state, unwrapped, warn_if_coarse, warn_if_tracking
+from forgetless.torch.hooks import Hooked, check_trained, held, inner_optimizer
+from forgetless.torch.models import Tensors, check_importance, grown, unwrapped
 from forgetless.torch.schedules import Strengths, check_choice, check_schedule
 
 
@@ -22,7 +23,7 @@ class _State(NamedTuple):
     omega: Tensors  # a name that is missing here has Ω = 1
 
 
-class Anchor:
+class Anchor(Hooked):
     """Regularize a network towards its weights after earlier tasks by a proximal step after every optimizer step.
 
     Training converges to ∇loss + λ_t Ω(w − a) = 0 with every optimizer: the hook makes a proximal step in the metric in
@@ -107,11 +108,10 @@ class Anchor:
         self.beyond = check_choice("beyond", beyond, ("error", "hold"))
         self._state = _State(1, 0, None, {}, {})
         self._warned = False
-        self._hooks: StepHooks | None = None
-        self._n_steps: int | None = 0  # proximal steps, or penalties, of the task; None where a saved state lacks it
+        self._n_steps = 0  # proximal steps, or penalties, of the task
         self._plan: tuple[Plan, _State] | None = None
         self._bind(unwrapped(model), optimizer)
-        warn_if_coarse(self._params().values(), stacklevel=3)
+        models.warn_if_coarse(self._params().values(), stacklevel=3)
         if start is not False:
             self._state = self._closed(None if start is True else start)
 
@@ -133,7 +133,7 @@ class Anchor:
     def step(self) -> None:
         """Make one proximal step; called after every optimizer step in ``mode="proximal"``."""
         strength = self.strength
-        self._n_steps = (self._n_steps or 0) + 1
+        self._n_steps += 1
         if strength == 0.0:
             return
         if self._own is None:
@@ -156,11 +156,11 @@ class Anchor:
             raise RuntimeError(
                 f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
             )
-        self._n_steps = (self._n_steps or 0) + 1
+        self._n_steps += 1
         strength, total, (_, _, _, center, omega) = self.strength, None, self._state
-        for name, p in self._params().items():
+        for name, p in self._anchored().items():
             if name in center and p.requires_grad:
-                change = (p - self._shaped(name, p)).square()
+                change = (p - center[name]).square()
                 part = (change * omega[name] if name in omega else change).sum()
                 total = part if total is None else total + part.to(total.device)
         if total is None:
@@ -186,7 +186,7 @@ class Anchor:
             check_trained(self._n_steps, self.task, "anchor")
         if not self._warned:
             self._warned = True
-            warn_if_tracking(self.model, stacklevel=3)
+            models.warn_if_tracking(self.model, stacklevel=3)
         self._state, self._n_steps = state._replace(task=state.task + 1), 0
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -206,15 +206,9 @@ class Anchor:
             center = centers.get(name)
             if center is not None and center.shape != p.shape:
                 omega = omegas.get(name)
-                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, p, name)
-                centers[name] = grown(center, p, name)
+                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, torch.zeros_like(p), name)
+                centers[name] = grown(center, torch.zeros_like(p), name)
         self._state = state._replace(center=centers, omega=omegas)
-
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        if self._hooks is not None:
-            self._hooks.remove()
-        self._hooks = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
@@ -234,19 +228,17 @@ class Anchor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from ``state_dict``; ValueError names what is damaged, or differs from this anchor and its model."""
         params = self._params()
-        check_state(state, params)
+        models.check_state(state, params)
         if state["center_of"] != self.center:
             raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={self.center!r}")
         check_schedule(state["schedule"], self._strengths, state["task"])
 
-        def beside(tensors: Mapping[str, Any]) -> Tensors:
-            return {
-                name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in tensors.items()
-            }
-
-        numbers = (state["task"], state["n_anchors"], state["weighted"])
-        self._state = _State(*numbers, beside(state["center"]), beside(state["omega"]))
-        self._n_steps = state.get("n_steps")
+        center, omega = (
+            {name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in state[key].items()}
+            for key in ("center", "omega")
+        )
+        self._state = _State(state["task"], state["n_anchors"], state["weighted"], center, omega)
+        self._n_steps = state["n_steps"]
 
     def __repr__(self) -> str:
         low, high = min(self.lambdas), max(self.lambdas)
@@ -263,7 +255,7 @@ class Anchor:
         self._plan = None
         if self.mode == "proximal":
             # Before the step, so that past the horizon the weights are unchanged.
-            self._hooks = StepHooks(optimizer, self.check_horizon, self.step)
+            self._hook(optimizer, self.check_horizon, self.step)
 
     def check_horizon(self) -> None:
         """Raise ValueError if the task is beyond the horizon."""
@@ -283,47 +275,38 @@ class Anchor:
             if importance is not None:  # frozen parameters may be left out: they did not affect the loss
                 weight = importance.get(name)
                 weight = torch.zeros_like(p) if weight is None else weight.detach().to(p.device, p.dtype, copy=True)
-            center = self._shaped(name, p) if name in state.center else None
-            centers[name], omega = joined(center, state.omega.get(name), p.detach(), weight, n, self.center)
+            centers[name], omega = joined(
+                state.center.get(name), state.omega.get(name), p.detach(), weight, n, self.center
+            )
             if omega is not None:
                 omegas[name] = omega
         return _State(state.task, n, importance is not None, centers, omegas)
 
     def _params(self) -> Tensors:
         """Return the parameters of the model that the optimizer holds, by name."""
-        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        params = {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer}
-        if not params:
-            raise ValueError("the optimizer holds no parameter of the model; make it from model.parameters()")
-        return params
+        return held(self.model, self.optimizer, trained=False)
 
     def _anchored(self) -> Tensors:
-        """Return ``_params``; ValueError if a parameter with a center was replaced."""
+        """Return ``_params``; ValueError if a parameter with a center was replaced, or has grown."""
         params = self._params()
-        replaced = [name for name in self._state.center if name not in params]
-        if replaced:
-            raise ValueError(
-                f"{replaced[0]} is anchored, and the optimizer does not hold the model's parameter of this name; after "
-                "a layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
-            )
+        for name, center in self._state.center.items():
+            if name not in params:
+                raise ValueError(
+                    f"{name} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
+                    "layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
+                )
+            if center.shape != params[name].shape:
+                raise ValueError(
+                    f"{name} had shape {tuple(center.shape)} and has {tuple(params[name].shape)}; call anchor.grow() "
+                    "once a layer has grown"
+                )
         return params
-
-    def _shaped(self, name: str, p: Any) -> Any:
-        center = self._state.center[name]
-        if center.shape != p.shape:
-            raise ValueError(
-                f"{name} had shape {tuple(center.shape)} and has {tuple(p.shape)}; call anchor.grow() once a layer "
-                "has grown"
-            )
-        return center
 
     def _planned(self) -> list[Bucket]:
         groups, state = self.optimizer.param_groups, self._state
         if self._plan is None or self._plan[1] is not state or not self._plan[0].fits(groups):
-            params = self._anchored()
-            centers = {name: self._shaped(name, params[name]) for name in state.center}
-            names = {id(params[name]): name for name in centers}
-            self._plan = Plan(groups, names, centers, state.omega), state
+            names = {id(p): name for name, p in self._anchored().items() if name in state.center}
+            self._plan = Plan(groups, names, state.center, state.omega), state
         return self._plan[0].buckets
 
 
@@ -347,15 +330,3 @@ def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) 
     if kind == "previous" or center is None:
         return w.detach().clone(), mean
     return torch.lerp(center, w.detach(), weight if isinstance(weight, float) else weight.to(w.dtype)), mean
-
-
-def grown(old: Any, like: Any, name: str) -> Any:
-    """Return zeros of the new shape with the old values in the corner where each index begins."""
-    if old.ndim != like.ndim or any(a > b for a, b in zip(old.shape, like.shape, strict=True)):
-        raise ValueError(
-            f"{name} had shape {tuple(old.shape)} and has {tuple(like.shape)}; it may grow along its dimensions, the "
-            "old entries first, and not shrink"
-        )
-    result = torch.zeros_like(like, requires_grad=False)
-    result[tuple(slice(0, n) for n in old.shape)] = old.to(device=result.device, dtype=result.dtype)
-    return result

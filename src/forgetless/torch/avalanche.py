@@ -18,7 +18,7 @@ from forgetless.torch.schedules import check_choice
 from forgetless.torch.trainers import Follower
 
 
-class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
+class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     """Train a strategy's model on one experience after another by the mechanisms of ``Continual``.
 
     It makes a proximal step after every update, follows models that grow and optimizers that are replaced, and closes a
@@ -60,40 +60,34 @@ class AvalanchePlugin(SupervisedPlugin):  # type: ignore[misc]
         n_samples: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__()
         if isinstance(importance, str):
             check_choice("importance", importance, ("fisher", "mas", "si"))
         if isinstance(schedule, Real):
             fixed = float(schedule)
             schedule = lambda _: fixed  # noqa: E731
-        self.importance, self.n_samples = importance, n_samples
-        self._follower = Follower(None, {"proximal": schedule, "n_tasks": n_experiences, **options})
+        weights = None if importance is None else lambda _, strategy: self._weights(strategy)
+        super().__init__(weights, proximal=schedule, n_tasks=n_experiences, **options)
+        self.kind, self.n_samples = importance, n_samples
         self._path: PathIntegral | None = None
-
-    @property
-    def continual(self) -> Any:
-        """The ``Continual``, or None before the first experience."""
-        return self._follower.continual
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Follow the model and the optimizer, which Avalanche may have changed."""
-        self._follower.begin(strategy.model, strategy.optimizer)
-        if self.importance == "si":
+        self.begin_task(strategy.model, strategy.optimizer)
+        if self.kind == "si":
             self._path = PathIntegral(strategy.model, strategy.optimizer)
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Close the task."""
-        self._follower.importance = None if self.importance is None else lambda *_: self._weights(strategy)
-        self._follower.end(strategy.model, None)
+        self.end_task(strategy.model, strategy)
 
     def _weights(self, strategy: Any) -> Any:
         if self._path is not None:
             path, self._path = self._path, None
             path.remove()
             return path.importance()
-        if callable(self.importance):
-            return self.importance(strategy)
+        if callable(self.kind):
+            return self.kind(strategy)
         data = strategy.adapted_dataset
         loader = DataLoader(data, batch_size=strategy.train_mb_size, collate_fn=getattr(data, "collate_fn", None))
-        of = fisher if self.importance == "fisher" else mas
+        of = fisher if self.kind == "fisher" else mas
         return of(strategy.model, loader, n_samples=self.n_samples)

@@ -1,27 +1,26 @@
 """Averages of weights over steps and over tasks: moving average, mean of task ends, merging."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.models import Tensors, check_tensor
+from forgetless.torch.models import Tensors, check_tensor, grown
 from forgetless.torch.schedules import check_choice
 
 
-class Average(ABC):
+class Average:
     """Tensors by parameter name beside the weights: ``step`` after every optimizer step, ``close`` after every task.
 
-    ``count`` is the number of steps, or of tasks, that the tensors stand for.
+    ``count`` is the number of steps, or of tasks, that the tensors stand for; a pretrained network counts as a task.
     """
 
     name: str
 
-    def __init__(self, params: Tensors, scale: float | None, pretrained: bool) -> None:
-        self.scale, self.count = scale, 0
+    def __init__(self, params: Tensors, scale: float | None, n_learned: int) -> None:
+        self.scale, self.count = scale, n_learned
         self.tensors = {name: _precise(p) for name, p in params.items()}
 
     def follow(self, params: Tensors) -> None:
@@ -29,22 +28,18 @@ class Average(ABC):
         for name, p in params.items():
             old = self.tensors.get(name)
             if old is None or old.shape != p.shape:
-                self.tensors[name] = _precise(p)
-                if old is not None:
-                    self.tensors[name][tuple(slice(0, n) for n in old.shape)] = old
+                self.tensors[name] = _precise(p) if old is None else grown(old, _precise(p), name)
         self.tensors = {name: self.tensors[name] for name in params}
 
-    @abstractmethod
     def step(self, params: Tensors) -> None:
-        """Include the weights after a step."""
+        """Include the weights after a step, where steps count."""
 
-    @abstractmethod
     def close(self, params: Tensors) -> None:
-        """Close a task; merging changes the weights."""
+        """Include the weights after a task, where tasks count; merging changes the weights."""
 
-    @abstractmethod
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
         """Return the weights to be evaluated after ``n_steps`` steps of a task, as if it ended now."""
+        raise NotImplementedError
 
     def _lerp(self, params: Tensors, weight: float) -> None:
         tensors = [self.tensors[name] for name in params]
@@ -93,9 +88,6 @@ class MovingAverage(Average):
         rate = 0.0 if self.scale is None else -math.expm1(-1.0 / self.scale)
         self._lerp(params, max(rate, 1.0 / self.count))
 
-    def close(self, params: Tensors) -> None:
-        """Do nothing: tasks have no meaning here."""
-
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
         """Return the average; the weights themselves before the first step."""
         return self.tensors if self.count else params
@@ -105,13 +97,6 @@ class TaskMean(Average):
     """The mean of the weights at the ends of all tasks, of a pretrained network also those before the first."""
 
     name = "mean"
-
-    def __init__(self, params: Tensors, scale: float | None, pretrained: bool) -> None:
-        super().__init__(params, scale, pretrained)
-        self.count = int(pretrained)
-
-    def step(self, params: Tensors) -> None:
-        """Do nothing: only the ends of tasks count."""
 
     def close(self, params: Tensors) -> None:
         """Include the weights at the end of a task."""
@@ -133,13 +118,6 @@ class Merge(Average):
     """
 
     name = "merge"
-
-    def __init__(self, params: Tensors, scale: float | None, pretrained: bool) -> None:
-        super().__init__(params, 1.0 if scale is None else scale, pretrained)
-        self.count = int(pretrained)
-
-    def step(self, params: Tensors) -> None:
-        """Do nothing: weights are merged at the ends of tasks."""
 
     def close(self, params: Tensors) -> None:
         """Merge the weights at the end of a task, in place."""
@@ -168,7 +146,9 @@ def average_of(average: Any, params: Tensors, *, pretrained: bool) -> Average | 
         if kind is TaskMean:
             raise ValueError(f"average='mean' takes no number, got {scale!r}")
         scale = validate.number("average", scale, "steps of a moving average, c of merging", positive=True)
-    return kind(params, scale, pretrained)
+    elif kind is Merge:
+        scale = 1.0
+    return kind(params, scale, int(pretrained and kind is not MovingAverage))
 
 
 def _precise(p: Any) -> Any:

@@ -11,7 +11,7 @@ import torch
 from forgetless._core import validate
 from forgetless.torch.anchor import Anchor
 from forgetless.torch.averages import Average, average_of
-from forgetless.torch.hooks import StepHooks, check_trained, inner_optimizer
+from forgetless.torch.hooks import Hooked, check_rates, check_trained, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
 
@@ -23,12 +23,12 @@ _DECAYS: dict[str, Callable[[int, int], float]] = {
 """Fractions of the learning rate at task t of k; "inverse", 1/t, needs no k."""
 
 
-class Continual:
+class Continual(Hooked):
     """Train a network on one task after another: three mechanisms against forgetting, alone or combined.
 
     The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer do the rest. No
-    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise_mechanism`` compares
-    them on your tasks.
+    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise`` compares them on
+    your tasks.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class Continual:
 
     Attributes
     ----------
-    task : int
-        The task that is being learned, from 1.
+    task, n_steps : int
+        The task that is being learned, from 1, and steps of the optimizer in it.
     anchor : Anchor or None
         The proximal term.
 
@@ -98,7 +98,7 @@ class Continual:
             raise ValueError("Continual needs a mechanism: give proximal, step_size or average")
         start, self.beyond = options.get("start", False), options.get("beyond", "error")
         check_choice("beyond", self.beyond, ("error", "hold"))
-        self._task, self._n_steps = 1, 0
+        self.task, self.n_steps = 1, 0
         self._fractions = _fractions(step_size, n_tasks)
         self._rates: list[tuple[dict[str, Any], Any]] = []
         self.anchor: Anchor | None = None
@@ -106,11 +106,8 @@ class Continual:
             schedule = _linear(proximal, bool(start)) if _is_number(proximal) else proximal
             horizon = None if _is_number(proximal) else n_tasks
             self.anchor = Anchor(model, optimizer, schedule, horizon, mode="manual", **options)
-        elif set(options) - {"start", "beyond"}:
-            raise TypeError(
-                f"{min(set(options) - {'start', 'beyond'})!r} is an option of the proximal term; give proximal"
-            )
-        self._hooks: StepHooks | None = None
+        elif others := set(options) - {"start", "beyond"}:
+            raise TypeError(f"{min(others)!r} is an option of the proximal term; give proximal")
         self._trained: tuple[tuple[int, ...], Tensors] | None = None
         self._average: Average | None = None
         self.model, self.optimizer = unwrapped(model), inner_optimizer(optimizer)
@@ -118,19 +115,9 @@ class Continual:
         self._bind(self.model, self.optimizer)  # last, so that an error leaves no hook behind
 
     @property
-    def task(self) -> int:
-        """The task that is being learned, from 1."""
-        return self._task
-
-    @property
-    def n_steps(self) -> int:
-        """Steps of the optimizer in the present task."""
-        return self._n_steps
-
-    @property
     def fraction(self) -> float:
         """The factor of the learning rates at the present task."""
-        return 1.0 if self._fractions is None else self._fractions.at(self._task, self.beyond)
+        return 1.0 if self._fractions is None else self._fractions.at(self.task, self.beyond)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
@@ -147,7 +134,7 @@ class Continual:
             Whether the task was learned elsewhere, or not at all.
         """
         if not untrained:
-            check_trained(self._n_steps, self._task, "continual")
+            check_trained(self.n_steps, self.task, "continual")
         if importance is not None and self.anchor is None:
             raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
         if self._average is not None:
@@ -157,7 +144,7 @@ class Continual:
                 importance = importance()
         if self.anchor is not None:
             self.anchor.next_task(importance, untrained=True)
-        self._task, self._n_steps = self._task + 1, 0
+        self.task, self.n_steps = self.task + 1, 0
         self._trained = None  # layers may be frozen or thawed between tasks
 
     @contextlib.contextmanager
@@ -172,7 +159,7 @@ class Continual:
         params = self._params()
         with torch.no_grad():
             last = {name: p.detach().clone() for name, p in params.items()}
-            for name, weight in self._average.weights(params, self._n_steps).items():
+            for name, weight in self._average.weights(params, self.n_steps).items():
                 params[name].copy_(weight)
         try:
             yield
@@ -191,19 +178,13 @@ class Continual:
         self._bind(model, optimizer)
         self._params()
 
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        if self._hooks is not None:
-            self._hooks.remove()
-        self._hooks = None
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
         return {
             "version": 1,
-            "task": self._task,
-            "n_steps": self._n_steps,
-            "fractions": [self._fraction(t) for t in range(1, self._task + 1)],
+            "task": self.task,
+            "n_steps": self.n_steps,
+            "fractions": [self._fraction(t) for t in range(1, self.task + 1)],
             "anchor": None if self.anchor is None else self.anchor.state_dict(),
             "average": None if self._average is None else self._average.state(),
         }
@@ -229,22 +210,23 @@ class Continual:
             self.anchor.load_state_dict(state["anchor"])
         if self._average is not None:
             self._average.load(state["average"])
-        self._task, self._n_steps = task, n_steps
+        self.task, self.n_steps = task, n_steps
 
     def __repr__(self) -> str:
-        parts = [f"{self._task - 1} tasks learned"]
+        parts = [f"{self.task - 1} tasks learned"]
         if self.anchor is not None:
             parts.append("proximal")
         if self._fractions is not None:
-            parts.append(f"step size × {self._fraction(self._task):.3g}")
+            parts.append(f"step size × {self._fraction(self.task):.3g}")
         if self._average is not None:
             parts.append(f"average={self._average.name!r}")
         return f"Continual({', '.join(parts)})"
 
     def _bind(self, model: Any, optimizer: Any) -> None:
-        self.remove()
         self.model, self.optimizer = model, inner_optimizer(optimizer)
-        self._hooks = StepHooks(self.optimizer, self._before_step, self._after_step)
+        if self._fractions is not None:
+            check_rates(self.optimizer)
+        self._hook(self.optimizer, self._before_step, self._after_step)
         self._trained = None
 
     def _before_step(self) -> None:
@@ -259,7 +241,7 @@ class Continual:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _after_step(self) -> None:
-        self._n_steps += 1
+        self.n_steps += 1
         if self.anchor is not None:
             self.anchor.step()  # with the learning rate of the step
         self._restore_rates()
@@ -278,13 +260,7 @@ class Continual:
         """Return the parameters that are trained, by name; looked up again once a group was added."""
         sizes = tuple(len(group["params"]) for group in self.optimizer.param_groups)
         if self._trained is None or self._trained[0] != sizes:
-            in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-            named = self.model.named_parameters()
-            params = {name: p for name, p in named if id(p) in in_optimizer and p.requires_grad}
-            if not params:
-                raise ValueError(
-                    "the optimizer holds no trained parameter of the model; make it from model.parameters()"
-                )
+            params = held(self.model, self.optimizer)
             if self._average is not None:
                 self._average.follow(params)
             self._trained = sizes, params

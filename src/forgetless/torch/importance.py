@@ -6,17 +6,8 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch._per_sample import (
-    Probe,
-    by_layers,
-    by_loop,
-    by_vmap,
-    can_factor,
-    logits_of,
-    n_rows,
-    rows_of,
-    trained,
-)
+from forgetless.torch import _per_sample as per_sample
+from forgetless.torch._per_sample import Probe, n_rows, rows_of, trained
 from forgetless.torch.models import Tensors, inspected, unwrapped
 from forgetless.torch.schedules import check_choice
 
@@ -145,11 +136,16 @@ class Relative:
     def __call__(self, importance: Mapping[str, Any]) -> Tensors:
         """Return the importance in units of the first one's mean."""
         if self.unit is None:
-            total = float(sum(value.sum() for value in importance.values()))
-            if not total > 0:
-                raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
-            self.unit = total / sum(value.numel() for value in importance.values())
+            self.unit = mean_importance(importance)
         return {name: value / self.unit for name, value in importance.items()}
+
+
+def mean_importance(importance: Mapping[str, Any]) -> float:
+    """Return the mean over all weights after the first task, which must be positive."""
+    total = float(sum(value.sum() for value in importance.values()))
+    if not total > 0:
+        raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
+    return total / float(sum(value.numel() for value in importance.values()))
 
 
 def mean_over_processes(importance: Tensors) -> Tensors:
@@ -182,20 +178,20 @@ def _mean(
         raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
     total = {name: torch.zeros_like(p) for name, p in params.items()}
     device = next(iter(params.values())).device
-    layered, first = can_factor(model), True
+    layered, first = per_sample.can_factor(model), True
     with inspected(model), torch.enable_grad():
         for x, y in _batches(data):
             x = _on(rows_of(x, slice(None if left is None else left - n_seen)), device)
             mask = x.get("attention_mask") if isinstance(x, Mapping) else None
             with torch.no_grad():
                 y = None if y is None else y[: n_rows(x)].to(device)
-                batch_probes = probes(logits_of(model, x), y, mask)
+                batch_probes = probes(per_sample.logits_of(model, x), y, mask)
             if layered:
-                layered = by_layers(model, x, batch_probes, reduce, total, check=first)
+                layered = per_sample.by_layers(model, x, batch_probes, reduce, total, check=first)
             if not layered and isinstance(x, Mapping):
-                by_loop(model, x, batch_probes, reduce, total)
+                per_sample.by_loop(model, x, batch_probes, reduce, total)
             elif not layered:
-                by_vmap(model, x, batch_probes, reduce, total, chunk)
+                per_sample.by_vmap(model, x, batch_probes, reduce, total, chunk)
             first, n_seen = False, n_seen + n_rows(x)
             if n_seen == left:
                 break
@@ -210,21 +206,19 @@ def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
         data = [data]
     for batch in data:
         if isinstance(batch, Mapping):
-            tensors = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and k != "labels"}
-            if not tensors:
-                raise TypeError(f"a batch must have tensors, got a dictionary with {sorted(batch)}")
-            for i in range(0, n_rows(tensors), 8):  # logits of sequences are large
-                yield rows_of(tensors, slice(i, i + 8)), None
-            continue
-        x, y = (batch, None) if isinstance(batch, torch.Tensor) else (batch[0], batch[1] if len(batch) > 1 else None)
-        if not isinstance(x, torch.Tensor):
+            x = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and k != "labels"}
+            y, size = None, 8  # logits of sequences are large
+        else:
+            x, y = (batch, None) if isinstance(batch, torch.Tensor) else (*batch[:2], None)[:2]
+            size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
+        if not (x if isinstance(x, Mapping) else isinstance(x, torch.Tensor)):
             raise TypeError(
-                f"a batch must be a tensor, a dictionary of tensors or begin with a tensor, got {type(x).__name__}; "
-                "give (inputs, labels)"
+                f"a batch must be a tensor, a dictionary of tensors or begin with a tensor, got {batch!r:.200}; give "
+                "(inputs, labels)"
             )
-        size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
-        for i in range(0, len(x), size):
-            yield x[i : i + size], None if y is None else y[i : i + size]
+        for i in range(0, n_rows(x), size):
+            rows = slice(i, i + size)
+            yield rows_of(x, rows), None if y is None else y[rows]
 
 
 def _on(x: Any, device: Any) -> Any:

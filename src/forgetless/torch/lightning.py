@@ -1,6 +1,6 @@
 """``Continual`` as a callback of Lightning: one task for every ``trainer.fit``."""
 
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from typing import Any
 
 try:
@@ -14,10 +14,10 @@ except ImportError:
             "lightning==2.6.6"
         ) from error
 
-from forgetless.torch.trainers import Follower, Importance
+from forgetless.torch.trainers import Follower
 
 
-class ContinualCallback(Callback):  # type: ignore[misc]
+class ContinualCallback(Follower, Callback):  # type: ignore[misc]
     """Train a module on one task after another, each by a ``fit`` of its own with this same callback.
 
     Lightning creates a new optimizer for every ``fit``, which the callback follows. Its state is in Lightning's
@@ -44,48 +44,28 @@ class ContinualCallback(Callback):  # type: ignore[misc]
     Then ``Trainer(callbacks=[callback], …).fit(module, loader)`` for every task.
     """
 
-    def __init__(self, importance: Importance | None = None, **options: Any) -> None:
-        self._follower = Follower(importance, options)
-        self._evaluation: AbstractContextManager[None] | None = None
-
-    @property
-    def continual(self) -> Any:
-        """The ``Continual``, or None before the first task."""
-        return self._follower.continual
+    _evaluation = ExitStack()  # empty: replaced where an evaluation begins
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Follow the optimizer of this task."""
         if len(trainer.optimizers) != 1:
             raise ValueError(f"ContinualCallback needs a module with one optimizer, got {len(trainer.optimizers)}")
-        self._follower.begin(pl_module, trainer.optimizers[0])
+        self.begin_task(pl_module, trainer.optimizers[0])
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Close the task."""
-        self._follower.end(pl_module, trainer.train_dataloader)
+        self.end_task(pl_module, trainer.train_dataloader)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Switch to averaged weights."""
         if self.continual is not None:
-            self._evaluation = self.continual.averaged_weights()
-            self._evaluation.__enter__()
+            self._evaluation = ExitStack()
+            self._evaluation.enter_context(self.continual.averaged_weights())
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         """Switch back to the weights of training."""
-        if self._evaluation is not None:
-            evaluation, self._evaluation = self._evaluation, None
-            evaluation.__exit__(None, None, None)
+        self._evaluation.close()
 
     on_test_start, on_test_end = on_validation_start, on_validation_end
     on_predict_start, on_predict_end = on_validation_start, on_validation_end
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Switch back where an evaluation was interrupted."""
-        self.on_validation_end(trainer, pl_module)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state for Lightning's checkpoints."""
-        return self._follower.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume when training starts."""
-        self._follower.load_state_dict(state_dict)
+    on_exception = on_validation_end  # of an evaluation, perhaps

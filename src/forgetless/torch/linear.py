@@ -55,7 +55,23 @@ class Linearized:
 
     def operator(self, x: Any) -> LinearOperator:
         """Return J(x) as products only, for ``fl.step``, ``ContinualRidge`` and LSMR: no matrix is formed."""
-        return _Jacobian(self._model, self._at(x), self._params)
+        function, params = self._at(x), self._params
+        with inspected(self._model):
+            outputs, vjp = torch.func.vjp(function, params)
+
+        def product(u: Any) -> NDArray[np.float64]:
+            with inspected(self._model), warnings.catch_warnings():
+                # Of torch's own code, which it compiles when forward mode is first used.
+                warnings.filterwarnings("ignore", ".*torch.jit.script. is deprecated", DeprecationWarning)
+                return _array(torch.func.jvp(function, (params,), (_split(u, params),))[1])
+
+        def adjoint_product(v: Any) -> NDArray[np.float64]:
+            vector = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(outputs.device, outputs.dtype)
+            (gradients,) = vjp(vector)
+            return np.concatenate([_array(gradients[name]) for name in params])
+
+        shape = (outputs.numel(), self.n_parameters)
+        return LinearOperator(shape, product, adjoint_product, dtype=np.float64)
 
     def departure(self, model: Any, x: Any) -> float:
         """Return how far a model with other weights has departed: ‖f − f₀ − Ju‖/‖f − f₀‖ on the rows x, u its change.
@@ -109,35 +125,16 @@ def linearize(model: Any) -> Linearized:
     return Linearized(model)
 
 
-class _Jacobian(LinearOperator):  # type: ignore[misc]
-    def __init__(self, model: Any, function: Any, params: dict[str, Any]) -> None:
-        self._model, self._function, self._params = model, function, params
-        with inspected(model):
-            outputs, self._vjp = torch.func.vjp(function, params)
-        self._like = outputs
-        super().__init__(np.dtype(np.float64), (outputs.numel(), sum(p.numel() for p in params.values())))
-
-    def _matvec(self, u: Any) -> NDArray[np.float64]:
-        with inspected(self._model), warnings.catch_warnings():
-            # Of torch's own code, which it compiles when forward mode is first used.
-            warnings.filterwarnings("ignore", ".*torch.jit.script. is deprecated", DeprecationWarning)
-            return _array(torch.func.jvp(self._function, (self._params,), (_split(u, self._params),))[1])
-
-    def _rmatvec(self, v: Any) -> NDArray[np.float64]:
-        vector = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(self._like.device, self._like.dtype)
-        (gradients,) = self._vjp(vector)
-        return np.concatenate([_array(gradients[name]) for name in self._params])
-
-
 def _array(tensor: Any) -> NDArray[np.float64]:
     return np.asarray(tensor.detach().cpu().double().numpy().ravel())
 
 
 def _split(u: Any, params: dict[str, Any]) -> dict[str, Any]:
     flat = torch.from_numpy(np.ascontiguousarray(np.ravel(u), dtype=np.float64))
-    if len(flat) != sum(p.numel() for p in params.values()):
-        raise ValueError(f"u must have {sum(p.numel() for p in params.values())} numbers, got {len(flat)}")
-    parts = flat.split([p.numel() for p in params.values()])
+    sizes = [p.numel() for p in params.values()]
+    if len(flat) != sum(sizes):
+        raise ValueError(f"u must have {sum(sizes)} numbers, got {len(flat)}")
+    parts = flat.split(sizes)
     return {
         name: part.view(p.shape).to(p.device, p.dtype) for (name, p), part in zip(params.items(), parts, strict=True)
     }

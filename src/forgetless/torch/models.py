@@ -16,13 +16,20 @@ Tensors = dict[str, Any]
 
 def unwrapped(model: Any) -> Any:
     """Return the module inside ``torch.compile`` and data-parallel wrappers, whose names checkpoints are made of."""
-    while True:
-        if isinstance(model, DataParallel | DistributedDataParallel):
-            model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        else:
-            return model
+    while hasattr(model, "_orig_mod") or isinstance(model, DataParallel | DistributedDataParallel):
+        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+    return model
+
+
+def grown(old: Any, new: Any, name: str) -> Any:
+    """Return ``new`` with the old values in the corner where each index begins."""
+    if old.ndim != new.ndim or any(a > b for a, b in zip(old.shape, new.shape, strict=True)):
+        raise ValueError(
+            f"{name} had shape {tuple(old.shape)} and has {tuple(new.shape)}; it may grow along its dimensions, the "
+            "old entries first, and not shrink"
+        )
+    new[tuple(slice(0, n) for n in old.shape)] = old.to(new.device, new.dtype)
+    return new
 
 
 @contextlib.contextmanager
@@ -49,7 +56,7 @@ class _Evaluated:
             module.eval()
 
 
-class FrozenStatistics:
+class FrozenStatistics(contextlib.AbstractContextManager["FrozenStatistics"]):
     """Frozen running statistics, from ``freeze_statistics``; ``remove()`` or the end of the context undoes it.
 
     Attributes
@@ -73,9 +80,6 @@ class FrozenStatistics:
         for layer, mode in self._modes:
             layer.train(mode)
         self._handles, self._modes = [], []
-
-    def __enter__(self) -> "FrozenStatistics":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.remove()
@@ -102,11 +106,10 @@ def freeze_statistics(model: Any) -> FrozenStatistics:
 
 def tracking(model: Any) -> dict[str, Any]:
     """Return the layers with running statistics that are not frozen, by name."""
-    kinds = (torch.nn.modules.batchnorm._NormBase,)
     return {
         name: layer
         for name, layer in unwrapped(model).named_modules()
-        if isinstance(layer, kinds)
+        if isinstance(layer, torch.nn.modules.batchnorm._NormBase)
         and layer.running_mean is not None
         and not any(isinstance(hook, _Evaluated) for hook in layer._forward_pre_hooks.values())
     }
@@ -134,9 +137,9 @@ def check_importance(importance: Mapping[str, Any], params: Mapping[str, Any], n
         raise ValueError(f"importance names {unknown[0]!r}, which is no parameter of the model; use named_parameters()")
     for name, p in params.items():
         weight = importance.get(name)
+        if weight is None and p.requires_grad:
+            raise ValueError(f"importance lacks {name!r}; give a tensor for every parameter that is trained")
         if weight is None:
-            if p.requires_grad:
-                raise ValueError(f"importance lacks {name!r}; give a tensor for every parameter that is trained")
             continue
         if weight.shape != p.shape:
             raise ValueError(
@@ -155,10 +158,11 @@ def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     ``names`` are the parameters with a center: those that are new since the last task have none. With importances all
     of them have one.
     """
-    keys = {"version", "schedule", "center_of", "names", "task", "n_anchors", "weighted", "center", "omega"}
+    keys = {"version", "schedule", "center_of", "names", "n_steps", "task", "n_anchors", "weighted", "center", "omega"}
     if keys - set(state) or state["version"] != 2:
         raise ValueError("state is not that of an Anchor of this version; use the result of anchor.state_dict()")
     task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
+    validate.integer("state['n_steps']", state["n_steps"], 0, "the number of steps of the task")
     closed = validate.integer("state['n_anchors']", state["n_anchors"], 0, "the number of closed tasks")
     if closed not in (task - 1, task):  # one more with ``start``
         raise ValueError(f"state['n_anchors'] must be {task - 1} or {task} in task {task}, got {closed}")

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.hooks import inner_optimizer
+from forgetless.torch.hooks import Hooked, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 
 
-class PathIntegral:
+class PathIntegral(Hooked):
     """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the task.
 
     The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own movement and g the
@@ -59,8 +59,7 @@ class PathIntegral:
         self._old: Tensors = {}
 
     def _params(self) -> Tensors:
-        in_optimizer = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        return {name: p for name, p in self.model.named_parameters() if id(p) in in_optimizer and p.requires_grad}
+        return held(self.model, self.optimizer)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _before(self) -> None:
@@ -93,17 +92,10 @@ class PathIntegral:
         self._reset()
         return importances
 
-    def remove(self) -> None:
-        """Remove the hooks from the optimizer."""
-        for handle in self._handles:
-            handle.remove()
-
     def state_dict(self) -> dict[str, Any]:
         """Return the path so far, to resume within a task."""
-        return {
-            "path": {name: t.clone() for name, t in self._path.items()},
-            "start": {name: t.clone() for name, t in self._start.items()},
-        }
+        parts = {"path": self._path, "start": self._start}
+        return {key: {name: t.clone() for name, t in tensors.items()} for key, tensors in parts.items()}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -111,9 +103,7 @@ class PathIntegral:
         params = self._params()
         for name, p in params.items():
             if name not in state["path"] or state["path"][name].shape != p.shape:
-                raise ValueError(
-                    f"the saved path lacks {name!r} of shape {tuple(p.shape)}; load it into the same model"
-                )
+                raise ValueError(f"state['path'] lacks {name!r} of shape {tuple(p.shape)}; load it into the same model")
         self._path, self._start = (
             {name: state[key][name].to(p.device, p.dtype, copy=True) for name, p in params.items()}
             for key in ("path", "start")

@@ -1,6 +1,7 @@
 """The part that callbacks of trainers share: a ``Continual`` that follows a new optimizer at every task."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from forgetless.torch.continual import Continual
@@ -12,14 +13,16 @@ class Follower:
     """Create a ``Continual`` at the first task, follow the optimizer of every later one, and close tasks.
 
     Trainers create the optimizer inside ``fit`` or ``train``, so that options are stored until there is one.
+    ``continual`` is None before the first task.
     """
 
-    def __init__(self, importance: Importance | None, options: dict[str, Any]) -> None:
+    def __init__(self, importance: Importance | None = None, **options: Any) -> None:
+        super().__init__()
         self.importance, self.options = importance, options
         self.continual: Continual | None = None
         self._saved: Mapping[str, Any] | None = None
 
-    def begin(self, model: Any, optimizer: Any) -> None:
+    def begin_task(self, model: Any, optimizer: Any) -> None:
         """Follow the optimizer of a task that begins, or of one that is resumed."""
         if self.continual is None:
             self.continual = Continual(model, optimizer, **self.options)
@@ -29,19 +32,18 @@ class Follower:
             self.continual.load_state_dict(self._saved)
             self._saved = None
 
-    def end(self, model: Any, loader: Any) -> None:
+    def end_task(self, model: Any, loader: Any) -> None:
         """Close a task."""
         assert self.continual is not None
-        importance = self.importance
-        self.continual.next_task(None if importance is None else lambda: importance(model, loader))
+        self.continual.next_task(None if self.importance is None else partial(self.importance, model, loader))
         self.continual.remove()  # a trainer may hold the optimizer, and the next one be another
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the ``Continual``; empty before the first task."""
+        """Return the state of the ``Continual`` for checkpoints; empty before the first task."""
         if self.continual is not None:
             return self.continual.state_dict()
         return dict(self._saved or {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume at the next ``begin``, when model and optimizer are there."""
+        """Resume at the next task, when model and optimizer are there."""
         self._saved = state or None

@@ -13,13 +13,13 @@ except ImportError as error:
         "transformers==5.22.2 accelerate==1.15.0"
     ) from error
 
-from forgetless.torch.trainers import Follower, Importance
+from forgetless.torch.trainers import Follower
 
 FILE = "continual.pt"
 """Beside the weights in the folder of every checkpoint."""
 
 
-class ContinualCallback(TrainerCallback):  # type: ignore[misc]
+class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
     """Fine-tune a model on one task after another, each by a ``train`` of its own with this same callback.
 
     For ``Trainer`` and those built on it, such as trl's; adapters (LoRA of peft) are regularized alone, since only
@@ -47,35 +47,19 @@ class ContinualCallback(TrainerCallback):  # type: ignore[misc]
     Then ``Trainer(model=model, train_dataset=task, callbacks=[callback], …).train()`` for every task.
     """
 
-    def __init__(self, importance: Importance | None = None, **options: Any) -> None:
-        self._follower = Follower(importance, options)
-
-    @property
-    def continual(self) -> Any:
-        """The ``Continual``, or None before the first task."""
-        return self._follower.continual
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Follow the optimizer of this task; of one that is resumed, read the state beside its checkpoint."""
         file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
         if state.global_step > 0 and file.exists():
             self.load_state_dict(torch.load(file, weights_only=True))
-        self._follower.begin(kwargs["model"], kwargs["optimizer"])
+        self.begin_task(kwargs["model"], kwargs["optimizer"])
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the task."""
-        self._follower.end(kwargs["model"], kwargs.get("train_dataloader"))
+        self.end_task(kwargs["model"], kwargs.get("train_dataloader"))
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the state beside the checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if state.is_world_process_zero and folder.is_dir():
             torch.save(self.state_dict(), folder / FILE)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of a run to be resumed."""
-        return self._follower.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume when training begins."""
-        self._follower.load_state_dict(state)

@@ -1,5 +1,7 @@
 """Two processes that train together, started apart from the tests' own."""
 
+import gc
+import importlib
 import os
 import subprocess
 import sys
@@ -11,13 +13,14 @@ import torch
 TESTS = Path(__file__).parents[2]
 
 
-def two_processes(function):
-    """Return what a function of this file gives in each of two processes of one gloo group."""
+def two_processes(function, module="support.deep.processes"):
+    """Return what a function of a module gives in each of two processes of one gloo group."""
     with tempfile.TemporaryDirectory() as folder:
         started = [
             subprocess.Popen(
-                [sys.executable, "-m", "support.deep.processes", function, str(rank), folder],
+                [sys.executable, "-m", "support.deep.processes", module, function, str(rank), folder],
                 cwd=TESTS,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
             )
@@ -68,8 +71,14 @@ def _trained(create):
 
 
 if __name__ == "__main__":
-    name, place, folder = sys.argv[1:]
+    module, name, place, folder = sys.argv[1:]
     store = f"file://{folder}/store"
     torch.distributed.init_process_group("gloo", init_method=store, rank=int(place), world_size=2)
-    torch.save(globals()[name](), os.path.join(folder, f"{place}.pt"))
+    # As torchrun does, for trainers, which use a group that is there.
+    os.environ |= {"RANK": place, "LOCAL_RANK": place, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", "TORCHELASTIC_RUN_ID": "test"}
+    torch.save(getattr(importlib.import_module(module), name)(), os.path.join(folder, f"{place}.pt"))
+    # The data-parallel model is part of a reference cycle and holds the group: its threads would live on while the
+    # interpreter is torn down, and one that then needs the interpreter's lock ends the process by std::terminate.
+    gc.collect()
     torch.distributed.destroy_process_group()
