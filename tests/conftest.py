@@ -4,8 +4,13 @@ import os
 # Asked for by scikit-learn's array-API checks, and only heeded when SciPy is imported for the first time.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+import hypothesis
 import numpy as np
 import pytest
+
+# A test does not depend on the machine's speed.
+hypothesis.settings.register_profile("forgetless", deadline=None)
+hypothesis.settings.load_profile("forgetless")
 
 
 @pytest.fixture(scope="session", autouse=True)

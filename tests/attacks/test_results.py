@@ -35,7 +35,7 @@ def paths_in(plain, at=()):
 
 
 @pytest.mark.parametrize("name", ["bound-comparison", "advice", "worst-collection"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_forged_headers_are_rejected_or_printed(name, data, tmp_path_factory):
     """Any value in any field of a header: FileError, or an object that can be printed and drawn."""

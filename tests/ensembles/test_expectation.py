@@ -1,5 +1,7 @@
 """Exact expectations over fresh tasks: published formulas, invariances, and simulation."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,31 @@ def published_forgetting(n, p, T, sigma, W):
             (1 - r) * (r ** (T - i) - r ** (j - i) + r ** (T - j)) * D[i - 1, j - 1] for j in range(i + 1, T + 1)
         )
     return total / (T - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Endless(fl.Filter):
+    """A filter whose factors are finite and whose residual factors are not."""
+
+    def formula(self, eigenvalues):
+        return 0.5 * np.ones_like(eigenvalues)
+
+    def residual_formula(self, singular_values):
+        return np.full_like(singular_values, np.inf)
+
+
+def test_defaults_of_teachers():
+    assert teachers.exchangeable().distances(2).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
+    assert teachers.recurring(2).distances(3).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
+    assert teachers.change(1).distances(2)[1, 2] == 2.0
+    assert fl.expect(Rotated([[2.0]]), "none", 1, metrics="distance").distance.tolist() == [0.0]
+
+
+def test_projections_of_anisotropic_rows_are_approximate_too():
+    ensemble = Anisotropic([1.0, 0.5, 0.2], 30, 0.1, approximate=True)
+    exact = 0.1**2 * np.sum(1 / np.array([1.0, 0.5, 0.2])) / (30 - 3 - 1)  # least squares with Gaussian rows
+    result = fl.expect(ensemble, "none", 2, metrics="distance").distance[0]
+    assert result == pytest.approx(exact, rel=1 / 30 + 0.01)
 
 
 def test_lin_2023():
@@ -213,6 +240,9 @@ def test_saved_results(tmp_path):
         (lambda: Gaussian(5, 2, 0.0, "one"), TypeError, "teachers must be one of"),
         (lambda: teachers.given([[np.nan]]), ValueError, "vectors must be finite"),
         (lambda: Rotated([1.0, 2.0]), ValueError, "X must be a finite matrix"),
+        (lambda: Rotated([[np.nan]]), ValueError, "X must be a finite matrix"),
+        (lambda: Anisotropic(np.ones((2, 3)), 3), ValueError, "finite square matrix or its eigenvalues"),
+        (lambda: fl.expect(Gaussian(5, 2), Endless(), 2), ValueError, "factors that are not finite"),
         (lambda: Anisotropic([[1.0, 2.0], [2.0, 1.0]], 3), ValueError, "positive semidefinite"),
         (lambda: fl.expect(Anisotropic([1.0, 0.5], 3), 1.0, 2), NoExactLawError, "approximate=True"),
         (lambda: fl.expect(Anisotropic([1.0, 0.5], 3), fl.GradientDescent(2, 0.1), 2), NoExactLawError, "simulate"),

@@ -112,7 +112,7 @@ def test_ten_thousand_tasks_do_not_add_up_rounding(rng, n, scale):
     assert far(model.coef_, best) < 1e-8
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     rank=st.integers(0, 8),

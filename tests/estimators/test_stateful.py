@@ -243,7 +243,6 @@ def run(examples, steps, seed=None):
     options = settings(
         max_examples=examples,
         stateful_step_count=steps,
-        deadline=None,
         database=None,
         derandomize=seed is None,
         phases=(Phase.generate, Phase.shrink),  # explaining would trace, as interruptions do

@@ -62,7 +62,7 @@ def learned(model, stream):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("intercept", [True, False])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), power=st.floats(-4, 4), offset=st.floats(-1e4, 1e4))
 def test_other_statistics_leave_the_function_as_it_was(name, intercept, seed, power, offset):
     model = learned(made(name, fit_intercept=intercept), tasks(5, seed=seed))
@@ -76,7 +76,7 @@ def test_other_statistics_leave_the_function_as_it_was(name, intercept, seed, po
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(powers=st.lists(st.integers(-6, 6), min_size=D, max_size=D))
 def test_units_of_columns_change_nothing_beyond_rounding(name, powers):
     factors = 10.0 ** np.array(powers)

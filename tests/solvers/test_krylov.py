@@ -26,7 +26,7 @@ def test_budget_of_a_thousand_steps_takes_few_passes_and_little_memory(rng):
     np.testing.assert_array_equal(stored.change, again.change)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(1, 30),

@@ -37,7 +37,7 @@ def target(X, rng):
     return y.to_numpy(dtype=float)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(1, 60), gaps=st.sampled_from([0.0, 0.3]), most=st.sampled_from([5, 1024])
 )

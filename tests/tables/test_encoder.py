@@ -206,7 +206,7 @@ def test_all_checks_of_scikit_learn_pass():
 VALUES = st.one_of(st.none(), st.floats(), st.text(max_size=4), st.booleans(), st.integers(-9, 9))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tasks=st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), min_size=1, max_size=4))
 def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
     encoder = fl.tables.TableEncoder(min_count=2, max_categories=3, categorical=["a"])

@@ -97,7 +97,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("library", LIBRARIES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_rows_of_columns_read_once_are_as_if_only_they_had_been_read(kind, library, data):
     values = data.draw(VALUES[kind])
