@@ -308,7 +308,8 @@ def _check_flat(case, advice, claim, own):
         if best.shape in ("no regularization", "constant"):
             schedule = fl.Ridge(float(scale) * square)
         else:
-            values = {**vars(best.schedule), "scale": float(scale)}
+            name = "noise" if best.shape == "minimax, noise" else "scale"
+            values = {**vars(best.schedule), name: float(scale)}
             schedule = type(best.schedule)(**values)
         assert loss_of(case, schedule) <= 1.1 * own * 1.01, (claim, scale)
 
