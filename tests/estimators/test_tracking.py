@@ -1,4 +1,4 @@
-"""Weights that follow a drifting solution: the recursion of their strengths against its definition, and streams."""
+"""Streams that change: the recursion of tracking strengths against its definition, recent tasks, drift and jumps."""
 
 import copy
 
@@ -60,7 +60,7 @@ def test_trackers_are_ridge_steps_with_the_strengths_of_the_recursion(rng, kind,
         statistics = memory.statistics
         if before is None:  # from the solution on the first task, whose strength has the largest evidence
             unit = mean_variance(statistics.diagonal, statistics.rows)
-            inverse = (1 - statistics.freedom / len(statistics.mean)) * unit / statistics.strength
+            inverse = (1 - statistics.freedom / (len(statistics.mean) + intercept)) * unit / statistics.strength
             np.testing.assert_allclose(memory.trackers.inverses, inverse + tracking.DRIFTS, rtol=1e-12)
             assert all(np.array_equal(each, statistics.weights) for each in memory.trackers.weights)
             continue
@@ -75,6 +75,19 @@ def test_trackers_are_ridge_steps_with_the_strengths_of_the_recursion(rng, kind,
                 inverse = (1 - factor) * inverse
             np.testing.assert_allclose(memory.trackers.weights[i], w, rtol=1e-7, atol=1e-9)
             assert memory.trackers.inverses[i] == pytest.approx(inverse + g, rel=1e-9)
+
+
+def test_recent_tasks_are_those_since_the_last_power_of_two(rng):
+    model, tasks = following(standardize=False), drawn(rng, n_tasks=9, n=8)
+    for number, (X, y) in enumerate(tasks, 1):
+        model.partial_fit(X, y)
+        since = tasks[2 ** int(np.log2(number)) - 1 : number]
+        (recent,) = model._state.memory.recent
+        X, y = (np.concatenate(part) for part in zip(*since, strict=True))
+        Z = X - X.mean(0)
+        slopes = np.linalg.solve(Z.T @ Z + recent.strength * np.eye(D), Z.T @ (y - y.mean()))
+        np.testing.assert_allclose(recent.weights[:D, 0], slopes, rtol=1e-8)
+        assert recent.rows == 8 * len(since)
 
 
 def test_one_array_of_all_rows_gives_what_other_forms_give(rng):

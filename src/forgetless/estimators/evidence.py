@@ -1,9 +1,10 @@
 """The default rule of the estimators: a mixture of ridge regression by evidence, the mean, and trackers.
 
 Predictions are a mixture of the solution of ``statistics`` and the mean, and for the next task (``objective="next"``)
-also of weights that follow a drifting solution (``tracking``). Their shares follow from their errors on every task
-before it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so is
-the mixture.
+also of weights that follow a drifting solution (``tracking``) and of the solution on the tasks since the last number
+that is a power of two, which recovers from an abrupt change. Their shares follow from their errors on every task before
+it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so is the
+mixture.
 """
 
 import math
@@ -19,7 +20,7 @@ from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.rules import Options, Rule
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.statistics import TINY, Statistics, Sums, mean_variance
-from forgetless.estimators.tracking import Trackers
+from forgetless.estimators.tracking import DRIFTS, Trackers
 from forgetless.io.document import Fields
 from forgetless.schedules.base import Auto
 from forgetless.solvers.rows import Rows, is_sparse, sum_of_grams
@@ -31,10 +32,10 @@ CHUNK = 2**26
 
 PRIORS = {
     "seen": np.array([4.0, 1.0]) / 5.0,
-    "next": np.array([8.0, 2.0, 2.0, 1.0]) / 13.0,
+    "next": np.array([8.0, 1.0, 2.0, 2.0, 1.0]) / 14.0,
     "classes": np.array([1.0, 0.0]),  # the next task may have new ones, whose errors say nothing of those seen
 }
-"""Shares before the first task: of the solution on all tasks, the trackers, and the mean."""
+"""Shares before the first task: of the solutions on all tasks and on recent ones, the trackers, and the mean."""
 
 SHARED = 0.05
 """Fraction of the shares that returns to the prior before each task, so that a part can recover."""
@@ -44,12 +45,13 @@ FIRST = 2.0
 
 
 class Experts(NamedTuple):
-    """The statistics of all tasks, the trackers, which are none unless the next task counts, and their shares.
+    """The statistics of all tasks, and where the next task counts those of recent tasks, and trackers.
 
-    ``shares`` are the weights in the mixture of the solution of the statistics, the trackers, and the mean.
+    ``shares`` are the weights in the mixture of their solutions and, at the end, of the mean.
     """
 
     statistics: Statistics
+    recent: tuple[Statistics, ...]
     trackers: Trackers
     shares: Floats
 
@@ -61,7 +63,8 @@ class Experts(NamedTuple):
     @property
     def solutions(self) -> Floats:
         """The weights of all parts of the mixture, of shape (parts, d + intercept, c)."""
-        return np.stack([self.statistics.weights, *self.trackers.weights, self.statistics.mean_weights])
+        recent = [each.weights for each in self.recent]
+        return np.stack([self.statistics.weights, *recent, *self.trackers.weights, self.statistics.mean_weights])
 
     @property
     def retained_fraction(self) -> float:
@@ -75,13 +78,13 @@ class Experts(NamedTuple):
 
     def in_units(self, change: UnitChange, total: float) -> "Experts":
         """Return the same in other units of the columns."""
-        return self._replace(
-            statistics=self.statistics.in_units(change, total), trackers=self.trackers.in_units(change)
-        )
+        statistics, *recent = (each.in_units(change, total) for each in (self.statistics, *self.recent))
+        return Experts(statistics, tuple(recent), self.trackers.in_units(change), self.shares)
 
     def widened(self, d: int, count: int) -> "Experts":
         """Return the same with ``count`` more features behind the first d."""
-        return self._replace(statistics=self.statistics.widened(d, count), trackers=self.trackers.widened(d, count))
+        statistics, *recent = (each.widened(d, count) for each in (self.statistics, *self.recent))
+        return Experts(statistics, tuple(recent), self.trackers.widened(d, count), self.shares)
 
     def detached(self) -> "Experts":
         """Return the same, whose arrays are never changed in place."""
@@ -94,8 +97,9 @@ class Experts(NamedTuple):
             arrays = {name: np.where(place >= 0, getattr(part, name)[..., place], 0.0) for name in names}
             return part._replace(**arrays)
 
-        statistics = placed(self.statistics, "weights", "gradient", "squares")
-        return self._replace(statistics=statistics, trackers=placed(self.trackers, "weights"))
+        parts = (placed(each, "weights", "gradient", "squares") for each in (self.statistics, *self.recent))
+        statistics, *recent = parts
+        return Experts(statistics, tuple(recent), placed(self.trackers, "weights"), self.shares)
 
     def variances(self, directions: Floats, noise: float) -> Floats:
         """Return E(vᵀ(w − ŵ))² of directions v (n, d), for the slopes ŵ of the mixture."""
@@ -107,18 +111,26 @@ class Experts(NamedTuple):
 
     def arrays(self) -> dict[str, Any]:
         """Return the parts as arrays for a file."""
-        parts = {"statistics": self.statistics._asdict(), "trackers": self.trackers._asdict()}
-        arrays = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        names = ("trackers", "statistics", "recent")
+        parts: tuple[Any, ...] = (self.trackers, self.statistics, *self.recent)
+        arrays = {
+            f"{name}.{key}": value
+            for name, part in zip(names, parts, strict=False)
+            for key, value in part._asdict().items()
+        }
         return {"shares": self.shares} | {name: value for name, value in arrays.items() if value is not None}
 
     @classmethod
     def from_fields(cls, fields: Fields, memory: LowRankMemory | None, d: int, c: int, intercept: bool) -> "Experts":
         """Return the statistics in the arrays of a file; ValueError where one is not valid."""
         memory = LowRankMemory(0) if memory is None else memory
-        statistics = Statistics.from_fields(fields.part("statistics."), memory, d - intercept, c, intercept)
         trackers = Trackers.from_fields(fields.part("trackers."), d, c)
-        shares = fields.array("shares", "f", (2 + len(trackers.inverses),), low=0.0, high=1.0)
-        return cls(statistics, trackers, shares)
+        names = ("statistics.", "recent.")[: 1 + bool(len(trackers.inverses))]
+        statistics, *recent = (
+            Statistics.from_fields(fields.part(name), memory, d - intercept, c, intercept) for name in names
+        )
+        shares = fields.array("shares", "f", (len(names) + len(trackers.inverses) + 1,), low=0.0, high=1.0)
+        return cls(statistics, tuple(recent), trackers, shares)
 
 
 class Evidence(Rule):
@@ -142,29 +154,36 @@ class Evidence(Rule):
 
     def _learned(self, state: State, task: TaskData, start: Floats, scale: float) -> Experts:
         """Return the memory after a task."""
-        before, prior, d = state.memory, self.prior, len(start) - state.fit_intercept
-        previous = before.statistics if before is not None else Statistics.empty(start, d, self.memory.rank)
-        statistics = self._after(previous.decayed(1.0 - self.memory.decay), task, scale).stored(self.memory.dtype)
-        if before is None or len(before.shares) != len(prior):  # the first task, also of another objective
+        before, prior, number = state.memory, self.prior, state.n_tasks + 1
+        empty = Statistics.empty(start, len(start) - state.fit_intercept, self.memory.rank)
+        statistics = self._after(empty if before is None else before.statistics, task, scale)
+        begins = before is None or len(before.shares) != len(prior)  # the first task, also of another objective
+        recent: tuple[Statistics, ...] = ()
+        if len(prior) > 2:
+            again = begins or number & (number - 1) == 0
+            # In units of λ of all tasks: columns of a single one may hardly vary.
+            unit = mean_variance(statistics.diagonal, statistics.rows)
+            recent = (self._after((empty if again else before.recent[0])._replace(unit=unit), task, scale),)
+        if begins:
             if before is None:
                 error, mean_error = statistics.leave_out_errors()
                 prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), FIRST)
-            return Experts(statistics, Trackers.starting(statistics, len(prior) - 2), prior)
-        trackers = before.trackers
-        if len(trackers.inverses):
-            unit = mean_variance(statistics.diagonal, statistics.rows) * scale
-            trackers = trackers.after(self._pieces(task, d), unit)
+            trackers = Trackers.starting(statistics, len(DRIFTS) if recent else 0)
+            return Experts(statistics, recent, trackers, prior)
+        trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics, scale)
         shares = (1.0 - SHARED) * before.shares + SHARED * prior
-        return Experts(statistics, trackers, _updated(shares, _errors_before(state, task, before.solutions), 0.5))
+        shares = _updated(shares, _errors_before(state, task, before.solutions), 0.5)
+        return Experts(statistics, recent, trackers, shares)
 
     def _after(self, statistics: Statistics, task: TaskData, scale: float) -> Statistics:
         """Return statistics after a task."""
+        statistics = statistics.decayed(1.0 - self.memory.decay)
         for piece in self._pieces(task, len(statistics.mean)):
             part = piece.relative_to(from_numpy(statistics.weights, like=piece.start))
             with np.errstate(over="ignore", invalid="ignore"):  # the statistics reject infinite sums
                 sums = (_sums if piece is task else _sums_of_rows)(part, statistics.intercept, scale)
             statistics = statistics.after(sums, self.memory.rank)
-        return statistics
+        return statistics.stored(self.memory.dtype)
 
     def _pieces(self, task: TaskData, d: int) -> Iterator[TaskData]:
         """Yield a task of d features beside the intercept, in chunks of dense rows where these are fewer."""

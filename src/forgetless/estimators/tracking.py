@@ -64,8 +64,9 @@ def _spectrum(rows: Rows) -> Floats:
 
 
 def _residual_factors(values: Floats, strengths: Floats, d: int) -> Floats:
-    """Return 1 − a for strengths λ (q,), by the eigenvalues of XᵀX, of which there are d with zeros."""
-    return np.asarray(1.0 - len(values) / d + np.sum(strengths / (values[:, None] + strengths), axis=0) / d)
+    """Return 1 − a for strengths λ (q,), by the eigenvalues of XᵀX in d dimensions; zeros may be missing or more."""
+    sums = np.sum(strengths / (values[:, None] + strengths), axis=0)
+    return np.asarray(np.maximum(d - len(values) + sums, 0.0) / d)
 
 
 class Trackers(NamedTuple):
@@ -80,8 +81,8 @@ class Trackers(NamedTuple):
     @classmethod
     def starting(cls, statistics: Statistics, count: int) -> "Trackers":
         """Return ``count`` trackers that start from the solution on all rows so far, with its strength."""
-        unit = mean_variance(statistics.diagonal, statistics.rows)
-        inverse = max(1.0 - statistics.freedom / len(statistics.mean), 0.0) * unit / statistics.strength
+        unit, d = _unit(statistics)
+        inverse = max(1.0 - statistics.freedom / d, 0.0) * unit / statistics.strength
         return cls(np.repeat(statistics.weights[None], count, axis=0), inverse + DRIFTS[:count])
 
     @classmethod
@@ -107,17 +108,30 @@ class Trackers(NamedTuple):
         """Return the same with ``count`` more features behind the first d."""
         return self._replace(weights=with_zeros(self.weights, d, count, 1))
 
-    def after(self, pieces: Iterable[TaskData], unit: float) -> "Trackers":
-        """Return the trackers after a task, whose pieces are learned one after the other; ``unit`` is that of λ."""
+    def after(self, pieces: Iterable[TaskData], statistics: Statistics, scale: float) -> "Trackers":
+        """Return the trackers after a task, whose pieces are learned one after the other.
+
+        ``statistics`` are those of all rows, and ``scale`` is the divisor of the loss of the task.
+        """
         weights, inverses = self
+        if len(inverses) == 0:
+            return self
+        unit, d = _unit(statistics)
         for piece in pieces:
-            changes, left = _steps(piece, weights, unit / inverses)
-            weights, inverses = weights + changes, left * inverses
+            strengths = unit * scale / inverses
+            changes, values = _steps(piece, weights, strengths)
+            weights, inverses = weights + changes, _residual_factors(values, strengths, d) * inverses
         return Trackers(weights, inverses + DRIFTS)
 
 
+def _unit(statistics: Statistics) -> tuple[float, int]:
+    """Return the unit of λ, and the number of weights of columns that vary, with the intercept."""
+    diagonal = statistics.diagonal
+    return mean_variance(diagonal, statistics.rows), max(int(np.count_nonzero(diagonal)), 1) + statistics.intercept
+
+
 def _steps(task: TaskData, weights: Floats, strengths: Floats) -> tuple[Floats, Floats]:
-    """Return ridge steps (q, d, c) on a task from weights (q, d, c) with strengths λ (q,), and 1 − a of each."""
+    """Return ridge steps (q, d, c) on a task from weights (q, d, c) with strengths λ (q,), and its eigenvalues."""
     q, d, c = weights.shape
     rows, tasks = task.rows, [task.relative_to(from_numpy(each, like=task.start)) for each in weights]
     values, vectors = leading(to_numpy(rows.gram))
@@ -131,4 +145,4 @@ def _steps(task: TaskData, weights: Floats, strengths: Floats) -> tuple[Floats, 
         change = to_numpy(rows.adjoint(from_numpy(right, like=task.start)))
     else:
         change = solved([rows.adjoint(each.residual) if each.right is None else each.right for each in tasks])
-    return np.moveaxis(change.reshape(d, q, c), 1, 0), _residual_factors(values, strengths, d)
+    return np.moveaxis(change.reshape(d, q, c), 1, 0), values
