@@ -12,6 +12,8 @@ MODELS = {
     "schedule": fl.ContinualRidge(schedule="increasing", n_tasks=99),
     "average": fl.ContinualRidge(alpha=1.0, average=2, standardize=True, fit_intercept=True),
     "auto": fl.ContinualRidge(schedule="auto"),
+    "next": fl.ContinualRidge(schedule=fl.schedules.auto(objective="next")),
+    "steady": fl.ContinualRidge(schedule=fl.schedules.steady(0.5, 0.1)),
     "memory": fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(2, diagonal=True)),
     "budget": fl.ContinualGD(3, schedule="increasing", n_tasks=99),
     "joint": fl.JointRidge(0.2, fit_intercept=True),

@@ -49,8 +49,9 @@ def test_numbers_that_are_not_finite_are_rejected(stored, tmp_path, value):
     assert seen >= {
         f"memory.{name}" for name in ("gram", "moment", "inverse", "energy", "vectors", "norms", "diagonal")
     }
-    statistics = {f"memory.0.{name}" for name in ("weights", "mean", "gradient", "rest")}
-    assert seen >= {"ranges", "memory.shares", *statistics}
+    statistics = {f"memory.statistics.{name}" for name in ("weights", "mean", "gradient", "rest")}
+    trackers = {f"memory.trackers.{name}" for name in ("weights", "inverses")}
+    assert seen >= {"ranges", "memory.shares", "memory.recent.weights", "inverse_strength", *statistics, *trackers}
 
 
 HEADERS = [

@@ -22,6 +22,10 @@ MODELS = {
     "schedule": lambda **o: fl.ContinualRidge(schedule="increasing", n_tasks=3, **o),
     "average": lambda **o: fl.ContinualRidge(alpha=0.7, average=2, **o),
     "auto": lambda **o: fl.ContinualRidge(**{"fit_intercept": False, "standardize": False, **o}),
+    "next": lambda **o: fl.ContinualRidge(
+        **{"schedule": fl.schedules.auto(objective="next"), "fit_intercept": False, "standardize": False, **o}
+    ),
+    "steady": lambda **o: fl.ContinualRidge(schedule="steady:0.5,0.1", **o),
     "descent": lambda **o: fl.ContinualGD(n_steps=40, **o),
     "few steps": lambda **o: fl.ContinualGD(n_steps=3, **o),
     "joint": lambda **o: fl.JointRidge(alpha=0.5, **o),

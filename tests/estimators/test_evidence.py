@@ -49,7 +49,7 @@ def literal(X, y, weight=None):
 
 def solution(model):
     """Return the statistics of all tasks and their solution in the user's units, without the mean in the mixture."""
-    statistics, units = model._state.memory.statistics[0], model._state.units
+    statistics, units = model._state.memory.statistics, model._state.units
     weights = statistics.weights if units is None else units.outward(statistics.weights)
     return statistics, weights[:-1, 0], weights[-1, 0]
 
@@ -121,7 +121,7 @@ def test_a_truncation_changes_neither_the_solution_nor_its_error(rng, dtype):
     y = X @ rng.standard_normal(40)
     small = fl.ContinualRidge(memory=fl.LowRankMemory(4, dtype=dtype)).partial_fit(X, y)
     whole = fl.ContinualRidge(memory=fl.LowRankMemory(40)).partial_fit(X, y)
-    ours, theirs = (model._state.memory.statistics[0] for model in (small, whole))
+    ours, theirs = (model._state.memory.statistics for model in (small, whole))
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(ours.squares, theirs.squares, rtol=1e-6, atol=1e-9)
     # The diagonal of the model of the error is exact, and the rest of it is what was truncated.
@@ -275,27 +275,11 @@ def test_defaults_beat_the_mean_and_the_majority(load, offset, ordered):
     assert error < 1.02 * np.mean((target[~held].mean() - target[held]) ** 2)
 
 
-def test_fading_memories_hold_the_rows_of_their_definition(rng):
-    """Each task multiplies the weight of all rows before it by 1, 0.9, 0.75 and 0."""
-    model, n_tasks, n = fl.ContinualRidge(schedule=fl.schedules.auto(objective="next"), standardize=False), 6, 5
-    tasks = [(rng.standard_normal((n, D)), rng.standard_normal(n)) for _ in range(n_tasks)]
-    for X, y in tasks:
-        model.partial_fit(X, y)
-    statistics = model._state.memory.statistics
-    assert len(statistics) == 4
-    for each, left in zip(statistics, (1.0, 0.9, 0.75, 0.0), strict=True):
-        weight = np.repeat(left ** np.arange(n_tasks)[::-1], n)
-        X, y = all_rows(tasks)
-        centred = X - np.average(X, axis=0, weights=weight)
-        assert each.rows == pytest.approx(weight.sum(), rel=1e-12)
-        np.testing.assert_allclose(each.gram, (weight[:, None] * centred).T @ centred, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_errors_of_rows_left_out_are_those_of_generalized_cross_validation(rng, n):
     X, y = rng.standard_normal((n, D)), rng.standard_normal(n)
     model = fl.ContinualRidge(fit_intercept=False, standardize=False).partial_fit(X, y)
-    statistics = model._state.memory.statistics[0]
+    statistics = model._state.memory.statistics
     inverse = np.linalg.inv(X.T @ X + statistics.strength * np.eye(D))
     residual = y - X @ inverse @ X.T @ y
     freedom = min(np.trace(inverse @ X.T @ X), 0.95 * n)

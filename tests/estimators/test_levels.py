@@ -77,7 +77,7 @@ def test_a_truncated_memory_has_levels_beside_the_slopes_of_all_rows():
         model.partial_fit(X, y)
     state = model._fitted()
     slopes = model._task_levels(state).weights[:-1]
-    np.testing.assert_array_equal(slopes, state.memory.statistics[0].weights[:-1])
+    np.testing.assert_array_equal(slopes, state.memory.statistics.weights[:-1])
     errors = [np.mean((model.predict(X, tasks=[t + 1] * 30) - y) ** 2) for t, (X, y) in enumerate(tasks)]
     assert np.mean(errors) < 0.1 * np.mean([np.mean((model.predict(X) - y) ** 2) for X, y in tasks])
 

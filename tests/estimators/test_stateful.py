@@ -1,6 +1,7 @@
 """Any sequence of what may happen to a model, beside a literal learner that is told of the same tasks."""
 
 import copy
+import gc
 import pickle
 import sys
 import tempfile
@@ -208,6 +209,7 @@ class Life(RuleBasedStateMachine):
         X, y = self.task(seed, n)
         before, seen = self.model._state, self.model.n_tasks_seen_
         tracing = sys.gettrace()  # of a measurement of coverage
+        gc.disable()  # an interruption inside a callback of the collector would be reported as unraisable
         sys.settrace(interrupt_after(events))
         try:
             self.model.partial_fit(X, y)
@@ -215,6 +217,7 @@ class Life(RuleBasedStateMachine):
             pass
         finally:
             sys.settrace(tracing)
+            gc.enable()
         if self.model._state is not before:
             assert self.model.n_tasks_seen_ == seen + 1
             self.twin.told(X, y)

@@ -84,7 +84,7 @@ def test_deviations_of_the_default_are_those_of_its_statistics(rng, rank):
     model, noise = learned(model, tasks)
     rows = np.concatenate([X for X, _ in tasks])
     X = 0.5 * (rows[:7] + rows[7:14])  # beyond the range of the rows features are clipped
-    statistics = model._state.memory.statistics[0]
+    statistics = model._state.memory.statistics
     np.testing.assert_allclose(statistics.mean, rows.mean(0), rtol=1e-12)
     centred = rows - rows.mean(0)
     gram = centred.T @ centred
@@ -116,7 +116,7 @@ def test_deviations_of_default_coefficients_with_few_vectors(rng):
     model, noise = learned(
         fl.ContinualRidge(memory=fl.LowRankMemory(2, dtype="float64"), standardize=False), stream(rng)
     )
-    statistics = model._state.memory.statistics[0]
+    statistics = model._state.memory.statistics
     gram = np.diag(statistics.rest) + statistics.vectors.T @ statistics.vectors
     away = statistics.weights[:D, 0] - model.coef_
     assert np.abs(away).max() > 1e-4

@@ -162,6 +162,7 @@ RIDGES = {
     "standardize": {"alpha": 0.5, "standardize": True, "fit_intercept": True},
     "auto": {},
     "auto-next": {"schedule": fl.schedules.auto(objective="next")},
+    "steady": {"schedule": "steady:0.5,0.1"},
     "auto-rank-3": {"memory": fl.LowRankMemory(3, dtype="float64")},
     "svd": {"alpha": 0.5, "solver": "svd"},
     "krylov": {"alpha": 0.5, "solver": "krylov"},

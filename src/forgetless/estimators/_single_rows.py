@@ -30,7 +30,7 @@ SHIFTED = 1e4
 
 def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
     """Return the state after a task of one row; None where the general path has to learn it or to raise an error."""
-    origin, history, coef, intercept, n_tasks, radius, _, memory, plan, iterate, _, counts, _, _, _ = state
+    origin, history, coef, intercept, n_tasks, radius, _, memory, plan, iterate, _, counts, _, _, _, _ = state
     if not _is_plain(state, X, y) or (memory is None) != (rule.memory is None):
         return None
     x, dtype, fit_intercept = X[0], coef.dtype, state.fit_intercept
@@ -79,7 +79,7 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
         coef = average[0] + (coef - average[0]) / total
         intercept = dtype.type(average[1] + (intercept - average[1]) / total) if fit_intercept else 0.0
     parts = (origin, history, coef, intercept, task, radius, None, memory, plan, iterate, None, counts)
-    return tuple.__new__(State, (*parts, None, None, None))
+    return tuple.__new__(State, (*parts, None, None, None, 0.0))
 
 
 def _is_plain(state: State, X: Any, y: Any) -> bool:

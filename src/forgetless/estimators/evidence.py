@@ -1,12 +1,14 @@
-"""The default rule of the estimators: a mixture of ridge regression by evidence, the mean, and fading memories.
+"""The default rule of the estimators: a mixture of ridge regression by evidence, the mean, and trackers.
 
 Predictions are a mixture of the solution of ``statistics`` and the mean, and for the next task (``objective="next"``)
-also of the solutions with fading memories and of that on the last task. Their shares follow from their errors on every
-task before it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so
-is the mixture.
+also of weights that follow a drifting solution (``tracking``) and of the solution on the tasks since the last number
+that is a power of two, which recovers from an abrupt change. Their shares follow from their errors on every task before
+it was learned (exponential weights with a share for all, Herbster and Warmuth 1998). All are linear, and so is the
+mixture.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,24 +20,22 @@ from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.rules import Options, Rule
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.statistics import TINY, Statistics, Sums, mean_variance
+from forgetless.estimators.tracking import DRIFTS, Trackers
 from forgetless.io.document import Fields
 from forgetless.schedules.base import Auto
-from forgetless.solvers.rows import is_sparse, sum_of_grams
+from forgetless.solvers.rows import Rows, is_sparse, sum_of_grams
 
 DEFAULT_RANK = 100
 
 CHUNK = 2**26
 """Bytes of the dense rows that are learned at a time where there are more features than rows."""
 
-FADING = (0.9, 0.75)
-"""Weights that the tasks so far have at the next one, in the fading memories."""
-
 PRIORS = {
     "seen": np.array([4.0, 1.0]) / 5.0,
-    "next": np.array([8.0, 2.0, 2.0, 1.0, 1.0]) / 14.0,
+    "next": np.array([8.0, 1.0, 2.0, 2.0, 1.0]) / 14.0,
     "classes": np.array([1.0, 0.0]),  # the next task may have new ones, whose errors say nothing of those seen
 }
-"""Shares before the first task: of the solution on all tasks, the fading memories, the last task, and the mean."""
+"""Shares before the first task: of the solutions on all tasks and on recent ones, the trackers, and the mean."""
 
 SHARED = 0.05
 """Fraction of the shares that returns to the prior before each task, so that a part can recover."""
@@ -45,12 +45,14 @@ FIRST = 2.0
 
 
 class Experts(NamedTuple):
-    """The statistics of all tasks, and for the next task those with fading memories and of the last task alone.
+    """The statistics of all tasks, and where the next task counts those of recent tasks, and trackers.
 
-    ``shares`` are the weights of their solutions, and at the end of the mean, in the mixture.
+    ``shares`` are the weights in the mixture of their solutions and, at the end, of the mean.
     """
 
-    statistics: tuple[Statistics, ...]
+    statistics: Statistics
+    recent: tuple[Statistics, ...]
+    trackers: Trackers
     shares: Floats
 
     @property
@@ -61,26 +63,28 @@ class Experts(NamedTuple):
     @property
     def solutions(self) -> Floats:
         """The weights of all parts of the mixture, of shape (parts, d + intercept, c)."""
-        return np.stack([*(each.weights for each in self.statistics), self.statistics[0].mean_weights])
+        recent = [each.weights for each in self.recent]
+        return np.stack([self.statistics.weights, *recent, *self.trackers.weights, self.statistics.mean_weights])
 
     @property
     def retained_fraction(self) -> float:
         """Fraction of the trace of Σ XᵀX that is stored beside the diagonal."""
-        return self.statistics[0].retained_fraction
+        return self.statistics.retained_fraction
 
     @property
     def inflation(self) -> float:
         """Factor by which residuals of rows left out are larger than those of rows learned, by their number."""
-        all_tasks = self.statistics[0]
-        return 1.0 / (1.0 - min((1.0 + all_tasks.freedom) / max(all_tasks.rows, 1.0), 0.9))
+        return 1.0 / (1.0 - min((1.0 + self.statistics.freedom) / max(self.statistics.rows, 1.0), 0.9))
 
     def in_units(self, change: UnitChange, total: float) -> "Experts":
         """Return the same in other units of the columns."""
-        return self._replace(statistics=tuple(each.in_units(change, total) for each in self.statistics))
+        statistics, *recent = (each.in_units(change, total) for each in (self.statistics, *self.recent))
+        return Experts(statistics, tuple(recent), self.trackers.in_units(change), self.shares)
 
     def widened(self, d: int, count: int) -> "Experts":
         """Return the same with ``count`` more features behind the first d."""
-        return self._replace(statistics=tuple(each.widened(d, count) for each in self.statistics))
+        statistics, *recent = (each.widened(d, count) for each in (self.statistics, *self.recent))
+        return Experts(statistics, tuple(recent), self.trackers.widened(d, count), self.shares)
 
     def detached(self) -> "Experts":
         """Return the same, whose arrays are never changed in place."""
@@ -89,43 +93,44 @@ class Experts(NamedTuple):
     def with_classes(self, place: Any) -> "Experts":
         """Return the same with targets in another order, new ones (-1) being zero in every row so far."""
 
-        def placed(array: Floats) -> Floats:
-            return np.where(place >= 0, array[..., place], 0.0)
+        def placed(part: Any, *names: str) -> Any:
+            arrays = {name: np.where(place >= 0, getattr(part, name)[..., place], 0.0) for name in names}
+            return part._replace(**arrays)
 
-        statistics = (
-            each._replace(weights=placed(each.weights), gradient=placed(each.gradient), squares=placed(each.squares))
-            for each in self.statistics
-        )
-        return self._replace(statistics=tuple(statistics))
+        parts = (placed(each, "weights", "gradient", "squares") for each in (self.statistics, *self.recent))
+        statistics, *recent = parts
+        return Experts(statistics, tuple(recent), placed(self.trackers, "weights"), self.shares)
 
     def variances(self, directions: Floats, noise: float) -> Floats:
         """Return E(vᵀ(w − ŵ))² of directions v (n, d), for the slopes ŵ of the mixture."""
-        all_tasks = self.statistics[0]
-        return all_tasks.variances(directions, noise, self.weights[: len(all_tasks.mean), 0])
+        return self.statistics.variances(directions, noise, self.weights[: len(self.statistics.mean), 0])
 
     def leverage(self, rows: Floats) -> Floats:
         """Return xᵀ(G + λ)⁻¹x of rows (n, d + intercept)."""
-        return self.statistics[0].leverage(rows)
+        return self.statistics.leverage(rows)
 
     def arrays(self) -> dict[str, Any]:
-        """Return the statistics as arrays for a file."""
-        arrays = {"shares": self.shares}
-        for number, each in enumerate(self.statistics):
-            arrays |= {f"{number}.{name}": value for name, value in each._asdict().items() if value is not None}
-        return arrays
+        """Return the parts as arrays for a file."""
+        names = ("trackers", "statistics", "recent")
+        parts: tuple[Any, ...] = (self.trackers, self.statistics, *self.recent)
+        arrays = {
+            f"{name}.{key}": value
+            for name, part in zip(names, parts, strict=False)
+            for key, value in part._asdict().items()
+        }
+        return {"shares": self.shares} | {name: value for name, value in arrays.items() if value is not None}
 
     @classmethod
     def from_fields(cls, fields: Fields, memory: LowRankMemory | None, d: int, c: int, intercept: bool) -> "Experts":
         """Return the statistics in the arrays of a file; ValueError where one is not valid."""
         memory = LowRankMemory(0) if memory is None else memory
-        shares = fields.array("shares", "f", (None,), low=0.0, high=1.0)
-        count = len(shares) - 1
-        if len(shares) not in map(len, PRIORS.values()):
-            raise ValueError(f"memory.shares are {len(shares)}, of {count} statistics")
-        statistics = tuple(
-            Statistics.from_fields(fields.part(f"{i}."), memory, d - intercept, c, intercept) for i in range(count)
+        trackers = Trackers.from_fields(fields.part("trackers."), d, c)
+        names = ("statistics.", "recent.")[: 1 + bool(len(trackers.inverses))]
+        statistics, *recent = (
+            Statistics.from_fields(fields.part(name), memory, d - intercept, c, intercept) for name in names
         )
-        return cls(statistics, shares)
+        shares = fields.array("shares", "f", (len(names) + len(trackers.inverses) + 1,), low=0.0, high=1.0)
+        return cls(statistics, tuple(recent), trackers, shares)
 
 
 class Evidence(Rule):
@@ -138,59 +143,60 @@ class Evidence(Rule):
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        start = to_numpy(task.start).astype(np.float64)
-        d = len(start) - state.fit_intercept
-        scale, rank = self.options.scale(task), self.memory.rank
-        before, prior = state.memory, self.prior
-        statistics = before.statistics if isinstance(before, Experts) else ()
-        if len(statistics) != len(prior) - 1:  # at the first task, or at the first one with another objective
-            empty = Statistics.empty(statistics[0].weights if statistics else start, d, rank)
-            before = Experts((*statistics, *[empty] * len(prior))[: len(prior) - 1], prior)
-        memory = self._learned(state, before, task, scale)
-        weights = memory.weights
-        change = from_numpy(weights - start, like=task.start)
+        start, scale = to_numpy(task.start).astype(np.float64), self.options.scale(task)
+        memory = self._learned(state, task, start, scale)
+        change = from_numpy(memory.weights - start, like=task.start)
         parts: dict[str, Any] = {"memory": memory}
         if isinstance(state.levels, TaskMeans):
             label = state.label or str(state.n_tasks + 1)
             parts["levels"] = state.levels.after(label, task, state.units, scale)
-        strength = memory.statistics[0].strength
-        return Change(change, task.error_after(change), strength, error=math.nan, parts=parts)
+        return Change(change, task.error_after(change), memory.statistics.strength, error=math.nan, parts=parts)
 
-    def _learned(self, state: State, before: Experts, task: TaskData, scale: float) -> Experts:
-        """Return the statistics after a task."""
-        lefts = [(1.0 - self.memory.decay) * fading for fading in (1.0, *FADING, 0.0)]
-        after: list[Statistics] = []
-        for statistics, left in zip(before.statistics, lefts, strict=False):
-            if left == 0.0:
-                statistics = Statistics.empty(statistics.weights, len(statistics.mean), self.memory.rank)
+    def _learned(self, state: State, task: TaskData, start: Floats, scale: float) -> Experts:
+        """Return the memory after a task."""
+        before, prior, number = state.memory, self.prior, state.n_tasks + 1
+        empty = Statistics.empty(start, len(start) - state.fit_intercept, self.memory.rank)
+        statistics = self._after(empty if before is None else before.statistics, task, scale)
+        begins = before is None or len(before.shares) != len(prior)  # the first task, also of another objective
+        recent: tuple[Statistics, ...] = ()
+        if len(prior) > 2:
+            again = begins or number & (number - 1) == 0
             # In units of λ of all tasks: columns of a single one may hardly vary.
-            unit = mean_variance(after[0].diagonal, after[0].rows) if after else 0.0
-            statistics = statistics.decayed(left or 1.0)._replace(unit=unit)
-            after.append(self._after(statistics, task, scale).stored(self.memory.dtype))
-        if before.statistics[0].rows == 0:
-            error, mean_error = after[0].leave_out_errors()
-            errors = np.array([*(error for _ in after), mean_error])
-            return Experts(tuple(after), _updated(self.prior, errors, FIRST))
-        errors = _errors_before(state, task, before.solutions)
-        shares = (1.0 - SHARED) * before.shares + SHARED * self.prior
-        return Experts(tuple(after), _updated(shares, errors, 0.5))
+            unit = mean_variance(statistics.diagonal, statistics.rows)
+            recent = (self._after((empty if again else before.recent[0])._replace(unit=unit), task, scale),)
+        if begins:
+            if before is None:
+                error, mean_error = statistics.leave_out_errors()
+                prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), FIRST)
+            trackers = Trackers.starting(statistics, len(DRIFTS) if recent else 0)
+            return Experts(statistics, recent, trackers, prior)
+        trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics, scale)
+        shares = (1.0 - SHARED) * before.shares + SHARED * prior
+        shares = _updated(shares, _errors_before(state, task, before.solutions), 0.5)
+        return Experts(statistics, recent, trackers, shares)
 
     def _after(self, statistics: Statistics, task: TaskData, scale: float) -> Statistics:
-        """Return statistics after a task, in chunks of rows where there are more features."""
-        rank, d = self.memory.rank, len(statistics.mean)
-        task = task.relative_to(from_numpy(statistics.weights, like=task.start))
-        if not task.rows.readable or d <= rank or task.rows.shape[0] + rank >= d:
+        """Return statistics after a task."""
+        statistics = statistics.decayed(1.0 - self.memory.decay)
+        for piece in self._pieces(task, len(statistics.mean)):
+            part = piece.relative_to(from_numpy(statistics.weights, like=piece.start))
             with np.errstate(over="ignore", invalid="ignore"):  # the statistics reject infinite sums
-                sums = _sums(task, statistics.intercept, scale)
-            return statistics.after(sums, rank)
-        first, moved = 0, statistics.weights
+                sums = (_sums if piece is task else _sums_of_rows)(part, statistics.intercept, scale)
+            statistics = statistics.after(sums, self.memory.rank)
+        return statistics.stored(self.memory.dtype)
+
+    def _pieces(self, task: TaskData, d: int) -> Iterator[TaskData]:
+        """Yield a task of d features beside the intercept, in chunks of dense rows where these are fewer."""
+        rank, n = self.memory.rank, task.rows.shape[0]
+        if not task.rows.readable or d <= rank or n + rank >= d:
+            yield task
+            return
+        start, first = to_numpy(task.start), 0
         for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
             residual = to_numpy(task.residual)[first : first + len(block)].astype(np.float64)
-            residual = residual - block @ (statistics.weights - moved)
-            weight = task.total * len(block) / task.rows.shape[0]
-            statistics = statistics.after(_sums_of_rows(block, residual, statistics.intercept, weight, scale), rank)
+            total = task.total * len(block) / n
+            yield task._replace(start=start, rows=Rows.of(block), residual=residual, total=total, right=None)
             first += len(block)
-        return statistics
 
 
 def _updated(shares: Floats, errors: Floats, power: float) -> Floats:
@@ -247,10 +253,10 @@ def _chunks(rows: Any, count: int) -> Any:
             yield np.asarray(part.toarray() if is_sparse(part) else to_numpy(part), dtype=np.float64)
 
 
-def _sums_of_rows(rows: Floats, residual: Floats, intercept: bool, weight: float, scale: float) -> Sums:
-    """Return the sums of some rows with X itself; ``weight`` is about theirs, where an intercept does not tell it."""
-    rows, residual = rows / math.sqrt(scale), residual / math.sqrt(scale)
-    d = rows.shape[1] - intercept
+def _sums_of_rows(task: TaskData, intercept: bool, scale: float) -> Sums:
+    """Return the sums of some rows with X itself."""
+    rows, residual = task.rows.single / math.sqrt(scale), task.residual / math.sqrt(scale)
+    weight, d = task.total, rows.shape[1] - intercept
     if not intercept:
         squares = np.einsum("ij,ij->j", residual, residual)
         return Sums(weight / scale, weight, np.zeros(d), np.zeros(residual.shape[1]), rows, rows.T @ residual, squares)

@@ -95,7 +95,7 @@ def _without_schedule(model: Any) -> dict[str, Any]:
 def _learning_arrays(state: State) -> dict[str, Any]:
     """Return the parts of a state that prediction does not need; not the rule, which follows from the parameters."""
     history = state.history
-    arrays: dict[str, Any] = {"radius": float(state.radius)}
+    arrays: dict[str, Any] = {"radius": float(state.radius), "inverse_strength": float(state.inverse_strength)}
     parts = {"history": {**history.columns(), "prequential": np.array([history.total, history.mean])}}
     if state.iterate is not None:
         parts["iterate"] = state.iterate._asdict()
@@ -221,6 +221,7 @@ def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
         origin=state.origin._replace(n_groups=n_groups),
         history=_history(fields.part("history."), n_tasks),
         radius=fields.number("radius"),
+        inverse_strength=fields.number("inverse_strength"),
         memory=model._read_memory(memory, d, c),
         iterate=None if fixed.get("average") is None else _iterate(fields.part("iterate."), state.weights, n_tasks),
         units=_units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None,

@@ -362,7 +362,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             return state.levels
         solved = self._solved_levels
         if solved is None or solved[0] is not state.levels:
-            solved = state.levels, state.levels.solved(state.memory.statistics[0], state.units)
+            solved = state.levels, state.levels.solved(state.memory.statistics, state.units)
             self._solved_levels = solved
         return solved[1]
 

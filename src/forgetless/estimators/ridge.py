@@ -15,9 +15,11 @@ from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegresso
 from forgetless.estimators.rules import Options, Rule, Scheduled
 from forgetless.estimators.state import Learned
 from forgetless.estimators.strength import HalfStep, Strength
+from forgetless.estimators.tracking import SteadyRule
 from forgetless.filters import GradientDescent, Ridge
 from forgetless.schedules.base import Auto
 from forgetless.schedules.names import named
+from forgetless.schedules.tracking import Steady
 
 
 class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
@@ -192,6 +194,10 @@ def ridge_rule(model: Any, n_groups: int | None) -> Rule:
         schedule = named(schedule, "auto")
     elif schedule is None:
         schedule = Ridge(validate.number("alpha", model.alpha, "use 0 for no regularization"))
+    if isinstance(schedule, Steady):
+        if schedule.noise > 0:
+            return SteadyRule(schedule, options, memory)
+        schedule = Ridge(0.0)  # as ``Steady.for_spectrum``
     return Scheduled(Strength(schedule, model.n_tasks, n_groups), options, memory)
 
 

@@ -158,6 +158,8 @@ class State(NamedTuple):
     levels : TaskMeans, TaskLevels or None
         Means of every task, where predictions of its rows have a level of their own; or the levels themselves, where
         no task can follow.
+    inverse_strength : float
+        1/λ of the next task, where it follows from the tasks learned (``schedules.steady``); 0 where it does not.
     """
 
     origin: Origin
@@ -175,6 +177,7 @@ class State(NamedTuple):
     calibration: Calibration | None = None
     label: str | None = None
     levels: TaskMeans | TaskLevels | None = None
+    inverse_strength: float = 0.0
 
     @property
     def rule(self) -> "Rule":

@@ -238,6 +238,9 @@ class Statistics(NamedTuple):
             trace = float(np.einsum("ij,ij->", vectors, vectors))
         if not math.isfinite(trace):  # the next task multiplies the vectors in their own dtype
             raise OverflowError(f"X is too large to be remembered as {dtype}; rescale X towards 1")
+        parts = (self.squares, self.gradient, self.rest, *(() if self.gram is None else (self.gram,)))
+        if not all(np.isfinite(part).all() for part in parts):  # which a small share in a mixture would not show
+            raise OverflowError("sums of squares of the tasks are too large for a number; rescale X and y towards 1")
         return self._replace(vectors=vectors)
 
     def after(self, sums: Sums, rank: int) -> "Statistics":

@@ -155,8 +155,8 @@ def auto(objective: str = "seen", clip: float | None = 1.0) -> Auto:
     Parameters
     ----------
     objective : {"seen", "next"}, default "seen"
-        Small errors on all tasks seen; or on the next task, by a mixture with solutions that forget, for streams that
-        change.
+        Small errors on all tasks seen; or on the next task, by a mixture with weights that follow a drifting solution
+        and with the solution on recent tasks, for streams that change.
     clip : float or None, default 1.0
         Features are clipped for predictions to the range seen so far, extended on either side by ``clip`` times its
         width. None clips nothing: predictions are then linear everywhere.

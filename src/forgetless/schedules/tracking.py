@@ -65,8 +65,8 @@ class Steady(Preset):
 
     def build(self, k: int, square: float) -> Filter:
         raise ValueError(
-            "schedules.steady needs the singular values of tasks, which are not at hand here; use it with expect and "
-            "simulate, or take λ_1..λ_k from schedules.resolve(schedule, k, radius, spectrum=tasks)"
+            "schedules.steady needs the singular values of tasks, which are not at hand here; use it with expect, "
+            "simulate or ContinualRidge, or take λ_1..λ_k from schedules.resolve(schedule, k, radius, spectrum=tasks)"
         )
 
     def for_spectrum(self, k: int, spectrum: MeanFactor) -> Ridge:
