@@ -222,6 +222,16 @@ def test_deterministic_equivalents_are_off_by_less_than_one_over_the_rows(n, str
     assert result.error == pytest.approx(1 / n, rel=1e-6)
 
 
+def test_normalized_metrics():
+    ensemble, names = Gaussian(10, 4, 0.3, teachers.one(2.0)), ("average_loss", "drift", "distance")
+    plain, unit = (fl.expect(ensemble, 1.0, 5, metrics=names, normalize=flag) for flag in (False, True))
+    factors = {"average_loss": 2 / (ensemble.radius**2 * 4), "drift": 1 / (ensemble.radius**2 * 4), "distance": 1 / 4}
+    for name, factor in factors.items():
+        assert unit.values[name] == pytest.approx(factor * plain.values[name], rel=1e-14)
+    with pytest.raises(ValueError, match="which is 0"):
+        fl.expect(Gaussian(10, 4, 0.3, teachers.one(0.0)), 1.0, 5, normalize=True)
+
+
 def test_saved_results(tmp_path):
     result = fl.expect(Gaussian(10, 4, 0.3), "increasing", 5, metrics=METRICS)
     result.save(tmp_path / "result.fl")
