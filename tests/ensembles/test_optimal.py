@@ -68,7 +68,9 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
 
     def stationary(logarithm):
         """The fixed point of e = (1 − 2a + a₂)(e + q²) + σ²ν."""
-        learned, squared, noise_ = (float(each.ravel()[0]) for each in ensemble.moments(fl.Ridge(np.exp(logarithm))))
+        learned, squared, noise_ = (
+            float(each.ravel()[0]) for each in ensemble.moments(fl.Ridge(np.exp(logarithm)))[:3]
+        )
         left = 1 - 2 * learned + squared
         return (left * drift**2 + noise**2 * noise_) / (1 - left)
 

@@ -81,8 +81,11 @@ class FreshProblem:
         if not self.normalize:
             return values
         first = float(self.ensemble.teachers.distances(self.k)[0, self.ensemble.teachers.order(1)[0]])
-        if not first > 0:
-            raise ValueError("normalize=True divides by the distance of the start from the first teacher, which is 0")
+        if not (first > 0 and self.ensemble.radius > 0):
+            raise ValueError(
+                "normalize=True divides by R² and the squared distance of the start from the first teacher, of which "
+                f"one is 0: R = {self.ensemble.radius:.3g}, distance² = {first:.3g}"
+            )
         factor = 1.0 / first if name.endswith(("distance", "distances")) else 2.0 / (self.ensemble.radius**2 * first)
         return values * (factor / 2.0 if name.endswith("drift") else factor)
 
@@ -118,6 +121,7 @@ def second_moments(ensemble: Ensemble, moments: StepMoments, k: int, last: int) 
             continue
         own = a * error - moments.squared[s] @ error
         result[t + 1] = (1.0 - a) * result[t] + a * D[teacher] - own + noise[s]
+        result[t + 1, teacher] = moments.remaining[s] @ error + noise[s]  # the same without cancellation
     return np.maximum(result, 0.0)
 
 
@@ -156,13 +160,14 @@ def _on_rows(problem: FreshProblem, filter_: Filter) -> dict[str, Floats]:
         if t + 1 in positions:
             for name, column in rows.metrics(t + 1).items():
                 values[name][positions[t + 1], : t + 1] = column
-    counts = np.where(problem.steps > 0, problem.steps, 1)
-    means = {name: np.nansum(value, axis=1) / counts for name, value in values.items()}
-    nothing = problem.steps == 0
+    means = {
+        name: np.array([row[:step].mean() if step else np.nan for row, step in zip(value, problem.steps, strict=True)])
+        for name, value in values.items()
+    }
     return {
-        "seen_loss": np.where(nothing, np.nan, means["seen"]),
-        "forgetting": np.where(nothing, np.nan, means["forgetting"]),
-        "drift": np.where(nothing, np.nan, means["drift"]),
+        "seen_loss": means["seen"],
+        "forgetting": means["forgetting"],
+        "drift": means["drift"],
         "task_forgetting": values["forgetting"],
         "task_drift": values["drift"],
     }
@@ -189,7 +194,7 @@ class _Rows:
     def advance(self, t: int) -> None:
         """Make step t, counted from 0."""
         s = min(t, len(self.moments.learned) - 1)
-        a, a2, nu = (float(each[s].ravel()[0]) for each in self.moments)
+        a, a2, nu = (float(each[s].ravel()[0]) for each in self.moments[:3])
         self._later_step(t, s, a, a2, self.ensemble.noise**2 * nu if self.ensemble.noise else 0.0)
         self._own_step(t, s)
 
@@ -235,10 +240,12 @@ class _Rows:
     def metrics(self, n_tasks: int) -> dict[str, Floats]:
         """Return loss, forgetting and drift on the rows of each task learned so far."""
         part = slice(0, n_tasks)
-        square, first = self.quadratic[part] - 2.0 * self.noisy[part], self.first[part] - 2.0 * self.first_noisy[part]
-        change = self.quadratic[part] - 2.0 * self.change[part] + self.first[part]
-        return {
-            "seen": 0.5 * (square + self.ensemble.n_rows * self.ensemble.noise**2),
-            "forgetting": 0.5 * (square - first),
-            "drift": np.maximum(change, 0.0),
-        }
+        quadratic, finite = self.quadratic[part], np.isfinite(self.quadratic[part])
+        square, first = quadratic - 2.0 * self.noisy[part], self.first[part] - 2.0 * self.first_noisy[part]
+        # An infinite mean stays infinite; the task just learned has neither forgetting nor drift.
+        forgetting, change = np.full((2, n_tasks), np.inf)
+        forgetting[finite] = 0.5 * (square[finite] - first[finite])
+        change[finite] = quadratic[finite] - 2.0 * self.change[part][finite] + self.first[part][finite]
+        forgetting[-1] = change[-1] = 0.0
+        seen = 0.5 * (square + self.ensemble.n_rows * self.ensemble.noise**2)
+        return {"seen": seen, "forgetting": forgetting, "drift": np.maximum(change, 0.0)}

@@ -11,7 +11,7 @@ from forgetless._core.arrays import Floats
 from forgetless.ensembles.base import Ensemble, StepMoments
 from forgetless.ensembles.teachers import Teachers, one
 from forgetless.errors import NoExactLawError
-from forgetless.filters import Filter, GradientDescent
+from forgetless.filters import Filter, GradientDescent, PerTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,8 @@ class Anisotropic(Ensemble):
     Expectations are exact for budgets of one gradient step. For ridge steps and projections the moments of a step are
     replaced by their limits for many rows and features (deterministic equivalents), with ``approximate=True``. The
     relative error of the loss after ten tasks with eigenvalues 1/i was 5.5 % at 5 rows, 2.5 % at 20 and 0.9 % at 60
-    with weak regularization (λ = 0.05), and below 1 % at λ = 1.
+    with weak regularization (λ = 0.05), and below 1 % at λ = 1. It is larger where about as many rows as features are
+    weakly regularized; a projection of at least as many rows as features is exact.
 
     Parameters
     ----------
@@ -56,7 +57,8 @@ class Anisotropic(Ensemble):
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:
         values, vectors = np.linalg.eigh(self.covariance)
-        return np.maximum(values, 0.0), vectors
+        # Eigenvalues of the size of rounding are those of a singular covariance.
+        return np.where(values > len(values) * np.finfo(float).eps * values[-1], values, 0.0), vectors
 
     @property
     def radius(self) -> float:
@@ -97,7 +99,7 @@ class Anisotropic(Ensemble):
         validate.check_memory(3.0 * n_steps * self.n_features**2, f"{n_steps} steps", "use fewer steps or simulate")
         if isinstance(filter_, GradientDescent) and np.all(np.asarray(filter_.n_steps) == 1):
             return self._gradient_step(np.atleast_1d(filter_.step_size))
-        if not filter_.explicit and not filter_.is_projection:
+        if isinstance(filter_, PerTask) or not (filter_.explicit or filter_.is_projection):
             raise NoExactLawError(
                 f"{type(filter_).__name__} has no expectation over anisotropic tasks but for one gradient step; use a "
                 "ridge filter with approximate=True, or simulate"
@@ -116,18 +118,27 @@ class Anisotropic(Ensemble):
         n, s = self.n_rows, self._eigen[0]
         step = step_sizes[:, None]
         square = n * (np.outer(s, s) + (n + 1.0) * np.diag(s * s))
-        return StepMoments(step * n * s, step[:, :, None] ** 2 * square, step**2 * n * s)
+        squared = step[:, :, None] ** 2 * square
+        learned = step * n * s
+        identity = np.eye(len(s))
+        return StepMoments(learned, squared, step**2 * n * s, identity - 2.0 * identity * learned[:, None] + squared)
 
-    def _equivalent(self, strength: float) -> tuple[Floats, Floats, Floats]:
-        """Return A, S and ν of a ridge step in the limit of many rows: κ solves λ = κ(n − Σ s/(s + κ))."""
+    def _equivalent(self, strength: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return A, S, ν and E (I − Φ)∘(I − Φ) of a ridge step in the limit of many rows: κ solves λ = κ(n − Σ s/(s + κ))."""
         n, s = self.n_rows, self._eigen[0]
+        rank = int(np.count_nonzero(s))
+        if strength == 0 and n >= rank:  # least squares, whose moments are exact
+            seen = (s > 0).astype(np.float64)
+            with np.errstate(divide="ignore"):
+                noise = np.where(s > 0, 1.0 / s / (n - rank - 1) if n - rank >= 2 else np.inf, 0.0)
+            return seen, np.diag(seen), noise, np.diag(1.0 - seen)
         kappa = _effective_strength(strength, n, s)
         total = np.where(s + kappa > 0, s + kappa, 1.0)  # without variance and regularization nothing is learned
         left, c = np.where(s > 0, kappa / total, 1.0), s / total**2
         degrees = n - np.sum(s * c)
         residual = np.diag(left**2) + kappa**2 * np.outer(c, c) / degrees  # E (I − Φ)_jl²
         learned = 1.0 - left
-        return learned, residual - np.eye(len(s)) + 2.0 * np.diag(learned), c / degrees
+        return learned, residual - np.eye(len(s)) + 2.0 * np.diag(learned), c / degrees, residual
 
     def fill(self, X: Floats, rng: np.random.Generator) -> None:
         values, vectors = self._eigen
@@ -138,11 +149,6 @@ def _effective_strength(strength: float, n: int, s: Floats) -> float:
     """Return κ with κ(n − Σ s/(s + κ)) = λ; for λ = 0 and n < d the positive one."""
     from scipy.optimize import brentq
 
-    rank = int(np.count_nonzero(s))
-    if strength == 0 and n >= rank:
-        if n == rank:
-            raise ValueError(f"a projection of {n} rows onto as many features has no finite moments; use λ > 0")
-        return 0.0
     high = float(strength / n + s.sum() / n + s.max())  # there κn − Σ κs/(s + κ) ≥ κn − Σ s ≥ λ
 
     def excess(logarithm: float) -> float:

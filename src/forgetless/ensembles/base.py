@@ -26,11 +26,12 @@ NOISE_HINT = "it is the standard deviation of the labels' noise; use 0 for none"
 
 
 class StepMoments(NamedTuple):
-    """A, S and ν of T steps, T being 1 for a fixed filter, in c coordinates."""
+    """Moments of T steps, T being 1 for a fixed filter, in c coordinates."""
 
     learned: Floats  # A: (T, c)
     squared: Floats  # S: (T, c, c)
     noise: Floats  # ν: (T, c)
+    remaining: Floats  # I − 2A + S, of sums of squares, which do not cancel: (T, c, c)
 
 
 class Ensemble(ABC):

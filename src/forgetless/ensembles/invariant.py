@@ -110,11 +110,12 @@ class Invariant(Ensemble):
 
     def moments(self, filter_: Filter) -> StepMoments:
         spectrum, d = self.spectrum, self.n_features
-        factors, _ = self._factors(filter_)
+        factors, residuals = self._factors(filter_)
         noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
         noise = np.where(is_unregularized(filter_)[:, 0], spectrum.mean_inverse, noise)
-        squared = spectrum.sum(factors**2) / d
-        return StepMoments(spectrum.sum(factors)[:, None] / d, squared[:, None, None], noise[:, None])
+        squared, remaining = spectrum.sum(factors**2) / d, (spectrum.sum(residuals**2) + d - spectrum.rank) / d
+        learned = spectrum.sum(factors)[:, None] / d
+        return StepMoments(learned, squared[:, None, None], noise[:, None], remaining[:, None, None])
 
     def row_moments(self, filter_: Filter) -> RowMoments:
         """Return the moments of the steps of a filter for metrics on rows that were learned."""

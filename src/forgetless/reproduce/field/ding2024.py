@@ -16,10 +16,9 @@ D, ROWS, STEP, NOISE = 40, 400, 0.01, 0.5
 
 def _learned(moments: Floats, variances: Floats) -> Floats:
     """Return E (w − v)² along every feature after one pass of SGD over fresh rows: exact for Gaussian rows."""
-    learned, squared, noise = (each[0] for each in Anisotropic(variances, 1).moments(GradientDescent(1, STEP)))
-    step = np.eye(D) - 2.0 * np.diag(learned) + squared
+    step = Anisotropic(variances, 1).moments(GradientDescent(1, STEP))
     for _ in range(ROWS):
-        moments = step @ moments + NOISE**2 * noise
+        moments = step.remaining[0] @ moments + NOISE**2 * step.noise[0]
     return moments
 
 

@@ -15,7 +15,7 @@ D, N, NOISE = 100, 20, 0.5
 
 def distance_of_constant(coefficient: float, k: int) -> float:
     """Return E‖w_k − v‖² of a constant λ in closed form: e_k = b^k + σ²ν(1 − b^k)/(1 − b), b = 1 − 2a + a₂."""
-    learned, squared, noise = (float(each.ravel()[0]) for each in Gaussian(D, N).moments(Ridge(coefficient)))
+    learned, squared, noise = (float(each.ravel()[0]) for each in Gaussian(D, N).moments(Ridge(coefficient))[:3])
     gain = 2.0 * learned - squared
     left = np.exp(k * np.log1p(-gain))
     return float(left + NOISE**2 * noise * (1.0 - left) / gain)
