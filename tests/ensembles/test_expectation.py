@@ -165,6 +165,36 @@ def test_square_tasks_with_noise_solved_exactly_have_no_finite_mean():
         assert np.isfinite(fl.expect(Gaussian(5, n), "none", 4).average_loss).all()
 
 
+def test_infinite_means_on_learned_rows():
+    names = ("seen_loss", "forgetting", "drift", "task_forgetting")
+    first = fl.Stages((1, 1), (fl.Projection(), fl.Ridge(1.0)))
+    result = fl.expect(Gaussian(4, 4, 1.0), first, 2, metrics=names)
+    assert np.isinf([result.seen_loss, result.forgetting, result.drift]).all()
+    assert result.task_forgetting.tolist() == [[np.inf, 0.0]]
+
+
+def test_small_errors_are_not_lost_by_cancellation():
+    strength, ensemble = 1e-8, Gaussian(3, 10)
+    xi = ensemble.spectrum.singular_values**2
+    expected = ensemble.spectrum.sum((strength / (xi + strength)) ** 2) / 3
+    result = fl.expect(ensemble, strength, 1, metrics="distance").distance[0]
+    assert result == pytest.approx(expected, rel=1e-12)
+    assert result > 1e-18
+    walking = Gaussian(5, 3, 0.0, teachers.walk(1e6, 1e-3))
+    assert fl.expect(walking, "none", 200, metrics="distance").distance[0] == pytest.approx(1e-6 * 2 / 3, rel=1e-6)
+
+
+def test_a_singular_covariance_and_least_squares():
+    B = np.random.default_rng(0).standard_normal((10, 3))
+    ensemble = Anisotropic(B @ B.T, 20, 0.3, approximate=True)
+    exact = 0.7 + 0.09 * np.sum(1 / np.linalg.eigvalsh(B.T @ B)) / (20 - 3 - 1)  # seven directions are never seen
+    assert fl.expect(ensemble, "none", 4, metrics="distance").distance[0] == pytest.approx(exact, rel=1e-9)
+    for d, n in ((20, 22), (5, 8), (5, 6)):
+        pair = (Anisotropic(np.ones(d), n, 0.3, approximate=True), Gaussian(d, n, 0.3))
+        values = [fl.expect(each, "none", 4, metrics="distance").distance[0] for each in pair]
+        assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
 def test_several_schedules_and_steps_are_those_of_single_calls():
     ensemble = Gaussian(10, 4, 0.3, teachers.walk(1.0, 0.2))
     several = fl.expect(ensemble, {"a": 1.0, "b": "increasing"}, 6, metrics=METRICS, record="all")
@@ -228,7 +258,7 @@ def test_normalized_metrics():
     factors = {"average_loss": 2 / (ensemble.radius**2 * 4), "drift": 1 / (ensemble.radius**2 * 4), "distance": 1 / 4}
     for name, factor in factors.items():
         assert unit.values[name] == pytest.approx(factor * plain.values[name], rel=1e-14)
-    with pytest.raises(ValueError, match="which is 0"):
+    with pytest.raises(ValueError, match="of which one is 0"):
         fl.expect(Gaussian(10, 4, 0.3, teachers.one(0.0)), 1.0, 5, normalize=True)
 
 
@@ -271,6 +301,15 @@ def test_saved_results(tmp_path):
         (lambda: fl.optimal_schedule(Anisotropic([1.0], 2), 2), NoExactLawError, "preferred direction"),
         (lambda: fl.advise(Gaussian(5, 2), 2, objective="worst_case"), ValueError, "objective must be one of"),
         (lambda: fl.schedules.steady(1.0)(3, 1.0), ValueError, "needs the singular values of tasks"),
+        (lambda: fl.schedules.steady(1e-170).for_spectrum(3, Gaussian(5, 2)), ValueError, "ratios of squares"),
+        (
+            lambda: fl.expect(Anisotropic([1.0], 3, approximate=True), fl.filters.PerTask(fl.Ridge(1.0)), 2),
+            NoExactLawError,
+            "PerTask has no expectation",
+        ),
+        (lambda: fl.Stages((1,), (fl.filters.PerTask(fl.Ridge(1.0)),)), ValueError, "own norm one by one"),
+        (lambda: teachers.given("a"), TypeError, "vectors must be an array of numbers"),
+        (lambda: Rotated("ab"), TypeError, "X must be an array of numbers"),
     ],
 )
 def test_bad_input(call, error, text):

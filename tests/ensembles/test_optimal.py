@@ -128,6 +128,26 @@ def test_advice_on_an_ensemble(tmp_path):
     assert advice.why.split()[0] in repr(advice)
 
 
+def test_weak_optima_are_searched():
+    """One task: the optimum is a constant, and far below R²."""
+    schedule = fl.optimal_schedule(Gaussian(50, 50, 1e-4), 1, objective="distance")
+    assert schedule.best_constant_loss == pytest.approx(schedule.loss, rel=1e-3)
+    ensemble = Gaussian(50, 50, 1e-4, teachers.exchangeable(1.0, 1 - 1e-9))
+    schedule = fl.optimal_schedule(ensemble, 5)
+    assert schedule.stationarity < 1e-5
+    assert schedule.loss <= fl.expect(ensemble, fl.schedules.steady(1e-4), 5).average_loss[0]
+
+
+def test_the_course_of_an_optimum_that_is_not_monotone():
+    advice = fl.advise(Rotated(np.arange(6.0).reshape(2, 3), 0.3, teachers.given(np.eye(3))), 4, objective="distance")
+    assert "λ_t varies between 0.27 and" in advice.why
+
+
+def test_steady_among_the_candidates_of_a_collection():
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.5])])
+    assert "mine" in {option.shape for option in fl.advise(tasks, 4, also={"mine": fl.schedules.steady(0.3)}).options}
+
+
 def test_advice_when_teachers_differ():
     advice = fl.advise(Gaussian(20, 5, 0.1, teachers.exchangeable(1.0, 0.5)), 8, also={"mine": 3.0})
     assert advice.options[0].shape == "optimal"

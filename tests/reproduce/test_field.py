@@ -47,7 +47,7 @@ def test_on_the_command_line(tmp_path, capsys):
 def test_formulas_reject_what_they_do_not_cover():
     distances = Gaussian(9, 4, 0.0, teachers.exchangeable()).teachers.distances(3)
     with pytest.raises(ValueError, match="differ by at least two"):
-        fresh_tasks.generalization_of_projections(distances, 5, 4)
+        fresh_tasks.generalization_of_projections(distances, 5, 4, 0.1)
     with pytest.raises(ValueError, match="at least two teachers"):
         fresh_tasks.forgetting_of_projections(distances[:2, :2], 9, 4)
     with pytest.raises(ValueError, match="must have shape"):

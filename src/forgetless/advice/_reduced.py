@@ -58,7 +58,7 @@ class ReducedModel:
 
     def forms(self, schedules: Sequence[Any]) -> list[Floats]:
         """Return the form V_0 of every schedule, approximately, each of shape (Q, Q)."""
-        filters = [resolve(schedule, self.k, self.tasks.radius) for schedule in schedules]
+        filters = [resolve(schedule, self.k, self.tasks.radius, self.tasks) for schedule in schedules]
         return [self.basis.unpack((self.P @ self._carried(filter_))[:, None])[:, :, 0] for filter_ in filters]
 
     def _snapshots(self, pilot: Any, form: Floats) -> list[Floats]:

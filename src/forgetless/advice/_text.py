@@ -240,7 +240,7 @@ def _compared(facts: Facts) -> list[Claim]:
 
 
 def _filter(facts: Facts, position: int) -> Any:
-    return resolve(facts.options[position].schedule, facts.problem.k, facts.problem.tasks.radius)
+    return resolve(facts.options[position].schedule, facts.problem.k, facts.problem.tasks.radius, facts.problem.tasks)
 
 
 def _is_constant(filter_: Any) -> bool:

@@ -14,7 +14,7 @@ from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.expectation import expect
 from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
-from forgetless.ensembles.invariant import Invariant
+from forgetless.ensembles.invariant import Invariant, Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Projection, Ridge
@@ -76,20 +76,28 @@ def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
     return Steady(ensemble.noise, 0.0, teachers.norm) if single else None
 
 
+def _weakest(ensemble: Ensemble) -> float:
+    """Return the smallest scale to try, in units of R²: below every eigenvalue and the first optimal strength."""
+    square, first = ensemble.radius**2 or 1.0, float(ensemble.teachers.distances(1)[0, 1])
+    scales = [1e-6]
+    if ensemble.noise > 0 and first > 0:
+        scales.append(1e-2 * ensemble.n_features * ensemble.noise**2 / first / square)
+    if isinstance(ensemble, Rotated) and ensemble.spectrum.rank:
+        scales.append(1e-3 * float(ensemble.spectrum.singular_values.min()) ** 2 / square)
+    return max(1e-14, min(scales))
+
+
 def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     """Return the optimal schedule: in closed form, or at a local minimum by descent."""
     k = validate.integer("k", k, 1, "ask for at least one step")
     name = quantity("objective", name, OBJECTIVES)
     if not isinstance(ensemble, Invariant):
         raise NoExactLawError("optimal_schedule is for rows without a preferred direction; use Gaussian or Rotated")
-    objective, steady, coordinates = (
-        Objective(ensemble, k, name),
-        closed_form(ensemble, name),
-        _Coordinates(ensemble, k),
-    )
+    objective, steady = Objective(ensemble, k, name), closed_form(ensemble, name)
     curves = best_of_each(scan(shapes(ensemble, k)[:2], _losses(ensemble, k, name)))
     constant, constant_loss = min((curve.best_schedule for curve in curves), key=lambda pair: pair[1])
     strength = float(np.asarray(constant.strength()))
+    coordinates = _Coordinates(ensemble, k, strength)
     if steady is not None:
         coefficients, start = np.asarray(steady.for_spectrum(k, ensemble).coefficient), "closed form"
     else:
@@ -116,14 +124,14 @@ def _losses(ensemble: Ensemble, k: int, name: str) -> Evaluate:
 
 def shapes(ensemble: Ensemble, k: int) -> list[Shape]:
     """Return the shapes to compare, with a first grid of scales in units of R²; the first two are constants."""
-    square = ensemble.radius**2
+    square, low = ensemble.radius**2 or 1.0, _weakest(ensemble)
     candidates = [
         Shape("no regularization", lambda _: Projection()),
-        Shape("constant", lambda c: Ridge(significant(c * square)), grid(1e-6, 10.0 * k)),
+        Shape("constant", lambda c: Ridge(significant(c * square)), grid(low, 10.0 * k)),
         Shape("increasing, theorem", lambda _: increasing()),
         Shape("minimax", lambda _: minimax()),
-        Shape("increasing", lambda c: increasing(scale=significant(c)), grid(1e-6, 30.0)),
-        Shape("end ramp", lambda c: end_ramp(length=0.25, scale=significant(c)), grid(1e-6, 30.0, per_decade=2)),
+        Shape("increasing", lambda c: increasing(scale=significant(c)), grid(low, 30.0)),
+        Shape("end ramp", lambda c: end_ramp(length=0.25, scale=significant(c)), grid(low, 30.0, per_decade=2)),
     ]
     return [*candidates[:2], Shape("fixed, near-optimal", lambda _: fixed()), *candidates[2:]] if k >= 3 else candidates
 
@@ -131,11 +139,13 @@ def shapes(ensemble: Ensemble, k: int) -> list[Shape]:
 class _Coordinates:
     """x_t = ln(1 + λ_t/λ₀) ≥ 0: decades of λ, and λ = 0 with a finite slope."""
 
-    def __init__(self, ensemble: Invariant, k: int) -> None:
+    def __init__(self, ensemble: Invariant, k: int, strength: float) -> None:
         square = ensemble.radius**2 or 1.0
-        least = float(ensemble.spectrum.singular_values.min(initial=ensemble.radius)) ** 2
-        self.unit = max(least, 1e-6 * square)
-        self.largest = float(np.log1p(1e4 * k * square / self.unit))
+        self.unit = max(_weakest(ensemble), 1e-12) * square
+        self.largest = float(np.log1p(max(1e4 * k * square, 10.0 * strength) / self.unit))
+        # Noisy labels of square tasks have no finite error at λ = 0.
+        infinite = ensemble.noise > 0 and not np.isfinite(ensemble.spectrum.mean_inverse)
+        self.smallest = 1e-3 if infinite else 0.0
 
     def value(self, x: Floats, objective: Objective) -> tuple[float, Floats]:
         """Return ln(objective) and its derivative with respect to x."""
@@ -146,29 +156,35 @@ class _Coordinates:
 
     def stationarity(self, objective: Objective, coefficients: Floats) -> float:
         """Return the largest entry of the projected gradient."""
-        x = np.minimum(np.log1p(coefficients / self.unit), self.largest)
+        x = np.maximum(np.log1p(coefficients / self.unit), self.smallest)
         _, slopes = self.value(x, objective)
-        return float(np.max(np.abs(np.clip(x - slopes, 0.0, self.largest) - x)))
+        return float(np.max(np.abs(np.clip(x - slopes, self.smallest, max(self.largest, x.max())) - x)))
 
 
 def _descended(objective: Objective, coordinates: _Coordinates, constant: float) -> Floats:
-    """Return coefficients at the best minimum from a constant, an increasing and a decreasing start."""
+    """Return coefficients at the best minimum from a constant, an increasing, a decreasing and a steady start."""
     from scipy.optimize import minimize
 
     middle, ramp = np.log1p(constant / coordinates.unit), np.linspace(-1.5, 1.5, objective.k)
-    bounds = [(0.0, coordinates.largest)] * objective.k
+    ensemble = objective.ensemble
+    starts = [middle + slope * ramp for slope in (0.0, 1.0, -1.0)]
+    first = float(objective.distances[0, objective.order[0]])
+    if ensemble.noise > 0 and first > 0:
+        steady = Steady(ensemble.noise, 0.0, first**0.5).for_spectrum(objective.k, ensemble).coefficient
+        starts.append(np.log1p(np.asarray(steady) / coordinates.unit))
+    bounds = [(coordinates.smallest, coordinates.largest)] * objective.k
     options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
     ends = [
         minimize(
             coordinates.value,
-            np.clip(middle + slope * ramp, 0.0, coordinates.largest),
+            np.clip(start, coordinates.smallest, coordinates.largest),
             (objective,),
             "L-BFGS-B",
             jac=True,
             bounds=bounds,
             options=options,
         )
-        for slope in (0.0, 1.0, -1.0)
+        for start in starts
     ]
     best = min(ends, key=lambda end: float(end.fun))
     return np.asarray(coordinates.unit * np.expm1(best.x))
@@ -179,7 +195,8 @@ def advise(ensemble: Ensemble, k: int, name: str, also: Any = None) -> Advice:
     k = validate.integer("k", k, 1, "ask for at least one step")
     name = quantity("objective", name, OBJECTIVES)
     standard = shapes(ensemble, k)
-    curves = best_of_each(scan([*standard, *own_shapes(also, standard)], _losses(ensemble, k, name)))
+    others = own_shapes(also, [*standard, Shape("optimal", lambda _: Projection())])
+    curves = best_of_each(scan([*standard, *others], _losses(ensemble, k, name)))
     options = [_option(curve) for curve in curves]
     least, notes = 0.0, [f"means over fresh random tasks are computed, not sampled ({ensemble.method})."]
     if isinstance(ensemble, Invariant):
@@ -232,8 +249,9 @@ def _claims(ensemble: Ensemble, k: int, options: list[Option], least: float, nam
     others = [option for option in options[1:] if option.shape in _WITH]
     for position, option in enumerate(others):
         ratio = (option.loss - least) / excess
-        start = f"{'The excess over that' if least > 0 else 'It'} is " if position == 0 else ""
-        text = f"{start}{change_text(ratio, ratio)} {_WITH[option.shape]}{'.' if option is others[-1] else ','}"
+        start = f"{'The excess over that' if least > 0 else 'The objective'} is " if position == 0 else ""
+        change = change_text(ratio, ratio) if np.isfinite(ratio) else "infinite"
+        text = f"{start}{change} {_WITH[option.shape]}{'.' if option is others[-1] else ','}"
         claims.append(Claim("below", text, ratio, ratio, option.schedule, option.shape))
     return claims
 
@@ -248,9 +266,15 @@ _WITH = {
 def _shape_claim(ensemble: Ensemble, k: int, schedule: Any) -> Claim:
     """Return the sentence on the course of the optimal λ_t and its reason."""
     values = np.asarray(resolve(schedule, k, ensemble.radius, ensemble).strength())
-    first, last = float(values[0]), float(values[-1])
-    course = "rises" if last > 1.01 * first else "falls" if last < 0.99 * first else "stays"
-    text = f"λ_t {course} from {first:.4g} to {last:.4g}"
+    first, last = float(values.ravel()[0]), float(values.ravel()[-1])
+    steps = np.diff(values)
+    text = f"λ_t varies between {values.min():.4g} and {values.max():.4g}"
+    if last > 1.01 * first and (steps >= -1e-9 * values.max()).all():
+        text = f"λ_t rises from {first:.4g} to {last:.4g}"
+    elif last < 0.99 * first and (steps <= 1e-9 * values.max()).all():
+        text = f"λ_t falls from {first:.4g} to {last:.4g}"
+    elif np.ptp(values) <= 0.01 * values.max():
+        text = f"λ_t is about {first:.4g}"
     if isinstance(schedule, Steady):
         limit = schedule.limit(ensemble)
         reason = "labels have no noise, and nothing has to be averaged"
@@ -260,5 +284,8 @@ def _shape_claim(ensemble: Ensemble, k: int, schedule: Any) -> Claim:
             reason = f"the teacher moves, and λ tends to {limit:.4g}"
         text += f": {reason}. It is optimal among all spectral filters, and needs no number of tasks."
     else:
-        text += ": a local minimum over all coefficients."
+        minimum = (
+            "a local minimum over all coefficients" if schedule.stationarity < 1e-5 else "the best of four descents"
+        )
+        text += f": {minimum}."
     return Claim("shape", text, first, last)

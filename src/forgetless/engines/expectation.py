@@ -47,8 +47,9 @@ def expect(
 
     Parameters
     ----------
-    tasks : TaskCollection
-        Realizable or not, with one or several targets.
+    tasks : TaskCollection or Ensemble
+        Realizable or not, with one or several targets. For an ensemble (``fl.ensembles``) the mean is over fresh random
+        tasks; it has no ordering and no start, and the metric ``task_distances`` beside those below.
     schedule : schedule, filter, name or number; or a list or a dict of these
         A name is one such as "increasing:0.5", a number a fixed coefficient λ. Several are evaluated in one batch, far
         faster than one call each; the keys of a dict are their labels in frames and plots.

@@ -208,8 +208,12 @@ class _Rows:
         square = tau * (a2 * D[own, teacher] + noise)
         if np.isfinite(noise):
             mixed = (a - p) * linear - q * traced_linear
-            self.quadratic[before] = (1.0 - 2.0 * a + p) * quadratic + q * traced + 2.0 * mixed + square
-            self.traced[before] = (1.0 - 2.0 * a + a2) * traced + 2.0 * (a - a2) * traced_linear + square
+            spread = q * traced if q else 0.0
+            with np.errstate(invalid="ignore"):  # means that are infinite already stay so
+                self.quadratic[before] = (1.0 - 2.0 * a + p) * quadratic + spread + 2.0 * mixed + square
+                self.traced[before] = (1.0 - 2.0 * a + a2) * traced + 2.0 * (a - a2) * traced_linear + square
+            for moment in (self.quadratic, self.traced):
+                moment[before][np.isnan(moment[before])] = np.inf
         else:
             self.quadratic[before] = self.traced[before] = np.inf
         self.change[before] = (1.0 - a) * self.change[before] + a * self.first_linear[before, teacher]

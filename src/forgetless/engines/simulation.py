@@ -72,7 +72,8 @@ def simulate(
 
     Parameters
     ----------
-    tasks : TaskCollection
+    tasks : TaskCollection or Ensemble
+        For an ensemble (``fl.ensembles``) every trial has fresh random tasks.
     schedule : schedule, filter, name or number; or a list or a dict of these
         A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or a fixed coefficient
         λ. Several are run on the same orders; the keys of a dict are their labels in frames and plots.

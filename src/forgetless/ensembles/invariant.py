@@ -113,7 +113,7 @@ class Invariant(Ensemble):
         factors, residuals = self._factors(filter_)
         noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
         noise = np.where(is_unregularized(filter_)[:, 0], spectrum.mean_inverse, noise)
-        squared, remaining = spectrum.sum(factors**2) / d, (spectrum.sum(residuals**2) + d - spectrum.rank) / d
+        squared, remaining = spectrum.sum(factors**2) / d, (spectrum.sum(residuals**2) + (d - spectrum.rank)) / d
         learned = spectrum.sum(factors)[:, None] / d
         return StepMoments(learned, squared[:, None, None], noise[:, None], remaining[:, None, None])
 
@@ -251,7 +251,10 @@ class Rotated(Invariant):
     n_features: int = field(init=False)
 
     def __post_init__(self) -> None:
-        X = np.array(self.X, dtype=np.float64)
+        try:
+            X = np.array(self.X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"X must be an array of numbers, got {type(self.X).__name__}") from None
         if X.ndim != 2 or X.size == 0 or not np.isfinite(X).all():
             raise ValueError(f"X must be a finite matrix with at least one row, got shape {X.shape}")
         self._check(X=X, n_rows=X.shape[0], n_features=X.shape[1])

@@ -19,23 +19,25 @@ __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "w
 
 
 class Teachers(ABC):
-    """Base of all teachers; isotropic ones have ``order`` and ``products``."""
+    """Base of all teachers."""
 
     @abstractmethod
     def order(self, k: int) -> NDArray[np.int64]:
         """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
 
     @abstractmethod
-    def products(self, n_teachers: int) -> Floats:
-        """Return the mean inner products of the first P teachers, of shape (P, P)."""
-
     def distances(self, k: int) -> Floats:
         """Return the mean squared distances of the start and the P teachers of k tasks, of shape (P + 1, P + 1)."""
-        n_teachers = int(self.order(k).max())
-        inner = np.zeros((n_teachers + 1, n_teachers + 1))
-        inner[1:, 1:] = self.products(n_teachers)
-        squares = np.diagonal(inner)
-        return np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0)
+
+    @abstractmethod
+    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
+        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the teachers."""
+
+    def _zeros(self, k: int) -> Floats:
+        """Return an array for distances."""
+        n_points = int(self.order(k).max()) + 1
+        validate.check_memory(2.0 * n_points**2, f"distances of {n_points:,} teachers", "use fewer steps")
+        return np.zeros((n_points, n_points))
 
     def coordinate_distances(self, k: int, basis: Floats) -> Floats:
         """Return the same along every column of an orthonormal ``basis``, of shape (P + 1, P + 1, d)."""
@@ -44,15 +46,6 @@ class Teachers(ABC):
 
     def check(self, n_features: int) -> None:  # noqa: B027 - isotropic teachers have any number of features
         """Raise ValueError where the teachers do not have so many features."""
-
-    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the teachers."""
-        n_teachers = int(self.order(k).max())
-        values, vectors = np.linalg.eigh(self.products(n_teachers))
-        root = vectors * np.sqrt(np.maximum(values, 0.0) / n_features)
-        points = np.zeros((n_trials, n_teachers + 1, n_features))
-        points[:, 1:] = root @ rng.standard_normal((n_trials, n_teachers, n_features))
-        return points
 
 
 @dataclass(frozen=True)
@@ -77,10 +70,18 @@ class Exchangeable(Teachers):
             return 1 + (tasks >= self.change_after)
         return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
 
-    def products(self, n_teachers: int) -> Floats:
-        inner = np.full((n_teachers, n_teachers), self.similarity * self.norm**2)
-        np.fill_diagonal(inner, self.norm**2)
-        return inner
+    def distances(self, k: int) -> Floats:
+        distances = self._zeros(k) + 2.0 * (1.0 - self.similarity) * self.norm**2
+        distances[0] = distances[:, 0] = self.norm**2
+        np.fill_diagonal(distances, 0.0)
+        return distances
+
+    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
+        points = np.zeros((n_trials, int(self.order(k).max()) + 1, n_features))
+        common = np.sqrt(self.similarity) * rng.standard_normal((n_trials, 1, n_features))
+        own = np.sqrt(1.0 - self.similarity) * rng.standard_normal((n_trials, points.shape[1] - 1, n_features))
+        points[:, 1:] = self.norm / np.sqrt(n_features) * (common + own)
+        return points
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,15 @@ class Walk(Teachers):
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
 
-    def products(self, n_teachers: int) -> Floats:
-        steps = np.arange(n_teachers)
-        return self.norm**2 + self.drift**2 * np.minimum(steps[:, None], steps)
+    def distances(self, k: int) -> Floats:
+        distances, steps = self._zeros(k), np.arange(k)
+        distances[1:, 1:] = self.drift**2 * np.abs(steps[:, None] - steps)
+        distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.drift**2 * steps
+        return distances
+
+    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
+        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.drift)])[:, None] / np.sqrt(n_features)
+        return np.cumsum(steps * rng.standard_normal((n_trials, k + 1, n_features)), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +118,6 @@ class Given(Teachers):
 
     def order(self, k: int) -> NDArray[np.int64]:
         return 1 + np.arange(k) % len(self.vectors)
-
-    def products(self, n_teachers: int) -> Floats:
-        return np.asarray(self.vectors[:n_teachers] @ self.vectors[:n_teachers].T)
 
     def _points(self, k: int) -> Floats:
         return np.vstack([self.start, self.vectors[: int(self.order(k).max())]])
@@ -193,7 +197,10 @@ def given(vectors: Any, start: Any = None) -> Teachers:
 
 
 def _finite(name: str, values: Any) -> Floats:
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of numbers, got {type(values).__name__}") from None
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return array

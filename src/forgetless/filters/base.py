@@ -257,6 +257,10 @@ class Scaled(Filter):
     inner: Filter
     factor: float
 
+    def __post_init__(self) -> None:
+        if hasattr(self.inner, "for_norm"):
+            raise ValueError("inner must not use each task's own norm; scale the filter inside fl.filters.PerTask")
+
     @property
     def horizon(self) -> int | None:
         return self.inner.horizon

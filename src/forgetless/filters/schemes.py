@@ -242,6 +242,10 @@ class Stages(Filter):
             validate.integer("lengths", length, 0, "give the number of steps of each stage")
             if not isinstance(part, Filter):
                 raise TypeError(f"parts must be filters, got {part!r}; wrap a coefficient as fl.Ridge(coefficient)")
+            if hasattr(part, "for_norm"):
+                raise ValueError(
+                    "parts must not use each task's own norm one by one; use fl.filters.PerTask(fl.Stages(...))"
+                )
             if part.horizon not in (None, length):
                 raise ValueError(
                     f"parts must be constant or have one value per step of their stage: "

@@ -28,9 +28,9 @@ class Steady(Preset):
 
     a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d is the mean filter factor on the tasks at hand, in whose d dimensions the schedule is
     computed. For fresh tasks with rotation-invariant rows it is optimal among all spectral filters and for every number
-    of steps (a scalar Kalman filter; derived here, not published: docs/ensembles.md). Without drift λ_t increases,
-    about by the number of rows a task. With drift it tends to the λ with a(λ)/λ = q²/(dσ²), about (σ/q)√(nd) for
-    standard Gaussian rows, from below or from above.
+    of steps (a scalar Kalman filter; derived here, not published: docs/ensembles.md). Without drift λ_t increases, for
+    standard Gaussian rows by about nλ/(λ + n + d) a task, which tends to n. With drift it tends to the λ with
+    a(λ)/λ = q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
 
     Parameters
     ----------
@@ -74,12 +74,21 @@ class Steady(Preset):
         check_length(k)
         coefficients = np.zeros(k)
         if self.noise > 0:
-            unit = spectrum.span_dimension * self.noise**2
-            inverse = self.distance**2 / unit
+            unit, inverse = self._start(spectrum)
             for t in range(k):
                 coefficients[t] = 1.0 / inverse
                 inverse = (1.0 - spectrum.mean_factor(coefficients[t])) * inverse + self.drift**2 / unit
         return Ridge(coefficients)
+
+    def _start(self, spectrum: MeanFactor) -> tuple[float, float]:
+        """Return dσ² and 1/λ_1; ValueError where they are no floats."""
+        with np.errstate(all="ignore"):
+            unit = float(max(1, spectrum.span_dimension) * np.square(self.noise))
+            inverse = float(np.square(np.float64(self.distance)) / unit)
+            drift = float(np.square(np.float64(self.drift)) / unit)
+        if not (0 < unit < math.inf and 0 < inverse < math.inf and drift < math.inf and (drift > 0 or not self.drift)):
+            raise ValueError(f"noise, drift and distance must have ratios of squares that are floats, got {self!r}")
+        return unit, inverse
 
     def limit(self, spectrum: MeanFactor) -> float:
         """Return the λ that the coefficients tend to: infinite without drift, 0 without noise."""
@@ -87,7 +96,7 @@ class Steady(Preset):
             return math.inf if self.noise > 0 else 0.0
         from scipy.optimize import brentq
 
-        target = math.log(self.drift**2 / (spectrum.span_dimension * self.noise**2))
+        target = math.log(self.drift**2 / self._start(spectrum)[0])
 
         def excess(logarithm: float) -> float:
             factor = max(spectrum.mean_factor(math.exp(logarithm)), 1e-300)

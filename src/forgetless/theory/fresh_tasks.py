@@ -19,7 +19,7 @@ def generalization_of_projections(distances: Any, n_features: int, n_rows: int, 
     distances : array of shape (k + 1, k + 1)
         Squared distances of the start and the k teachers.
     n_features, n_rows : int
-        d and n, which differ by at least two.
+        d and n; with noise they differ by at least two.
     noise : float, default 0
         Standard deviation of the noise of labels.
 
@@ -86,7 +86,9 @@ def _checked(distances: Any, n_features: int, n_rows: int, noise: float) -> tupl
         raise ValueError(f"distances must have shape (k + 1, k + 1), of the start and k teachers, got {D.shape}")
     d = validate.integer("n_features", n_features, 1, "a task has at least one feature")
     n = validate.integer("n_rows", n_rows, 1, "a task has at least one row")
-    if abs(n - d) < 2:
-        raise ValueError(f"n_rows and n_features must differ by at least two, got {n} and {d}; the mean is infinite")
+    if not (np.isfinite(D).all() and (D >= 0).all()):
+        raise ValueError("distances must be finite and nonnegative squares")
     variance = validate.number("noise", noise, "use 0 for labels without noise") ** 2
-    return D, len(D) - 1, max(0.0, 1.0 - n / d), d * variance / (abs(n - d) - 1.0)
+    if variance and abs(n - d) < 2:
+        raise ValueError(f"n_rows and n_features must differ by at least two, got {n} and {d}; the mean is infinite")
+    return D, len(D) - 1, max(0.0, 1.0 - n / d), d * variance / (abs(n - d) - 1.0) if variance else 0.0
