@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -91,13 +91,29 @@ class Options(NamedTuple):
         return learn(task, filter, self.solver, self.limits)
 
 
-class Scheduled(Rule):
+class WithStrength(Rule):
+    """Base of rules with the strengths of a schedule, which are prepared for the next tasks."""
+
+    strength: Strength
+    towards_previous = True
+
+    def detached(self) -> Self:
+        """Return a rule with prepared strengths of its own."""
+        other = copy(self)
+        other.strength = copy(self.strength)
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of the prepared strengths."""
+        return self.strength.nbytes
+
+
+class Scheduled(WithStrength):
     """One step per task, with the filter of a schedule and perhaps a low-rank memory.
 
     ``measure``: ‖X‖₂ of every task is computed, whatever the schedule.
     """
-
-    towards_previous = True
 
     def __init__(
         self,
@@ -108,17 +124,6 @@ class Scheduled(Rule):
         measure: bool = False,
     ) -> None:
         self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
-
-    def detached(self) -> "Scheduled":
-        """Return a rule with prepared strengths of its own."""
-        other = copy(self)
-        other.strength = copy(self.strength)
-        return other
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes of the prepared strengths."""
-        return self.strength.nbytes
 
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
         """Return the state after a task of one plain row, without the overhead of the general path."""

@@ -6,7 +6,6 @@ derivative h_i of each row: an online Laplace approximation of logistic regressi
 """
 
 import math
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from forgetless._core import environment
 from forgetless._core.arrays import Floats, from_numpy, to_numpy
 from forgetless.errors import ConvergenceError
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, leading, squared_norm
-from forgetless.estimators.rules import LARGEST, Rule, positive_coefficient
+from forgetless.estimators.rules import LARGEST, WithStrength, positive_coefficient
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
 from forgetless.losses import Softmax, WeightedSoftmax
@@ -42,27 +41,15 @@ ACCEPTED = 1e-6
 """Largest relative error of a step; nearly all have at most 1e-10."""
 
 
-class SoftmaxStep(Rule):
+class SoftmaxStep(WithStrength):
     """One proximal step of softmax per task, with λ of a schedule and perhaps a low-rank memory."""
 
-    towards_previous = True
     starts_at_mean = False
 
     def __init__(
         self, strength: Strength, memory: LowRankMemory | None, curvature: str, radius: float | None = None
     ) -> None:
         self.strength, self.memory, self.curvature, self.radius = strength, memory, curvature, radius
-
-    def detached(self) -> "SoftmaxStep":
-        """Return a rule with prepared strengths of its own."""
-        other = copy(self)
-        other.strength = copy(self.strength)
-        return other
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes of the prepared strengths."""
-        return self.strength.nbytes
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""

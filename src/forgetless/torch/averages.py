@@ -38,8 +38,11 @@ class Average:
         """Include the weights after a task, where tasks count; merging changes the weights."""
 
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
-        """Return the weights to be evaluated after ``n_steps`` steps of a task, as if it ended now."""
-        raise NotImplementedError
+        """Return the weights to be evaluated after ``n_steps`` steps of a task, as if it ended now.
+
+        Those are the tensors; the weights themselves as long as nothing was included.
+        """
+        return self.tensors if self.count else params
 
     def _lerp(self, params: Tensors, weight: float) -> None:
         tensors = [self.tensors[name] for name in params]
@@ -87,10 +90,6 @@ class MovingAverage(Average):
         self.count += 1
         rate = 0.0 if self.scale is None else -math.expm1(-1.0 / self.scale)
         self._lerp(params, max(rate, 1.0 / self.count))
-
-    def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
-        """Return the average; the weights themselves before the first step."""
-        return self.tensors if self.count else params
 
 
 class TaskMean(Average):
