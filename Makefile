@@ -57,7 +57,7 @@ test-avalanche: .venv-avalanche/.installed
 .venv-avalanche/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-avalanche
 	.venv-avalanche/bin/python $(INSTALL) torch==2.13.0 torchvision==0.28.0 avalanche-lib==0.6.0
-	.venv-avalanche/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
+	.venv-avalanche/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest hypothesis
 	touch $@
 
 # Trainers, each with an environment of its own: torch by its exact version first, so that no other one replaces it.
@@ -73,7 +73,7 @@ build/%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear build/$*
 	build/$*/bin/python $(INSTALL) torch==2.13.0
 	build/$*/bin/python $(INSTALL) torch==2.13.0 $(TRAINER_$*)
-	build/$*/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest
+	build/$*/bin/python $(INSTALL) --constraint constraints.txt --editable . pytest hypothesis
 	touch $@
 
 # The explorer in a real browser: Debian's Chromium (apt-get install chromium), or the one that CHROMIUM names.
