@@ -23,7 +23,7 @@ N_TRAIN, N_TEST = 24_000, 6_000
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows by part, ``train``, ``val`` and ``test``: (x, y) of images, as bytes, or features; (x, y, group) of a table."""
+    """Rows by part, ``train``, ``val`` and ``test``: (x, y) of images or features, (x, y, group) of a table."""
 
     parts: dict[str, tuple[Array, ...]]
 
