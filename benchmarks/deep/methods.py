@@ -69,6 +69,8 @@ class Method:
         first = 1.0 if self.data == "stream" and not pretrained else None  # not tuned, but for the references
         decay = self._curve(self.schedule if self.knob == "lr" else self.rate, horizon) ** values.get("power", 1.0)
         rates = values.get("lr", 1.0) * decay
+        if self.knob == "lr" and self.schedule == "inverse":  # as Continual(step_size=("inverse", c))
+            rates = np.minimum(1.0, rates)
         steps = values.get("steps", 1.0) * self._curve(self.schedule if self.knob == "steps" else "fixed", horizon)
         merges = self._merges(values.get("merge", 1.0), horizon, pretrained)
 

@@ -69,6 +69,8 @@ def test_the_proximal_term_is_that_of_an_anchor(name):
         ("minimax", [3 / 4, 2 / 4, 1 / 4]),
         ("cosine", [0.5 * (1 + math.cos(math.pi * t / 3)) for t in range(3)]),
         ("inverse", [1.0, 1 / 2, 1 / 3]),
+        (("inverse", 2.5), [1.0, 1.0, 2.5 / 3]),
+        (("inverse", 0.5), [1.0, 1 / 4, 1 / 6]),
         ([1.0, 0.5, 0.2], [1.0, 0.5, 0.2]),
         (lambda t: 0.9**t, [0.9, 0.81, 0.729]),
     ],
@@ -76,7 +78,7 @@ def test_the_proximal_term_is_that_of_an_anchor(name):
 @pytest.mark.parametrize("name", ["momentum", "adam, lr a tensor"])
 def test_step_sizes_are_those_of_another_learning_rate(name, step_size, factors):
     """Beside a scheduler within tasks, which neither sees nor disturbs the factor."""
-    net, optimizer, continual = begin(name, step_size=step_size, n_tasks=None if step_size == "inverse" else 3)
+    net, optimizer, continual = begin(name, step_size=step_size, n_tasks=None if "inverse" in str(step_size) else 3)
     twin = mlp()
     other = OPTIMIZERS[name](twin.parameters())
     base = float(other.param_groups[0]["lr"])
@@ -91,6 +93,16 @@ def test_step_sizes_are_those_of_another_learning_rate(name, step_size, factors)
         optimizer.param_groups[0]["lr"] = torch.tensor(base) if "tensor" in name else base
         continual.next_task()
     torch.testing.assert_close(weights(net), weights(twin), rtol=1e-5, atol=1e-6)
+
+
+def test_a_pretrained_network_has_learned_a_task_before_the_first():
+    net, optimizer, continual = begin(step_size=("inverse", 1.5), start=True)
+    fractions = []
+    for task in range(3):
+        fractions.append(continual.fraction)
+        train(net, optimizer, batches(1, seed=task))
+        continual.next_task()
+    assert fractions == [1.5 / 2, 1.5 / 3, 1.5 / 4]
 
 
 def test_a_step_that_fails_leaves_the_learning_rate():
@@ -269,6 +281,7 @@ def test_arguments_are_checked():
         ({}, ValueError, "needs a mechanism"),
         ({"step_size": "cosine"}, ValueError, "needs n_tasks"),
         ({"step_size": "quick", "n_tasks": 3}, ValueError, "step_size must be one of 'linear'"),
+        ({"step_size": ("inverse", 0)}, ValueError, "step_size must be .*positive"),
         ({"average": "max"}, ValueError, "average must be one of 'moving', 'mean', 'merge'"),
         ({"average": ("moving", -1)}, ValueError, "average must be .*positive"),
         ({"average": ("mean", 3)}, ValueError, "takes no number"),

@@ -23,7 +23,7 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
     "proximal": (0.25, 1 / 64, 4.0, 1 / 1024, 64.0),
     "merge": (1.0, 2.0, 0.5, 4.0, 0.25),
     "moving": (1.0, 4.0, 0.25, 16.0, 1 / 16),
-    "step_size": (1.0, 0.4, 0.16, 2.5, 0.064),
+    "step_size": (1.0, 0.25, 4.0, 1 / 16, 1 / 64),
 }
 """First values of the parameter of every mechanism, the most likely first; functions of the user get the first ones."""
 
@@ -118,9 +118,9 @@ def advise(
         ``score(model, task)``, the larger the better: accuracy on held-out data of the task, or minus a loss.
     mechanisms : sequence of str or dict from str to callable, default all
         ``"proximal"``: λ_t = c times the number of earlier tasks; ``"merge"``: c/t; ``"moving"``: average with a time
-        constant in tasks; ``"step_size"``: linear decay of the learning rate, times a factor after the first task, for
-        as many tasks as are given. A function of a positive number returns other options of ``Continual``, such as
-        ``lambda scale: {"proximal": fl.schedules.increasing(scale=scale), "n_tasks": 5}``.
+        constant in tasks; ``"step_size"``: learning rates times c/t. None of them needs the number of tasks, so that
+        the choice serves streams of any length. A function of a positive number returns other options of
+        ``Continual``, such as ``lambda scale: {"proximal": fl.schedules.increasing(scale=scale), "n_tasks": 5}``.
     importance : callable, optional
         ``importance(model, task)`` of the proximal term, such as ``lambda model, task: flt.fisher(model, task[0])``;
         its strengths are then divided by the mean importance after the first task. Without it Ω = 1.
@@ -149,7 +149,7 @@ def advise(
     >>> x = torch.ones(1, 1)
     >>> tasks = [(x, 0 * x), (x, x), (x, 2 * x)]  # no weight fits all; the best is 1
     >>> print(flt.advise(make, tasks, train, score, budget=13))
-    merge 1: -0.6667; moving 4: -0.6695; proximal 4: -0.7778; step_size 0.16: -0.844; none: -1.667
+    merge 1: -0.6667; moving 4: -0.6695; proximal 4: -0.7778; step_size 0.25: -0.8663; none: -1.667
     merge is best, above moving 4 on 1 of 1 seeds, of 13 training runs: flt.Continual(model, optimizer, \
 average=('merge', 1.0))
     """
@@ -167,7 +167,7 @@ average=('merge', 1.0))
     with progress_callback(progress) as report:
         report(0, total, "no mechanism")
         without = tuple(loop.run(None, seed) for seed in seeds)
-        functions = custom or _functions(len(tasks), loop.n_steps / len(tasks))
+        functions = custom or _functions(loop.n_steps / len(tasks))
         for name in names:
             for _ in range(n_values):
                 unit = (loop.unit or 1.0) if "proximal" in functions[name](1.0) else 1.0
@@ -182,15 +182,13 @@ average=('merge', 1.0))
     return MechanismAdvice(name, value, functions[name](value), scores, without)
 
 
-def _functions(n_tasks: int, steps: float) -> dict[str, Callable[[float], dict[str, Any]]]:
+def _functions(steps: float) -> dict[str, Callable[[float], dict[str, Any]]]:
     """Return the arguments of ``Continual`` as functions of one number; ``steps``: of one task, the mean."""
-    rates = [(n_tasks - t + 2) / (n_tasks + 1) for t in range(2, n_tasks + 1)]
     return {
         "proximal": lambda c: {"proximal": c},
         "merge": lambda c: {"average": ("merge", c)},
         "moving": lambda horizon: {"average": ("moving", horizon * steps)},
-        # The first task is learned at the full rate.
-        "step_size": lambda factor: {"step_size": [1.0, *(factor * rate for rate in rates)], "n_tasks": n_tasks},
+        "step_size": lambda c: {"step_size": ("inverse", c)},
     }
 
 

@@ -20,7 +20,7 @@ _DECAYS: dict[str, Callable[[int, int], float]] = {
     "minimax": lambda t, k: (k - t + 1) / (k + 1),
     "cosine": lambda t, k: 0.5 * (1 + math.cos(math.pi * (t - 1) / k)),
 }
-"""Fractions of the learning rate at task t of k; "inverse", 1/t, needs no k."""
+"""Fractions of the learning rate at task t of k; "inverse", c/t, needs no k."""
 
 
 class Continual(Hooked):
@@ -39,9 +39,10 @@ class Continual(Hooked):
     proximal : number, sequence, callable, schedule or filter, optional
         λ_t of :class:`Anchor`. A number c means c times the number of earlier tasks, the sum of online EWC, for any
         number of tasks; everything else as in ``Anchor``, such as ``lambda t: 0.1`` for a fixed strength.
-    step_size : {"linear", "cosine", "minimax", "inverse"}, sequence, callable or schedule, optional
-        Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t + 1)/(k + 1) or 1/t,
-        numbers, t ↦ factor, or min(λ)/λ_t of a schedule. Learning-rate schedulers within tasks are left alone.
+    step_size : {"linear", "cosine", "minimax", "inverse"}, ("inverse", c), sequence, callable or schedule, optional
+        Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t + 1)/(k + 1);
+        min(1, c/t) from the second task on, c = 1 if omitted; numbers, t ↦ factor, or min(λ)/λ_t of a schedule.
+        Learning-rate schedulers within tasks are left alone.
     average : {"moving", "mean", "merge"} or (name, number), optional
         ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps; ``"mean"``: of the
         weights at the ends of tasks; both are evaluated in ``averaged_weights()`` and do not enter training.
@@ -99,7 +100,7 @@ class Continual(Hooked):
         start, self.beyond = options.get("start", False), options.get("beyond", "error")
         check_choice("beyond", self.beyond, ("error", "hold"))
         self.task, self.n_steps = 1, 0
-        self._fractions = _fractions(step_size, n_tasks)
+        self._fractions = _fractions(step_size, n_tasks, bool(start))
         self._rates: list[tuple[dict[str, Any], Any]] = []
         self.anchor: Anchor | None = None
         if proximal is not None:
@@ -277,19 +278,21 @@ def _linear(c: Any, pretrained: bool) -> Callable[[int], float]:
     return lambda t: scale * (t if pretrained else t - 1)
 
 
-def _fractions(step_size: Any, n_tasks: int | None) -> Strengths | None:
+def _fractions(step_size: Any, n_tasks: int | None, pretrained: bool) -> Strengths | None:
     if step_size is None:
         return None
     if isinstance(step_size, str):
         check_choice("step_size", step_size, (*_DECAYS, "inverse"))
-    if step_size == "inverse":
-        return Strengths(lambda t: 1.0 / t, None)
+        step_size = ("inverse", 1.0) if step_size == "inverse" else step_size
+    if isinstance(step_size, tuple) and len(step_size) == 2 and step_size[0] == "inverse":
+        c = validate.number("step_size", step_size[1], "c of min(1, c/t)", positive=True)
+        return Strengths(lambda t: min(1.0, c / (t + pretrained)) if t + pretrained > 1 else 1.0, None)
     if not isinstance(step_size, str) and filter_of(step_size, n_tasks or 1) is None:
         return Strengths(step_size, None if callable(step_size) else n_tasks)
     if n_tasks is None:
         raise ValueError(
-            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use step_size='inverse', "
-            "or an average"
+            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use step_size=('inverse', "
+            "c), or an average"
         )
     k = validate.integer("n_tasks", n_tasks, 1, "the number of tasks of the whole sequence")
     if isinstance(step_size, str):
