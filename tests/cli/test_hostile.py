@@ -140,7 +140,7 @@ def harmless(text):
         ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.npz"),
         ("lab", "expect", *ON_TASKS, "--schedule", "\x1b]0;PWNED\x07"),
         ("lab", "expect", *ON_TASKS, "--\x1b[31m"),
-        ("\x1b[31m",),
+        ("no\x1b[31m",),
     ],
 )
 def test_mistakes_repeated_in_messages(table, words):

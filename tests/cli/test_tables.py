@@ -89,9 +89,9 @@ def test_the_practitioners_path(folder, capsys):
 
 @pytest.mark.parametrize("options", [(), ("--holdout", 0), ("--holdout", 0.3, "--seed", 5)])
 def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
-    table = pandas.read_csv("all.csv")
-    table[table["month"] <= 6].to_csv("first.csv", index=False)
-    table[table["month"] > 6].to_csv("second.csv", index=False)
+    table = pandas.read_csv("all.csv", dtype=str)  # numbers stay as they are written
+    table[table["month"].astype(int) <= 6].to_csv("first.csv", index=False)
+    table[table["month"].astype(int) > 6].to_csv("second.csv", index=False)
     assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz", *options)[0] == 0
     assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0

@@ -173,7 +173,7 @@ def test_large_and_sparse_tasks_are_learned_as_dense_ones(rng, monkeypatch, most
     """By conjugate gradients, in coordinates of the rows, and by products with sparse rows only."""
     monkeypatch.setattr("forgetless.estimators.softmax.MOST_ROWS", most_rows)
     d = 1500
-    X = sparse.random_array((300, d), density=0.05, rng=rng, format="csr")
+    X = sparse.csr_array(rng.random((300, d)) * (rng.random((300, d)) < 0.05))
     teacher = rng.standard_normal((d, 3))
     tasks = [(part, NAMES[np.argmax(part @ teacher, axis=1)]) for part in (X[:150], X[150:])]
     for memory in (fl.LowRankMemory(400, dtype="float64"), fl.LowRankMemory(20, diagonal=True, dtype="float64"), None):
@@ -187,7 +187,7 @@ def test_large_and_sparse_tasks_are_learned_as_dense_ones(rng, monkeypatch, most
 
 def test_the_error_of_a_sparse_task_is_that_of_its_gradient(rng, monkeypatch):
     """A step that is wrong by 1e-9 is stored with ‖gradient‖/(λ‖change‖), and one by 1e-3 is computed otherwise."""
-    X, y = sparse.random_array((6, 40), density=0.3, rng=rng, format="csr"), NAMES[[0, 1, 2, 0, 1, 2]]
+    X, y = sparse.csr_array(rng.random((6, 40)) * (rng.random((6, 40)) < 0.3)), NAMES[[0, 1, 2, 0, 1, 2]]
     exact = fl.ContinualLogistic(0.2, memory=None).partial_fit(X, y)
 
     def inexact(part):
