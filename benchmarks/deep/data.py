@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless.cli.shared import print_lines
 from streams.data.idx import read_idx
 
 Array = NDArray[Any]
@@ -40,6 +41,7 @@ def load(name: str, folder: Path | None) -> Pool:
     """
     packed = None if folder is None else folder / f"{name}.npz"
     if packed is not None and name == "features" and not packed.exists():
+        print_lines("features of 30,000 images are computed, which takes some minutes, and stored", err=True)
         pack([name], folder, packed.parent)
     if packed is not None and packed.exists():
         with np.load(packed) as arrays:
