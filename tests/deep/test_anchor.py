@@ -184,13 +184,13 @@ def test_importances_that_are_refused():
     for bad, words in [
         ({**good, "head": torch.ones(1)}, "names 'head', which is no parameter"),
         ({n: v for n, v in good.items() if n != "0.bias"}, "lacks '0.bias'"),
-        ({**good, "0.bias": torch.ones(3)}, r"shape \(3,\), the parameter \(8,\)"),
+        ({**good, "0.bias": torch.ones(3)}, r"must have shape \(8,\), got \(3,\)"),
         ({**good, "0.bias": -torch.ones(8)}, "nonnegative and finite"),
         ({**good, "0.bias": torch.full((8,), float("nan"))}, "nonnegative and finite"),
     ]:
         with pytest.raises(ValueError, match=words):
             anchor.next_task(bad)
-    with pytest.raises(TypeError, match="dictionary"):
+    with pytest.raises(TypeError, match="dict of tensors"):
         anchor.next_task([1.0])
     assert (anchor.task, anchor.strength) == (1, 0.0)  # a refusal changes nothing
     anchor.next_task(good, untrained=True)

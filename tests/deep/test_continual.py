@@ -95,6 +95,25 @@ def test_step_sizes_are_those_of_another_learning_rate(name, step_size, factors)
     torch.testing.assert_close(weights(net), weights(twin), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("average", ["moving", "mean", ("merge", 1.5)])
+def test_a_task_that_could_not_be_closed_can_be_closed_again(average):
+    """An importance that fails, or is not one, changes neither weights nor averages."""
+    (net, optimizer, continual), (twin, other, whole) = (begin(proximal=0.5, average=average) for _ in range(2))
+    for task in range(3):
+        train(net, optimizer, batches(2, seed=task))
+        train(twin, other, batches(2, seed=task))
+        with pytest.raises(ZeroDivisionError):
+            continual.next_task(lambda: 1 / 0)
+        with pytest.raises(ValueError, match="importance lacks"):
+            continual.next_task({})
+        assert continual.task == task + 1
+        for own, model in ((continual, net), (whole, twin)):
+            own.next_task({name: torch.ones_like(p) for name, p in model.named_parameters()})
+    assert torch.equal(weights(net), weights(twin))
+    with continual.averaged_weights(), whole.averaged_weights():
+        assert torch.equal(weights(net), weights(twin))
+
+
 def test_a_pretrained_network_has_learned_a_task_before_the_first():
     net, optimizer, continual = begin(step_size=("inverse", 1.5), start=True)
     fractions = []

@@ -147,6 +147,16 @@ def test_a_run_resumes_from_a_checkpoint(tmp_path):
     trainer.train(resume_from_checkpoint=str(tmp_path / "1" / "checkpoint-2"))
     assert again.continual.task == 3
     torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
+    # Into another folder the state is given by hand, and its absence is an error.
+    checkpoint = tmp_path / "1" / "checkpoint-2"
+    args = arguments(tmp_path / "elsewhere", **accumulate, save_strategy="no")
+    moved, third = language_model(), flt.transformers.ContinualCallback(**options)
+    trainer = Trainer(model=moved, args=args, train_dataset=Tokens(1), callbacks=[third])
+    with pytest.raises(FileNotFoundError, match=r"resumes at step 2 without .*elsewhere.*load_state_dict"):
+        trainer.train(resume_from_checkpoint=str(checkpoint))
+    third.load_state_dict(torch.load(checkpoint / "continual.pt", weights_only=True))
+    Trainer(model=moved, args=args, train_dataset=Tokens(1), callbacks=[third]).train(str(checkpoint))
+    torch.testing.assert_close(weights(moved), whole, rtol=1e-5, atol=1e-6)
 
 
 def distributed():

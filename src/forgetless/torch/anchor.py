@@ -196,9 +196,8 @@ class Anchor(Hooked):
         A parameter keeps its name and grows along its dimensions, old entries first. The importance of new entries
         counts from the next call of ``next_task`` on, as a mean over all tasks.
         """
-        self._bind(
-            self.model if model is None else unwrapped(model), self.optimizer if optimizer is None else optimizer
-        )
+        model = self.model if model is None else unwrapped(model)
+        self._bind(model, self.optimizer if optimizer is None else optimizer)
         params, state = self._params(), self._state
         centers = {name: center for name, center in state.center.items() if name in params}
         omegas = {name: omega for name, omega in state.omega.items() if name in params}

@@ -124,7 +124,8 @@ class Continual(Hooked):
     def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
         """Close a task.
 
-        Raises RuntimeError if the optimizer made no step in it: trainers may have created another one.
+        Raises RuntimeError if the optimizer made no step in it: trainers may have created another one. After an error,
+        such as one in ``importance``, the task is still open and weights are not merged.
 
         Parameters
         ----------
@@ -138,13 +139,21 @@ class Continual(Hooked):
             check_trained(self.n_steps, self.task, "continual")
         if importance is not None and self.anchor is None:
             raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
-        if self._average is not None:
-            self._average.close(self._params())
-        if callable(importance):
-            with torch.enable_grad():
-                importance = importance()
-        if self.anchor is not None:
-            self.anchor.next_task(importance, untrained=True)
+        params, average = self._params(), self._average
+        before = average and ({name: p.clone() for name, p in params.items()}, average.state())
+        try:
+            if average is not None:
+                average.close(params)
+            if callable(importance):
+                with torch.enable_grad():
+                    importance = importance()
+            if self.anchor is not None:
+                self.anchor.next_task(importance, untrained=True)
+        except BaseException:
+            if average is not None and before:
+                _set_weights(params, before[0])
+                average.load(before[1])
+            raise
         self.task, self.n_steps = self.task + 1, 0
         self._trained = None  # layers may be frozen or thawed between tasks
 
@@ -158,16 +167,12 @@ class Continual(Hooked):
             yield
             return
         params = self._params()
-        with torch.no_grad():
-            last = {name: p.detach().clone() for name, p in params.items()}
-            for name, weight in self._average.weights(params, self.n_steps).items():
-                params[name].copy_(weight)
+        last = {name: p.detach().clone() for name, p in params.items()}
+        _set_weights(params, self._average.weights(params, self.n_steps))
         try:
             yield
         finally:
-            with torch.no_grad():
-                for name, weight in last.items():
-                    params[name].copy_(weight)
+            _set_weights(params, last)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
@@ -266,6 +271,12 @@ class Continual(Hooked):
                 self._average.follow(params)
             self._trained = sizes, params
         return self._trained[1]
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def _set_weights(params: Tensors, weights: Tensors) -> None:
+    for name, weight in weights.items():
+        params[name].copy_(weight)
 
 
 def _is_number(value: Any) -> bool:

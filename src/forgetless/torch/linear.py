@@ -44,9 +44,7 @@ class Linearized:
         outputs = self.outputs(x)
         targets = _array(y) if isinstance(y, torch.Tensor) else np.asarray(y, dtype=np.float64).ravel()
         if targets.shape != outputs.shape:
-            raise ValueError(
-                f"y has {targets.size} numbers, the outputs {outputs.size}; give one target for every output"
-            )
+            raise ValueError(f"y has {targets.size} numbers, the outputs {outputs.size}; give one for every output")
         return targets - outputs
 
     def features(self, x: Any) -> NDArray[np.float64]:
@@ -134,7 +132,5 @@ def _split(u: Any, params: dict[str, Any]) -> dict[str, Any]:
     sizes = [p.numel() for p in params.values()]
     if len(flat) != sum(sizes):
         raise ValueError(f"u must have {sum(sizes)} numbers, got {len(flat)}")
-    parts = flat.split(sizes)
-    return {
-        name: part.view(p.shape).to(p.device, p.dtype) for (name, p), part in zip(params.items(), parts, strict=True)
-    }
+    parts = dict(zip(params, flat.split(sizes), strict=True))
+    return {name: parts[name].view(p.shape).to(p.device, p.dtype) for name, p in params.items()}

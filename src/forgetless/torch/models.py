@@ -129,27 +129,17 @@ def warn_if_tracking(model: Any, stacklevel: int) -> None:
 def check_importance(importance: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str]) -> None:
     """Raise if importances are of other parameters or shapes, negative or not finite."""
     if not isinstance(importance, Mapping):
-        raise TypeError(
-            f"importance must be a dictionary of tensors by parameter name, got {type(importance).__name__}"
-        )
+        raise TypeError(f"importance must be a dict of tensors by parameter name, got {type(importance).__name__}")
     unknown = [name for name in importance if name not in names]
     if unknown:
         raise ValueError(f"importance names {unknown[0]!r}, which is no parameter of the model; use named_parameters()")
+    hints = "compute it for the model as it is now", "look for diverged weights or data"
     for name, p in params.items():
         weight = importance.get(name)
-        if weight is None and p.requires_grad:
+        if weight is not None:
+            check_tensor(f"importance of {name!r}", weight, p, nonnegative=True, hints=hints)
+        elif p.requires_grad:
             raise ValueError(f"importance lacks {name!r}; give a tensor for every parameter that is trained")
-        if weight is None:
-            continue
-        if weight.shape != p.shape:
-            raise ValueError(
-                f"importance of {name!r} has shape {tuple(weight.shape)}, the parameter {tuple(p.shape)}; compute it "
-                "for the model as it is now"
-            )
-        if not bool(((weight >= 0) & torch.isfinite(weight)).all()):
-            raise ValueError(
-                f"importance of {name!r} must be nonnegative and finite; look for diverged weights or data"
-            )
 
 
 def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
@@ -178,18 +168,18 @@ def check_state(state: Mapping[str, Any], params: Mapping[str, Any]) -> None:
             check_tensor(f"state[{key!r}][{name!r}]", tensor, params.get(name), nonnegative=key == "omega")
 
 
-def check_tensor(key: str, tensor: Any, p: Any, *, nonnegative: bool) -> None:
-    """Raise ValueError unless a saved tensor is one of finite numbers in the shape of the parameter ``p``."""
+_SAVED = "load it into a model that has grown as far as the saved one", "the file is damaged"
+
+
+def check_tensor(key: str, tensor: Any, p: Any, *, nonnegative: bool, hints: tuple[str, str] = _SAVED) -> None:
+    """Raise ValueError unless a tensor has finite numbers in the shape of the parameter ``p``."""
     if p is None:
         raise ValueError(f"{key} is no parameter of this model that the optimizer holds")
     if not isinstance(tensor, torch.Tensor) or tensor.shape != p.shape:
         shape = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-        raise ValueError(
-            f"{key} must have shape {tuple(p.shape)}, got {shape}; load it into a model that has grown as far as the "
-            "saved one"
-        )
+        raise ValueError(f"{key} must have shape {tuple(p.shape)}, got {shape}; {hints[0]}")
     if not bool(torch.isfinite(tensor).all()) or (nonnegative and bool((tensor < 0).any())):
-        raise ValueError(f"{key} must be {'nonnegative and ' if nonnegative else ''}finite; the file is damaged")
+        raise ValueError(f"{key} must be {'nonnegative and ' if nonnegative else ''}finite; {hints[1]}")
 
 
 def warn_if_coarse(params: Iterable[Any], stacklevel: int) -> None:

@@ -40,9 +40,7 @@ class Follower:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the ``Continual`` for checkpoints; empty before the first task."""
-        if self.continual is not None:
-            return self.continual.state_dict()
-        return dict(self._saved or {})
+        return dict(self._saved or {}) if self.continual is None else self.continual.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume at the next task, when model and optimizer are there."""

@@ -49,8 +49,13 @@ class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Follow the optimizer of this task; of one that is resumed, read the state beside its checkpoint."""
-        file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
-        if state.global_step > 0 and file.exists():
+        if state.global_step > 0 and self._saved is None:
+            file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
+            if not file.exists():
+                raise FileNotFoundError(
+                    f"training resumes at step {state.global_step} without {file}; give this callback the state of "
+                    f"earlier tasks first: callback.load_state_dict(torch.load(…)) with the {FILE} of the checkpoint"
+                )
             self.load_state_dict(torch.load(file, weights_only=True))
         self.begin_task(kwargs["model"], kwargs["optimizer"])
 
