@@ -127,6 +127,17 @@ def test_other_mechanisms_are_those_of_a_plain_loop(average):
             assert torch.equal(a, b)
 
 
+def test_a_pretrained_model_has_the_importance_of_the_first_data():
+    net, data = fresh(), tasks()
+    plugin = flt.AvalanchePlugin(0.5, importance="fisher", start=True)
+    first = flt.fisher(net, data[0][0])
+    avalanche(net, OPTIMIZERS["sgd"](net), data[:1], plugin)
+    expected = {name: (first[name] + last) / 2 for name, last in flt.fisher(net, data[0][0]).items()}
+    torch.testing.assert_close(plugin.continual.state_dict()["anchor"]["omega"], expected)
+    with pytest.raises(ValueError, match="'si' has no path before the first experience"):
+        flt.AvalanchePlugin(0.5, importance="si", start=True)
+
+
 class Growing(nn.Module):
     """A head with a unit for every class met so far."""
 

@@ -223,3 +223,19 @@ def test_plain_training_is_what_it_says():
     for task in range(3):
         train(net, torch.optim.Adam(net.parameters(), lr=0.05), batches(4, seed=task))
     assert not torch.equal(plain(MECHANISMS["proximal"]), weights(net))
+
+
+def test_a_pretrained_module_has_the_importance_of_the_first_data(tmp_path):
+    module = Module()
+    importances = []
+
+    def importance(module, loader):
+        importances.append(flt.fisher(module, loader))
+        return importances[-1]
+
+    first = flt.fisher(module, loader(0))
+    callback = flt.lightning.ContinualCallback(importance, proximal=0.5, start=True)
+    trainer(tmp_path, callback).fit(module, loader(0))
+    torch.testing.assert_close(importances[0], first)
+    expected = {name: (value + importances[1][name]) / 2 for name, value in first.items()}
+    torch.testing.assert_close(callback.continual.state_dict()["anchor"]["omega"], expected)

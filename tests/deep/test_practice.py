@@ -11,7 +11,6 @@ from torch.nn import functional
 
 import forgetless as fl
 import forgetless.torch as flt
-from forgetless.torch._proximal import _apply_chunk
 from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
 from support.deep.processes import two_processes
 
@@ -86,32 +85,8 @@ def test_numbers_on_the_device_pull_alike():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_compiled_and_plain_pulls_are_alike(dtype, weighted, monkeypatch):
-    made = []
-    for numba in ("never", "always"):
-        monkeypatch.setenv("FORGETLESS_NUMBA", numba)
-        torch.manual_seed(0)
-        net = nn.Linear(300, 400).to(dtype)
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-        importance = {n: torch.rand_like(p) for n, p in net.named_parameters()} if weighted else True
-        anchor = flt.Anchor(net, optimizer, 2.0, 2, start=importance)
-        for _ in range(3):
-            optimizer.zero_grad()
-            net(torch.randn(4, 300, dtype=dtype)).square().sum().backward()
-            optimizer.step()
-        (piece,) = anchor._planned()[0].chunks([optimizer.state[net.weight]["exp_avg_sq"]] * 2)[0][:1]
-        assert (piece[0] is _apply_chunk) is (numba == "never")
-        made.append(weights(net))
-    exact = 1e-6 if dtype == torch.float32 else 1e-14
-    torch.testing.assert_close(*made, rtol=10 * exact, atol=exact)
-
-
-@pytest.mark.parametrize("numba", ["never", "always"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_large_parameters_make_the_step_of_the_formula(dtype, weighted, numba, monkeypatch):
+def test_large_parameters_make_the_step_of_the_formula(dtype, weighted):
     """More elements than a chunk has: w + (a − w)γλΩ/(√v̂ + ε + γλΩ), written out."""
-    monkeypatch.setenv("FORGETLESS_NUMBA", numba)
     torch.manual_seed(0)
     net = nn.Linear(500, 600, bias=False).to(dtype)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)

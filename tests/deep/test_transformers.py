@@ -1,6 +1,8 @@
 """The callback of the Trainer of transformers against plain loops, with adapters and resumed runs."""
 
+import runpy
 import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -130,6 +132,29 @@ def test_importances_of_a_language_model(tmp_path, lora):
     assert set(state["omega"]) == trained
     assert all(bool((value >= 0).all()) for value in state["omega"].values())
     assert sum(float(value.sum()) for value in state["omega"].values()) > 0
+
+
+def test_a_pretrained_model_has_the_importance_of_the_first_data(tmp_path):
+    seen = []
+
+    def counting(model, loader):  # in powers of ten, so that a mean tells which ones it has
+        seen.append(next(iter(loader))["input_ids"][0].tolist())
+        return {n: torch.full_like(p, 10.0 ** len(seen)) for n, p in model.named_parameters() if p.requires_grad}
+
+    model, callback = language_model(True), flt.transformers.ContinualCallback(counting, proximal=1.0, start=True)
+    for task in range(2):
+        Trainer(model=model, args=arguments(tmp_path), train_dataset=Tokens(task), callbacks=[callback]).train()
+    assert [any(row == each.tolist() for each in Tokens(t).rows) for t, row in zip((0, 0, 1), seen, strict=True)] == [
+        True
+    ] * 3
+    assert all(bool((omega == 370.0).all()) for omega in callback.continual.state_dict()["anchor"]["omega"].values())
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lora_tasks.py"), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    means = {" ".join(row[:-5]): float(row[-1]) for row in rows[1:]}
+    assert max(means, key=means.get) == "no mechanism"
 
 
 def test_a_run_resumes_from_a_checkpoint(tmp_path):

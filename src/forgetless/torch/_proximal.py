@@ -12,15 +12,12 @@ scaler skips the step) stay there, so that the host does not wait for the device
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
-
-from forgetless._core.compiled import compiled
 
 LARGE = 2**23
 """Elements from which on launches are cheap beside the work, so that nothing is recorded: a recording holds the memory
@@ -87,9 +84,6 @@ class Recording:
 _CHUNK = 2**17
 """Elements processed at once on the CPU: intermediate results stay in its cache."""
 
-_WORTH_COMPILING = 2**15
-"""Elements from which on compiled code is worth loading."""
-
 
 @dataclass
 class Bucket:
@@ -132,10 +126,7 @@ class Bucket:
         return self._weights[1]
 
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
-        """Return for every parameter pieces of w, center, the given array and Ω, each behind the function of its step.
-
-        Large parameters are flat, for the compiled function, if numba is installed; pieces of all others have two
-        work arrays in front. The choice depends on sizes only, so that resumed runs give the same bits.
+        """Return for every parameter pieces of two work arrays, w, center, the given array and Ω.
 
         Views are cached while they refer to the same memory: making them takes as long as using them.
         """
@@ -147,17 +138,11 @@ class Bucket:
 
 
 def _pieces(arrays: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    contiguous = all(array.is_contiguous() for array in arrays)
-    plain = arrays[0].dtype in (torch.float32, torch.float64)
-    large = contiguous and plain and arrays[0].numel() >= _WORTH_COMPILING
-    fast = compiled("torch._adam_numba") if large and os.environ.get("FORGETLESS_NUMBA") != "never" else None
-    if fast is not None:
-        return [(fast.apply, *(array.view(-1).numpy() for array in arrays))]
-    if arrays[0].numel() <= _CHUNK or not contiguous:
-        return [(_apply_chunk, torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
+    if arrays[0].numel() <= _CHUNK or not all(array.is_contiguous() for array in arrays):
+        return [(torch.empty_like(arrays[0]), torch.empty_like(arrays[0]), *arrays)]
     roots, changes = torch.empty((2, _CHUNK), dtype=arrays[0].dtype)
     pieces = zip(*(array.view(-1).split(_CHUNK) for array in arrays), strict=True)
-    return [(_apply_chunk, roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
+    return [(roots[: len(piece[0])], changes[: len(piece[0])], *piece) for piece in pieces]
 
 
 def rate_of(group: dict[str, Any]) -> Any:
@@ -253,8 +238,8 @@ class Adaptive(Scalar):
         beta = float(group["betas"][1])
         for step, parts in zip(steps, bucket.chunks(squares), strict=True):
             c = math.sqrt(1.0 - beta ** float(step))
-            for apply, *arrays in parts:
-                apply(arrays, load, c, group["eps"])
+            for arrays in parts:
+                _apply_chunk(arrays, load, c, group["eps"])
 
 
 def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, scale: Any) -> None:

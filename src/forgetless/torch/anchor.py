@@ -265,7 +265,10 @@ class Anchor(Hooked):
         params, state = self._anchored(), self._state
         if state.weighted is (importance is None):
             had = "had" if state.weighted else "had no"
-            raise ValueError(f"earlier tasks {had} importances; give the importance of every task, or of none")
+            raise ValueError(
+                f"earlier tasks {had} importances; give that of every task, and of a pretrained network by start=…, or "
+                "of none"
+            )
         if importance is not None:
             check_importance(importance, params, {name for name, _ in self.model.named_parameters()})
         n, centers, omegas = state.n_anchors + 1, {}, {}

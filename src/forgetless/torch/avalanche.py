@@ -62,6 +62,8 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     ) -> None:
         if isinstance(importance, str):
             check_choice("importance", importance, ("fisher", "mas", "si"))
+        if importance == "si" and options.get("start") is True:
+            raise ValueError("importance='si' has no path before the first experience; give start a dict, or leave it")
         if isinstance(schedule, Real):
             fixed = float(schedule)
             schedule = lambda _: fixed  # noqa: E731
@@ -72,7 +74,7 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
 
     def before_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         """Follow the model and the optimizer, which Avalanche may have changed."""
-        self.begin_task(strategy.model, strategy.optimizer)
+        self.begin_task(strategy.model, strategy.optimizer, strategy)
         if self.kind == "si":
             self._path = PathIntegral(strategy.model, strategy.optimizer)
 

@@ -50,7 +50,7 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
         """Follow the optimizer of this task."""
         if len(trainer.optimizers) != 1:
             raise ValueError(f"ContinualCallback needs a module with one optimizer, got {len(trainer.optimizers)}")
-        self.begin_task(pl_module, trainer.optimizers[0])
+        self.begin_task(pl_module, trainer.optimizers[0], trainer.train_dataloader)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Close the task."""

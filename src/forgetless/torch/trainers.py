@@ -13,7 +13,8 @@ class Follower:
     """Create a ``Continual`` at the first task, follow the optimizer of every later one, and close tasks.
 
     Trainers create the optimizer inside ``fit`` or ``train``, so that options are stored until there is one.
-    ``continual`` is None before the first task.
+    ``continual`` is None before the first task. With ``start=True`` the importance of the pretrained weights is that
+    on the data of the first task.
     """
 
     def __init__(self, importance: Importance | None = None, **options: Any) -> None:
@@ -22,10 +23,12 @@ class Follower:
         self.continual: Continual | None = None
         self._saved: Mapping[str, Any] | None = None
 
-    def begin_task(self, model: Any, optimizer: Any) -> None:
+    def begin_task(self, model: Any, optimizer: Any, loader: Any) -> None:
         """Follow the optimizer of a task that begins, or of one that is resumed."""
         if self.continual is None:
-            self.continual = Continual(model, optimizer, **self.options)
+            pretrained = self._saved is None and self.options.get("start") is True
+            start = {"start": self.importance(model, loader)} if pretrained and self.importance else {}
+            self.continual = Continual(model, optimizer, **self.options | start)
         else:
             self.continual.grow(model, optimizer)
         if self._saved is not None:

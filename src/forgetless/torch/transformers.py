@@ -57,7 +57,7 @@ class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
                     f"earlier tasks first: callback.load_state_dict(torch.load(…)) with the {FILE} of the checkpoint"
                 )
             self.load_state_dict(torch.load(file, weights_only=True))
-        self.begin_task(kwargs["model"], kwargs["optimizer"])
+        self.begin_task(kwargs["model"], kwargs["optimizer"], kwargs.get("train_dataloader"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the task."""
