@@ -1,5 +1,6 @@
 """Images, features of images and flights: where they are found, and the fixed part that the benchmark takes."""
 
+import io
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless.cli.shared import print_lines
+from forgetless.io.atomic import replace_file
 from streams.data.idx import read_idx
 
 Array = NDArray[Any]
@@ -67,8 +69,10 @@ def pack(names: list[str], folder: Path | None, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for name in names:
+        content = io.BytesIO()
+        np.savez_compressed(content, **_read(name, folder))  # type: ignore[arg-type]
         written.append(out / f"{name}.npz")
-        np.savez_compressed(written[-1], **_read(name, folder))  # type: ignore[arg-type]
+        replace_file(written[-1], content.getbuffer())
     return written
 
 

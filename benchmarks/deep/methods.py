@@ -70,7 +70,7 @@ class Method:
         decay = self._curve(self.schedule if self.knob == "lr" else self.rate, horizon) ** values.get("power", 1.0)
         rates = values.get("lr", 1.0) * decay
         if self.knob == "lr" and self.schedule == "inverse":  # as Continual(step_size=("inverse", c))
-            rates = np.minimum(1.0, rates)
+            rates = np.minimum(1.0, values["lr"] / (np.arange(1, horizon + 1) + pretrained))
         steps = values.get("steps", 1.0) * self._curve(self.schedule if self.knob == "steps" else "fixed", horizon)
         merges = self._merges(values.get("merge", 1.0), horizon, pretrained)
 

@@ -26,7 +26,7 @@ from deep.methods import Method, stages
 from deep.training import ORDER, OutOfTime, Run
 from forgetless.io.atomic import replace_file
 
-VERSION = 2
+VERSION = 3
 FIRST_REPORTED = 1000
 """Reporting seeds count from here, tuning seeds from 0."""
 N_RESAMPLED = 1000
@@ -67,7 +67,8 @@ def run(problem: Problem, effort: Effort, out: Path, tell: Callable[[str], None]
         "tuning_seeds": list(range(effort.tuning_seeds)),
         "report_seeds": list(range(FIRST_REPORTED, FIRST_REPORTED + effort.report_seeds)),
     }
-    record, begun = _resumed(file, identity), time.monotonic()
+    empty = {"phase": "tuning", "seconds": 0.0, "tuning": {}, "report": {}}
+    record, begun = resumed(file, identity, empty), time.monotonic()
     record |= {"device": _device(), "torch": torch.__version__}
     earlier = record["seconds"]
 
@@ -191,10 +192,11 @@ def _plain(values: Any) -> Any:
     return [round(float(value), 6) if math.isfinite(value) else None for value in values]
 
 
-def _resumed(file: Path, identity: dict[str, Any]) -> dict[str, Any]:
+def resumed(file: Path, identity: dict[str, Any], empty: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a file, or an empty one; ValueError if it was made under other conditions."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        return {**identity, "phase": "tuning", "seconds": 0.0, "tuning": {}, "report": {}}
+        return identity | empty
     try:
         record: dict[str, Any] = json.loads(file.read_text())
         other = [key for key, value in identity.items() if record.get(key) != value]

@@ -6,6 +6,7 @@ mean validation score over the first tasks chooses; the mean test score over all
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from deep.data import load
 from deep.methods import METHODS
+from deep.protocol import VERSION, resumed
 from deep.streams import STREAMS, Stream, make
 from deep.training import Run, Settings, _State
 from forgetless.io.atomic import replace_file
@@ -69,10 +71,10 @@ def table(records: dict[str, dict[str, Any]]) -> Table:
     keys = ("stream", "tasks", "none", "one seed chooses", "all seeds choose", "choice", "best", "in hindsight")
     columns: dict[str, list[Any]] = {key: [] for key in keys}
     for name, record in records.items():
-        final = 100 * np.array(record["final"])
+        final = 100 * _finite(np.array(record["final"], float))
         means = final.mean(1)
         for m, early in record["early"].items():
-            alone, together = chosen(np.array(early))
+            alone, together = chosen(np.array(early, float))
             cells = [
                 name,
                 int(m),
@@ -86,13 +88,19 @@ def table(records: dict[str, dict[str, Any]]) -> Table:
             for key, cell in zip(keys, cells, strict=True):
                 columns[key].append(cell)
     formats = dict.fromkeys(("none", "one seed chooses", "all seeds choose", "best"), ".1f")
-    return Table("Accuracy in % at the end of the stream, chosen on its first tasks", columns, formats=formats)
+    title = "Accuracy or R² in % at the end of the stream, by a choice on its first tasks"
+    return Table(title, columns, formats=formats)
 
 
 def chosen(early: NDArray[np.float64]) -> tuple[list[int], int]:
     """Return the candidate (row) that each seed chooses by itself, and the one that their mean chooses."""
-    counted = np.nan_to_num(early, nan=-1.0)
+    counted = _finite(early)
     return counted.argmax(0).tolist(), int(counted.mean(1).argmax())
+
+
+def _finite(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores as ``flt.advise`` counts them: a run that diverged is worse than any other."""
+    return np.where(np.isfinite(scores), scores, -np.inf)
 
 
 @click.command()
@@ -107,15 +115,20 @@ def main(streams: tuple[str, ...], out: Path, data: Path | None, seeds: int, aft
     from deep.suite import TOY
 
     how, records = TOY if toy else Settings(), {}
-    out.mkdir(parents=True, exist_ok=True)
     for name in streams:
-        file, spec = out / f"{name}-{seeds}.json", STREAMS[name]
-        if not file.exists():
-            numbers = list(range(FIRST_SEED, FIRST_SEED + seeds))
+        file, spec = out / f"{name}.json", STREAMS[name]
+        early = tuple(m for m in after if m < spec.k)
+        if not early:
+            raise click.BadParameter(f"{name} has {spec.k} tasks; choose after fewer", param_hint="--after")
+        numbers = list(range(FIRST_SEED, FIRST_SEED + seeds))
+        settings = {**asdict(how), "hidden": list(how.hidden)}
+        identity = {"spec": asdict(spec), "settings": settings, "seeds": numbers, "after": list(early)}
+        record = resumed(file, {"version": VERSION} | identity, {})
+        if "final" not in record:
             stream = make(spec, numbers, load(spec.data, data), how.n, how.n_eval, "cpu")
-            record = measure(stream, how, tuple(m for m in after if m < spec.k))
+            record |= measure(stream, how, early)
             replace_file(file, json.dumps(record, indent=1).encode())
-        records[name] = json.loads(file.read_text())
+        records[name] = record
     shown = table(records)
     click.echo("\n".join([shown.title, shown.text()]))
 

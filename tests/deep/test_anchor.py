@@ -194,7 +194,7 @@ def test_importances_that_are_refused():
         anchor.next_task([1.0])
     assert (anchor.task, anchor.strength) == (1, 0.0)  # a refusal changes nothing
     anchor.next_task(good, untrained=True)
-    with pytest.raises(ValueError, match="give that of every task, .* or of none"):
+    with pytest.raises(ValueError, match=r"give that of every task, .* or of none"):
         anchor.next_task()
 
 

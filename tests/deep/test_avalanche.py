@@ -138,6 +138,23 @@ def test_a_pretrained_model_has_the_importance_of_the_first_data():
         flt.AvalanchePlugin(0.5, importance="si", start=True)
 
 
+def test_a_path_is_used_once(monkeypatch):
+    """An experience that could not be closed can be closed again, and never by other importances."""
+    net, plugin, last = fresh(), flt.AvalanchePlugin(0.5, importance="si"), []
+    monkeypatch.setattr(plugin, "end_task", lambda model, strategy: last.append(strategy))
+    avalanche(net, OPTIMIZERS["sgd"](net), tasks()[:1], plugin)
+    monkeypatch.undo()
+    original = flt.PathIntegral.importance
+    monkeypatch.setattr(flt.PathIntegral, "importance", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        plugin.after_training_exp(last[0])
+    monkeypatch.setattr(flt.PathIntegral, "importance", original)
+    plugin.after_training_exp(last[0])
+    assert plugin.continual.task == 2
+    with pytest.raises(RuntimeError, match="was used up"):
+        plugin._weights(last[0])
+
+
 class Growing(nn.Module):
     """A head with a unit for every class met so far."""
 

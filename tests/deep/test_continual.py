@@ -70,7 +70,7 @@ def test_the_proximal_term_is_that_of_an_anchor(name):
         ("cosine", [0.5 * (1 + math.cos(math.pi * t / 3)) for t in range(3)]),
         ("inverse", [1.0, 1 / 2, 1 / 3]),
         (("inverse", 2.5), [1.0, 1.0, 2.5 / 3]),
-        (("inverse", 0.5), [1.0, 1 / 4, 1 / 6]),
+        (["inverse", 0.5], [1.0, 1 / 4, 1 / 6]),  # as JSON has it
         ([1.0, 0.5, 0.2], [1.0, 0.5, 0.2]),
         (lambda t: 0.9**t, [0.9, 0.81, 0.729]),
     ],

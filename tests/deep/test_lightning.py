@@ -239,3 +239,14 @@ def test_a_pretrained_module_has_the_importance_of_the_first_data(tmp_path):
     torch.testing.assert_close(importances[0], first)
     expected = {name: (value + importances[1][name]) / 2 for name, value in first.items()}
     torch.testing.assert_close(callback.continual.state_dict()["anchor"]["omega"], expected)
+
+
+def test_an_evaluation_of_a_checkpoint_does_not_rewind(tmp_path):
+    module, callback = Module(), flt.lightning.ContinualCallback(proximal=0.5, average="mean")
+    first = trainer(tmp_path, callback)
+    first.fit(module, loader(0))
+    first.save_checkpoint(tmp_path / "first.ckpt")
+    trainer(tmp_path, callback).fit(module, loader(1))
+    trainer(tmp_path, callback).test(module, loader(0), ckpt_path=tmp_path / "first.ckpt", weights_only=True)
+    trainer(tmp_path, callback).fit(module, loader(2))
+    assert callback.continual.task == 4

@@ -31,6 +31,7 @@ def test_plans_are_those_of_the_schedules():
     assert plan("SI linear", pretrained=True).strengths == pytest.approx([2 * c * t / (k + 1) for t in range(1, k + 1)])
     assert plan("lr decreasing").rates == pytest.approx([1, 0.5 * 5 / 6, 0.5 * 4 / 6, 0.5 * 3 / 6, 0.5 * 2 / 6])
     assert plan("lr inverse", 2.5).rates == pytest.approx([1, 1, 2.5 / 3, 2.5 / 4, 2.5 / 5])
+    assert plan("lr inverse", 2.5, pretrained=True).rates == pytest.approx([1, 2.5 / 3, 2.5 / 4, 2.5 / 5, 2.5 / 6])
     cosine = [0.5 * (1 + math.cos(math.pi * t / k)) for t in range(k)]
     assert plan("lr cosine").rates == pytest.approx([1, *(c * each for each in cosine[1:])])
     assert plan("lr cosine", pretrained=True).rates == pytest.approx([c * each for each in cosine])

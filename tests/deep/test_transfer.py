@@ -39,6 +39,7 @@ def test_first_tasks_of_a_run_are_the_run_on_the_first_tasks():
 def test_the_best_early_scores_choose():
     early = np.array([[0.5, 0.6], [0.9, 0.1], [0.7, 0.7], [np.nan, 0.8]])
     assert transfer.chosen(early) == ([1, 3], 2)
+    assert transfer.chosen(np.array([[-3.0, -2.0], [np.nan, np.inf]])) == ([0, 0], 0)
     record = {"labels": ["none", "a", "b", "c"], "early": {"2": early.tolist()}}
     shown = transfer.table({"s": record | {"final": [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.9, 0.8]]}}).columns
     assert shown["one seed chooses"] == pytest.approx([100 * (0.3 + 0.8) / 2])
@@ -63,3 +64,6 @@ def test_the_command(tmp_path):
     assert done.exit_code == 0
     assert done.stdout.count("rotated-10") == 2  # after 3 and after 5 tasks
     assert CliRunner().invoke(transfer.main, arguments).stdout == done.stdout
+    other = CliRunner().invoke(transfer.main, arguments[:-1])
+    assert "was made with another settings" in str(other.exception)
+    assert CliRunner().invoke(transfer.main, [*arguments, "--after", "10"]).exit_code == 2

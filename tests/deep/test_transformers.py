@@ -3,12 +3,13 @@
 import runpy
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainerState, TrainingArguments
 
 import forgetless.torch as flt
 from support.deep.processes import two_processes
@@ -150,6 +151,18 @@ def test_a_pretrained_model_has_the_importance_of_the_first_data(tmp_path):
     assert all(bool((omega == 370.0).all()) for omega in callback.continual.state_dict()["anchor"]["omega"].values())
 
 
+def test_every_node_writes_its_state(tmp_path):
+    """With save_on_each_node a checkpoint is also where the process is not the first of the world."""
+    callback = flt.transformers.ContinualCallback(average="mean")
+    Trainer(model=language_model(), args=arguments(tmp_path), train_dataset=Tokens(0), callbacks=[callback]).train()
+    (tmp_path / "checkpoint-4").mkdir()
+    state = TrainerState(global_step=4, is_world_process_zero=False)
+    for args, there in ((SimpleNamespace(should_save=False), False), (SimpleNamespace(should_save=True), True)):
+        args.output_dir = str(tmp_path)
+        callback.on_save(args, state, None)
+        assert (tmp_path / "checkpoint-4" / "continual.pt").exists() is there
+
+
 def test_the_example_runs(capsys):
     runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lora_tasks.py"), run_name="__main__")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -161,16 +174,24 @@ def test_a_run_resumes_from_a_checkpoint(tmp_path):
     """Accumulated gradients, a checkpoint within the second task, another process's objects."""
     options = MECHANISMS["all"]
     accumulate = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 1}
-    model, callback = language_model(), flt.transformers.ContinualCallback(**options)
+    model, callback, states = language_model(), flt.transformers.ContinualCallback(**options), []
     for task, saving in enumerate(({}, {"save_strategy": "steps", "save_steps": 2})):
         args = arguments(tmp_path / str(task), **accumulate, **saving)
         Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
+        states.append(callback.state_dict())
     whole = weights(model)
     resumed, again = language_model(), flt.transformers.ContinualCallback(**options)
     args = arguments(tmp_path / "1", **accumulate, save_strategy="no")
     trainer = Trainer(model=resumed, args=args, train_dataset=Tokens(1), callbacks=[again])
     trainer.train(resume_from_checkpoint=str(tmp_path / "1" / "checkpoint-2"))
     assert again.continual.task == 3
+    torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
+    # The state of the checkpoint counts, whatever was loaded by hand.
+    resumed, again = language_model(), flt.transformers.ContinualCallback(**options)
+    again.load_state_dict(states[0])
+    Trainer(model=resumed, args=args, train_dataset=Tokens(1), callbacks=[again]).train(
+        str(tmp_path / "1" / "checkpoint-2")
+    )
     torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
     # Into another folder the state is given by hand, and its absence is an error.
     checkpoint = tmp_path / "1" / "checkpoint-2"

@@ -83,10 +83,13 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
         self.end_task(strategy.model, strategy)
 
     def _weights(self, strategy: Any) -> Any:
-        if self._path is not None:
-            path, self._path = self._path, None
-            path.remove()
-            return path.importance()
+        if self.kind == "si":
+            if self._path is None:
+                raise RuntimeError("the path of this experience was used up by an attempt to close it; train it again")
+            importance = self._path.importance()
+            self._path.remove()
+            self._path = None
+            return importance
         if callable(self.kind):
             return self.kind(strategy)
         data = strategy.adapted_dataset

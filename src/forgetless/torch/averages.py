@@ -1,7 +1,8 @@
 """Averages of weights over steps and over tasks: moving average, mean of task ends, merging."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,8 +35,9 @@ class Average:
     def step(self, params: Tensors) -> None:
         """Include the weights after a step, where steps count."""
 
-    def close(self, params: Tensors) -> None:
-        """Include the weights after a task, where tasks count; merging changes the weights."""
+    def close(self, params: Tensors) -> Callable[[], None]:
+        """Include the weights after a task, where tasks count; merging changes the weights. Returns what undoes it."""
+        return lambda: None
 
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
         """Return the weights to be evaluated after ``n_steps`` steps of a task, as if it ended now.
@@ -43,6 +45,9 @@ class Average:
         Those are the tensors; the weights themselves as long as nothing was included.
         """
         return self.tensors if self.count else params
+
+    def _set(self, tensors: Tensors, count: int) -> None:
+        self.tensors, self.count = tensors, count
 
     def _lerp(self, params: Tensors, weight: float) -> None:
         tensors = [self.tensors[name] for name in params]
@@ -97,10 +102,12 @@ class TaskMean(Average):
 
     name = "mean"
 
-    def close(self, params: Tensors) -> None:
+    def close(self, params: Tensors) -> Callable[[], None]:
         """Include the weights at the end of a task."""
-        self.count += 1
+        undo = partial(self._set, self.tensors, self.count)
+        self._set({name: tensor.clone() for name, tensor in self.tensors.items()}, self.count + 1)
         self._lerp(params, 1.0 / self.count)
+        return undo
 
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
         """Return the mean; within a task the one that includes the present weights."""
@@ -118,12 +125,18 @@ class Merge(Average):
 
     name = "merge"
 
-    def close(self, params: Tensors) -> None:
+    def close(self, params: Tensors) -> Callable[[], None]:
         """Merge the weights at the end of a task, in place."""
-        for name, merged in self.weights(params, None).items():
-            params[name].copy_(merged)
-            self.tensors[name].copy_(merged)
-        self.count += 1
+        before = {name: p.detach().clone() for name, p in params.items()}, self.tensors, self.count
+        merged = self.weights(params, None)
+        set_weights(params, merged)
+        self._set(merged, self.count + 1)
+
+        def undo() -> None:
+            set_weights(params, before[0])
+            self._set(*before[1:])
+
+        return undo
 
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
         """Return the merged weights."""
@@ -132,6 +145,13 @@ class Merge(Average):
             return {name: _precise(p) for name, p in params.items()}
         share = min(1.0, self.scale / (self.count + 1))
         return {name: torch.lerp(self.tensors[name], _precise(p), share) for name, p in params.items()}
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def set_weights(params: Tensors, weights: Tensors) -> None:
+    """Copy weights into the parameters of these names."""
+    for name, weight in weights.items():
+        params[name].copy_(weight)
 
 
 def average_of(average: Any, params: Tensors, *, pretrained: bool) -> Average | None:

@@ -10,7 +10,7 @@ import torch
 
 from forgetless._core import validate
 from forgetless.torch.anchor import Anchor
-from forgetless.torch.averages import Average, average_of
+from forgetless.torch.averages import Average, average_of, set_weights
 from forgetless.torch.hooks import Hooked, check_rates, check_trained, held, inner_optimizer
 from forgetless.torch.models import Tensors, unwrapped
 from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
@@ -139,20 +139,16 @@ class Continual(Hooked):
             check_trained(self.n_steps, self.task, "continual")
         if importance is not None and self.anchor is None:
             raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
-        params, average = self._params(), self._average
-        before = average and ({name: p.clone() for name, p in params.items()}, average.state())
+        undo = None if self._average is None else self._average.close(self._params())
         try:
-            if average is not None:
-                average.close(params)
             if callable(importance):
                 with torch.enable_grad():
                     importance = importance()
             if self.anchor is not None:
                 self.anchor.next_task(importance, untrained=True)
         except BaseException:
-            if average is not None and before:
-                _set_weights(params, before[0])
-                average.load(before[1])
+            if undo is not None:
+                undo()
             raise
         self.task, self.n_steps = self.task + 1, 0
         self._trained = None  # layers may be frozen or thawed between tasks
@@ -168,11 +164,11 @@ class Continual(Hooked):
             return
         params = self._params()
         last = {name: p.detach().clone() for name, p in params.items()}
-        _set_weights(params, self._average.weights(params, self.n_steps))
+        set_weights(params, self._average.weights(params, self.n_steps))
         try:
             yield
         finally:
-            _set_weights(params, last)
+            set_weights(params, last)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
@@ -273,12 +269,6 @@ class Continual(Hooked):
         return self._trained[1]
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
-def _set_weights(params: Tensors, weights: Tensors) -> None:
-    for name, weight in weights.items():
-        params[name].copy_(weight)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -295,7 +285,7 @@ def _fractions(step_size: Any, n_tasks: int | None, pretrained: bool) -> Strengt
     if isinstance(step_size, str):
         check_choice("step_size", step_size, (*_DECAYS, "inverse"))
         step_size = ("inverse", 1.0) if step_size == "inverse" else step_size
-    if isinstance(step_size, tuple) and len(step_size) == 2 and step_size[0] == "inverse":
+    if isinstance(step_size, tuple | list) and len(step_size) == 2 and step_size[0] == "inverse":
         c = validate.number("step_size", step_size[1], "c of min(1, c/t)", positive=True)
         return Strengths(lambda t: min(1.0, c / (t + pretrained)) if t + pretrained > 1 else 1.0, None)
     if not isinstance(step_size, str) and filter_of(step_size, n_tasks or 1) is None:

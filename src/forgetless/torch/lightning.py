@@ -26,8 +26,8 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
     Parameters
     ----------
     importance : callable, optional
-        ``importance(module, train_dataloader)`` at the end of a task, such as
-        ``lambda module, loader: flt.fisher(module, loader, n_samples=500)``.
+        ``importance(module, train_dataloader)`` at the end of a task, with ``start=True`` also before the first, such
+        as ``lambda module, loader: flt.fisher(module, loader, n_samples=500)``.
     **options
         Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``, ``n_tasks`` and others.
 
@@ -57,7 +57,9 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
         self.end_task(pl_module, trainer.train_dataloader)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Switch to averaged weights."""
+        """Switch to averaged weights; the checkpoint of an evaluation is not one to resume from."""
+        if trainer.state.fn != "fit":
+            self._saved = None
         if self.continual is not None:
             self._evaluation = ExitStack()
             self._evaluation.enter_context(self.continual.averaged_weights())

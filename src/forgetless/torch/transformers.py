@@ -28,7 +28,7 @@ class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
     Parameters
     ----------
     importance : callable, optional
-        ``importance(model, train_dataloader)`` at the end of a task, such as
+        ``importance(model, train_dataloader)`` at the end of a task, with ``start=True`` also before the first, such as
         ``lambda model, loader: flt.fisher(model, loader, labels="sampled", n_samples=64)``.
     **options
         Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``, ``n_tasks`` and others.
@@ -49,14 +49,14 @@ class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Follow the optimizer of this task; of one that is resumed, read the state beside its checkpoint."""
-        if state.global_step > 0 and self._saved is None:
-            file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
-            if not file.exists():
-                raise FileNotFoundError(
-                    f"training resumes at step {state.global_step} without {file}; give this callback the state of "
-                    f"earlier tasks first: callback.load_state_dict(torch.load(…)) with the {FILE} of the checkpoint"
-                )
+        file = Path(args.output_dir) / f"checkpoint-{state.global_step}" / FILE
+        if state.global_step > 0 and file.exists():
             self.load_state_dict(torch.load(file, weights_only=True))
+        elif state.global_step > 0 and self._saved is None:
+            raise FileNotFoundError(
+                f"training resumes at step {state.global_step} without {file}; give this callback the state of "
+                f"earlier tasks first: callback.load_state_dict(torch.load(…)) with the {FILE} of the checkpoint"
+            )
         self.begin_task(kwargs["model"], kwargs["optimizer"], kwargs.get("train_dataloader"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -66,5 +66,5 @@ class ContinualCallback(Follower, TrainerCallback):  # type: ignore[misc]
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the state beside the checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        if state.is_world_process_zero and folder.is_dir():
+        if args.should_save and folder.is_dir():
             torch.save(self.state_dict(), folder / FILE)
