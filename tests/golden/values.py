@@ -106,7 +106,7 @@ def laboratory():
         )
 
 
-def bounds():
+def bounds():  # noqa: C901
     """Yield the constants and bounds."""
     for schedule in ("fixed", "increasing", "increasing-half", "increasing-quarter", "fixed-budget", "capped-budget"):
         for quantity in ("average_loss", "seen_loss"):
